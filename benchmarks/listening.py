@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
-from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
+from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
+from langmem_tiers.postgres.session_sync import run
 
 T = TypeVar("T")
 
@@ -29,7 +30,7 @@ class Statements:
         if database is None:
             raise ValueError("the store is not open")
         begin = database.session
-        database.session = lambda ask=None: _Noting(begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
+        database.session = lambda ask=None: _Noting(lambda: begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
         try:
             yield self
         finally:
@@ -39,8 +40,8 @@ class Statements:
 class _Noting:
     """A session that does the work and notes every statement."""
 
-    def __init__(self, session: Any, found: Statements) -> None:
-        self._session = session
+    def __init__(self, begin: Callable[[], Any], found: Statements) -> None:
+        self._begin, self._session = begin, begin()
         self._found = found
 
     def __enter__(self) -> Self:
@@ -51,6 +52,8 @@ class _Noting:
         self._session.__exit__(*error)
 
     def perform(self, effect: Effect) -> Any:
+        if isinstance(effect, Unit):
+            return run(effect.flow, _Noting(self._begin, self._found))
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):

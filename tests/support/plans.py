@@ -4,56 +4,27 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, LiteralString, Self
+from typing import Any, Literal, LiteralString
 
 import psycopg
-import pytest
 from psycopg import sql
 from psycopg.adapt import PyFormat, Transformer
 
+from benchmarks.listening import Statements
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit
-from langmem_tiers.postgres.session_sync import run
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.postgres.sql import Statement
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
 
 
-class _Recording:
-    """A session that does the work and notes every statement."""
-
-    def __init__(self, begin: Callable[[], Any], calls: list[Call]) -> None:
-        self._begin, self._session = begin, begin()
-        self.calls = calls
-
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._session.__exit__(*error)
-
-    def perform(self, effect: Effect) -> Any:
-        if isinstance(effect, Unit):
-            return run(effect.flow, _Recording(self._begin, self.calls))
-        if isinstance(effect, Query):
-            self.calls += effect.calls
-        if isinstance(effect, Lookup):
-            self.calls.append(Lookup.call([effect]))
-        return self._session.perform(effect)
-
-
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
     """Use the store and answer the statements that it ran."""
-    database = store.runner._database
-    assert database is not None
-    begin, calls = database.session, list[Call]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "session", lambda: _Recording(begin, calls))
+    with Statements().of(store) as found:
         use()
-    return calls
+    return [call for sent in found.sent for call in sent]
 
 
 def named(calls: Sequence[Call], name: str) -> Call:
