@@ -7,8 +7,13 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
+<<<<<<< HEAD
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
 from langmem_tiers.postgres.session_sync import run
+=======
+from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
+from langmem_tiers.postgres.steps import Steps
+>>>>>>> main
 
 T = TypeVar("T")
 
@@ -44,21 +49,24 @@ class _Noting:
         self._begin, self._session = begin, begin()
         self._found = found
 
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
+    def end(self, error: BaseException | None) -> Steps[None]:
+        yield from self._session.end(error)
 
+<<<<<<< HEAD
     def __exit__(self, *error: object) -> None:
         self._session.__exit__(*error)
 
     def perform(self, effect: Effect) -> Any:
         if isinstance(effect, Unit):
             return run(effect.flow, _Noting(self._begin, self._found))
+=======
+    def perform(self, effect: Effect) -> Steps[Any]:
+>>>>>>> main
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):
             self._found.sent.append((Lookup.call([effect]),))
-        return self._session.perform(effect)
+        return (yield from self._session.perform(effect))
 
 
 class Overheard(TieredStore):

@@ -9,9 +9,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import WAYS, How, run
 from tests.support.graphs import (
     ACME,
-    QUICK,
     chain,
-    fails_once_after,
     memories,
     off_the_loop,
 )
@@ -97,13 +95,6 @@ async def test_an_evolution_node_remembers_a_judged_success_however_the_graph_is
     reason = "the run was not judged a success"
     assert failed["evolved"] == {"stored": False, "key": None, "reason": reason}
     assert (worked["evolved"]["stored"], worked["evolved"]["key"]) == (True, found.key)
-
-
-def test_an_evolution_node_that_is_retried_stores_once(ready: TieredStore) -> None:
-    graph = chain(ready, fails_once_after(evolution()), retry_policy=QUICK)
-    state = graph.invoke({"interaction": POST, "metrics": LIKED}, context=ACME)
-
-    assert [one.key for one in memories(ready, "learning")] == [state["evolved"]["key"]]
 
 
 def test_an_evolution_node_that_cannot_work_is_refused_with_what_to_do(ready: TieredStore) -> None:

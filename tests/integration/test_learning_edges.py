@@ -132,25 +132,17 @@ def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_writ
     ready: TieredStore, url: str, memory: MemoryCoordinator
 ) -> None:
     names: list[Callable[..., Any]] = [
-        lambda one, bad: one.get_context("x", run_id=Run(bad)),
         lambda one, bad: one.get_context("x", run_id=Run("r", bad)),
         lambda one, bad: one.get_context_batch(["x"], run_id=bad),
-        lambda one, bad: one.get_lessons(tools="add", run_id=Run(bad, bad)),
         lambda one, bad: one.expose(one.get_context("x"), run_id=Run("r", bad)),
         lambda one, bad: one.record_outcome(run_id=bad),
-        lambda one, bad: one.record_outcome(one.get_context("x"), run_id=bad),
         lambda one, bad: one.get_lessons(tools=["add", bad]),
         lambda one, bad: one.get_lessons(Signature(tool=bad, error="E", template="")),
-        lambda one, bad: one.get_lessons("ValueError: x", tools=bad),
         lambda one, bad: one.store_reflexion(**LESSON, tool=bad),
         lambda one, bad: one.reflect([replace(ATTEMPT, tool=bad)]),
     ]
     texts: list[Callable[..., Any]] = [
-        lambda one, bad: one.get_lessons(Signature(tool=None, error=bad, template="")),
         lambda one, bad: one.get_lessons(Signature(tool=None, error="E", template=bad)),
-        lambda one, bad: one.store_reflexion(
-            **LESSON, failure=Signature(tool=None, error="E", template=bad)
-        ),
         *(
             lambda one, bad, name=name: one.reflect([replace(ATTEMPT, **{name: bad})])
             for name in ("task_id", "approach", "error", "succeeded_with")

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.types import Command, interrupt
 
 from langmem_tiers import (
     MemoryContext,
@@ -66,27 +63,6 @@ async def test_an_outcome_counts_once_though_its_node_is_retried(
 
     assert state["credited"] == 0  # what the first try did, which was lost
     assert counted == (int(success), int(not success))
-
-
-def test_an_outcome_is_credited_after_an_interruption(ready: TieredStore) -> None:
-    key = learned(ready)
-
-    def review(_: Learning) -> dict[str, Any]:
-        return {"worked": interrupt("did it work?")}
-
-    graph = chain(
-        ready,
-        create_recall_node(),
-        review,
-        create_outcome_node("worked"),
-        checkpointer=InMemorySaver(),
-    )
-    graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
-    assert counts(ready, key) == (0, 0)
-
-    state = graph.invoke(Command(resume=True), THREAD, context=ACME)
-    assert state["credited"] == 1
-    assert counts(ready, key) == (1, 0)
 
 
 @pytest.mark.parametrize(("opened", "how"), WAYS)

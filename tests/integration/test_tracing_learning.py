@@ -21,8 +21,8 @@ from tests.support.opening import Clock
 from tests.support.traced_learning import EASY, KEY, Teacher
 
 PROGRAM = "tests.support.traced_learning"
-GRAPHS = ["graph-invoke", "graph-ainvoke", "graph-astream"]
-ALONE = ["blocking", "awaiting", "handed-over"]
+GRAPHS = ["graph-invoke", "graph-ainvoke"]
+ALONE = ["blocking", "awaiting"]
 NODES = [
     ("reflect_on", "reflexion", "reflect"),
     ("judge", "outcome", "record_outcome"),
@@ -82,15 +82,13 @@ def done(server_url: str, template: str) -> Iterator[Done]:
 
 
 @pytest.mark.parametrize("root", GRAPHS)
-@pytest.mark.parametrize(("node", "name", "verb"), NODES)
-def test_what_a_node_learned_hangs_below_the_node(
-    done: Done, root: str, node: str, name: str, verb: str
-) -> None:
-    (run,) = done.runs.named(verb, under=root)
+def test_what_a_node_learned_hangs_below_the_node(done: Done, root: str) -> None:
+    for node, name, verb in NODES:
+        (run,) = done.runs.named(verb, under=root)
 
-    assert run["run_type"] == "tool"
-    assert done.runs.path(run) == [root, node, name, verb]
-    assert "error" not in run
+        assert run["run_type"] == "tool"
+        assert done.runs.path(run) == [root, node, name, verb]
+        assert "error" not in run
 
 
 @pytest.mark.parametrize("root", ALONE)
@@ -151,6 +149,13 @@ def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root:
     assert document["metadata"]["explanation"]["signature"] > 0
     assert done.run("expose", root)["inputs"]["recollections"] == [document]
     assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
+
+
+def test_a_cycle_says_what_it_decided_and_why(done: Done) -> None:
+    applied = [run for run in done.runs.named("apply", "cycle") if run.get("outputs")]
+    assert "it says the same as an older one" in {
+        one["reason"] for run in applied for one in run["inputs"].get("decisions", ())
+    }
 
 
 def test_no_run_holds_a_vector_a_key_or_the_password_of_the_database(done: Done) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.learn.signature import LONGEST, Signature, signature
 
+FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 PIECES = (
     *("Error: ", "KeyError", "ValueError: ", "Traceback (most recent call last):\n", "\n", "E   "),
@@ -97,7 +99,7 @@ def test_a_failing_test_has_the_signature_of_its_exception_whatever_runs_it(
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     file = tmp_path / "test_it.py"
     file.write_text(FAILING, encoding="utf-8")
-    styles = ("long", "short", "native", "line")
+    styles = ("long", "native")
     runners = [["-m", "pytest", "-c", "/dev/null", f"--tb={style}"] for style in styles]
     for runner in ([], *runners):
         done = subprocess.run(
@@ -140,33 +142,24 @@ def test_the_line_that_says_what_failed_is_found(text: str, wanted: str) -> None
 # ---- chains, groups and notes ---------------------------------------------------------------
 
 
-def test_of_a_chain_the_last_exception_counts_as_in_every_form_of_it() -> None:
-    error = raised_by("try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e")
+def printed(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
+
+
+def test_of_chains_groups_and_several_one_counts_and_notes_do_not() -> None:
+    chained = raised_by(
+        "try:\n    {}['a']\nexcept KeyError as e:\n    raise ValueError('b') from e"
+    )
     during = raised_by("try:\n    {}['a']\nexcept KeyError:\n    raise ValueError('b')")
-
-    for one in (error, during, "".join(traceback.format_exception(error))):
+    for one in (chained, during, printed(chained)):
         assert str(signature(one)) == "ValueError: b"
-
-
-def test_of_a_group_the_first_exception_counts() -> None:
     group = raised_by("raise ExceptionGroup('two', [KeyError('a'), OSError(28, 'full')])")
-
-    assert str(signature(group)) == "KeyError: <value>"
-    assert signature("".join(traceback.format_exception(group))) == signature(group)
-
-
-def test_of_several_tracebacks_and_failed_tests_the_first_counts() -> None:
+    assert str(signature(group)) == str(signature(printed(group))) == "KeyError: <value>"
     first, second = raised_by("{}['a']"), raised_by("1 / 0")
-    both = "".join([*traceback.format_exception(first), *traceback.format_exception(second)])
-
-    assert signature(both) == signature(first)
-
-
-def test_notes_and_suggestions_do_not_count() -> None:
-    error = TimeoutError()
-    error.add_note("while reading 12 rows")
-
-    assert str(signature(error)) == "TimeoutError"
+    assert signature(printed(first) + printed(second)) == signature(first)
+    noted = TimeoutError()
+    noted.add_note("while reading 12 rows")
+    assert str(signature(noted)) == "TimeoutError"
     suggested = "AttributeError: 'A' object has no attribute 'nam'. Did you mean: 'name'?"
     assert error_of(suggested) == "AttributeError: <value> object has no attribute <value>"
 
@@ -232,7 +225,7 @@ ACCIDENTS = st.one_of(
 )
 
 
-@settings(COMMON, max_examples=500)
+@settings(COMMON, max_examples=500 if FULL else 100)
 @given(accident=ACCIDENTS, form=st.sampled_from(["could not read {}", "lost {} while writing"]))
 def test_no_path_name_number_address_or_time_survives(accident: str, form: str) -> None:
     for text in (form.format(accident), f"ValueError: {form.format(accident)}"):
@@ -301,7 +294,7 @@ def test_bodies_pages_and_causes_say_what_failed(text: str, wanted: str) -> None
 # ---- algebra --------------------------------------------------------------------------------
 
 
-@settings(COMMON, max_examples=1500)
+@settings(COMMON, max_examples=1500 if FULL else 200)
 @given(TEXTS)
 @example("0\rE")
 def test_any_text_has_a_signature_and_a_template_is_its_own_template(text: str) -> None:
@@ -323,8 +316,8 @@ def test_any_text_has_a_signature_and_a_template_is_its_own_template(text: str) 
         *(" (a, ", "ToolE("),
     ],
 )
-def test_a_megabyte_of_anything_is_read(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
+def test_a_long_text_of_anything_is_read(piece: str) -> None:
+    text = piece * (200_000 // len(piece))  # more than is looked at
 
     for one in (text, f"{text})", f'A("{text})', f"Error: {text} Please fix your mistakes."):
         assert len(str(signature(one)).encode()) <= LONGEST

@@ -35,7 +35,7 @@ def check(count: int) -> None:
 
 
 def test_families_of_failures_keep_their_signatures_and_share_none() -> None:
-    check(12)
+    check(6)
 
 
 @pytest.mark.proof

@@ -86,7 +86,7 @@ def by_brute_force(
     }
 
 
-@settings(derandomize=True, max_examples=100)
+@settings(derandomize=True, max_examples=60)
 @given(TRACES, st.integers(1, 3))
 def test_candidates_are_those_that_counting_everything_finds(
     traces: list[Trace], support: int
