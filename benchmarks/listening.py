@@ -7,13 +7,9 @@ from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
-<<<<<<< HEAD
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
-from langmem_tiers.postgres.session_sync import run
-=======
-from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
+from langmem_tiers.postgres.session import driven
 from langmem_tiers.postgres.steps import Steps
->>>>>>> main
 
 T = TypeVar("T")
 
@@ -52,16 +48,9 @@ class _Noting:
     def end(self, error: BaseException | None) -> Steps[None]:
         yield from self._session.end(error)
 
-<<<<<<< HEAD
-    def __exit__(self, *error: object) -> None:
-        self._session.__exit__(*error)
-
-    def perform(self, effect: Effect) -> Any:
-        if isinstance(effect, Unit):
-            return run(effect.flow, _Noting(self._begin, self._found))
-=======
     def perform(self, effect: Effect) -> Steps[Any]:
->>>>>>> main
+        if isinstance(effect, Unit):
+            return (yield from driven(effect.flow, _Noting(self._begin, self._found)))
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):
