@@ -22,6 +22,7 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.consolidate.stored import move_all, move_id
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.values import content_of
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Guard, Promoting
@@ -67,12 +68,13 @@ class Promote(CycleStep):
             if isinstance(worthy, Promotion):
                 kept.append(SETTLED if worthy.decision is None else UNPROVEN)
                 continue
+            names = promote.private_names(worthy, cycle.tenant)
             try:
-                general = yield from promote.generalised(worthy, how)
+                said = content_of(source.value)
+                general = yield from promotable.said_for_all(said, names, self._generaliser)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
             decisions.append(decision(source, PROVEN, detail=detail))
             unlike = yield from apart(partial(promotable.unlike, source, how), much)
