@@ -25,10 +25,11 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.learn.promotable import Guard, Promoting
+from langmem_tiers.learn.promotable import Promoting
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
+from langmem_tiers.remember.transaction import Check
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"
@@ -114,7 +115,7 @@ class Promote(CycleStep):
             cycle.moment,
             lambda: cycle.moment,
             lambda one: move_id(cycle, self.name, one),
-            Guard(guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
+            Check(lambda _: guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
         )
 
 

@@ -226,14 +226,14 @@ def _move(
     }
     evidence = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
     calls = [Call("promotion_sources", params), Call("promotion_targets", params), evidence]
-    if how.guard is not None:
-        calls.append(how.guard.call)
+    if how.check is not None:
+        calls.append(how.check.looks(how.moment))
     locked = write.key
     for _ in range(TRIES):
         lock = _lock(worthy, (write.key, locked), how)
-        _, sources, targets, rows, *guarded = yield Query((lock, *calls))
-        if how.guard is not None:
-            how.guard.check(guarded[0])
+        _, sources, targets, rows, *looked = yield Query((lock, *calls))
+        if how.check is not None:
+            how.check.judges(looked[0])
         target = _target([_Target(*row) for row in targets], worthy.source, write, how)
         if target is None or target.key in {write.key, locked}:
             kept = _kept(sources, worthy)
