@@ -75,14 +75,9 @@ test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgr
 	@LANGMEM_TIERS_TEST_PG=18 $(PEERS_PYTEST) -m peers $(PEERS_TESTS) $(ARGS)
 
 .PHONY: lint
-lint: $(VENV)/.dev-stamp ## Check style, formatting and what is generated
+lint: $(VENV)/.dev-stamp ## Check style and formatting
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
-	@$(BIN)/python -m scripts.make_sync --check
-
-.PHONY: sync
-sync: $(VENV)/.dev-stamp ## Make the blocking half of modules that are written asynchronously
-	@$(BIN)/python -m scripts.make_sync
 
 .PHONY: types
 types: $(VENV)/.dev-stamp ## Check types, strictly

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
+from langmem_tiers.postgres.steps import Steps
 
 T = TypeVar("T")
 
@@ -43,19 +44,15 @@ class _Noting:
         self._session = session
         self._found = found
 
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
+    def end(self, error: BaseException | None) -> Steps[None]:
+        yield from self._session.end(error)
 
-    def __exit__(self, *error: object) -> None:
-        self._session.__exit__(*error)
-
-    def perform(self, effect: Effect) -> Any:
+    def perform(self, effect: Effect) -> Steps[Any]:
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):
             self._found.sent.append((Lookup.call([effect]),))
-        return self._session.perform(effect)
+        return (yield from self._session.perform(effect))
 
 
 class Overheard(TieredStore):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from typing import Any
 from unittest.mock import patch
@@ -25,8 +25,8 @@ from langmem_tiers.interop import (
 )
 from langmem_tiers.learn.skills import ToolCall, Trace
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
-from langmem_tiers.postgres import session, session_sync
 from langmem_tiers.postgres.flow import Query
+from langmem_tiers.postgres.session import Session
 from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.private import detectors
@@ -66,7 +66,6 @@ __all__ = [
 ]
 """What scenarios use that the package does not offer at its top, and what is done to it."""
 
-SESSIONS: tuple[type[Any], ...] = (session_sync.Session, session.AsyncSession)
 MIGRATIONS = "migrations"
 """The table of versions, which is not recorded."""
 PACKAGE = "langmem_tiers"
@@ -75,11 +74,11 @@ PACKAGE = "langmem_tiers"
 @contextmanager
 def noted(note: Callable[[str], object]) -> Iterator[None]:
     """Note what sessions send: names joined by `+` for a round trip, with `.` where it commits."""
-    with ExitStack() as stack:
-        for one in SESSIONS:
-            stack.enter_context(_told(one, "_execute", lambda args: note(_names(args[-1]))))
-            stack.enter_context(_told(one, "_script", lambda _: note("(script)")))
-            stack.enter_context(_told(one, "_build", lambda _: note("(build)")))
+    with (
+        _told(Session, "_execute", lambda args: note(_names(args[-1]))),
+        _told(Session, "_script", lambda _: note("(script)")),
+        _told(Session, "_build", lambda _: note("(build)")),
+    ):
         yield
 
 

@@ -289,7 +289,8 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     Raises:
         ConfigurationError: for an unknown key or a value that cannot work.
     """
-    check_known(index, _INDEX_KEYS, "index")
+    own = [key for key in index if not str(key).startswith("__")]  # LangGraph's are none of ours
+    check_known(own, _INDEX_KEYS, "index")
     if (index.get("dims") is None) != (index.get("embed") is None):
         raise ConfigurationError(
             "index needs both `dims` and `embed`, or neither for lexical search alone"
@@ -358,10 +359,10 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     )
 
 
-def check_known(given: Mapping[str, Any], known: Iterable[str], what: str) -> None:
+def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:
-        if key not in known and not str(key).startswith("__"):
+        if str(key) not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
             raise ConfigurationError(f"{what} has no option {key!r}{hint}")

@@ -32,7 +32,6 @@ The two models are made when they are asked for: nothing is sent to them unasked
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -340,28 +339,5 @@ def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> 
     if not isinstance(given, Mapping):
         where = ".".join(path) or "the document"
         raise ConfigurationError(f"{where} holds {', '.join(known)}, each with a value: {given!r}")
-    for key in given:
-        if key not in known:
-            raise ConfigurationError(_unknown((*path, str(key)), known))
+    check_known(given, known, ".".join(path) or "the document")
     return given
-
-
-def _unknown(path: tuple[str, ...], known: Mapping[str, object]) -> str:
-    *parents, key = path
-    near = [".".join((*parents, one)) for one in difflib.get_close_matches(key, known, n=1)]
-    elsewhere = difflib.get_close_matches(key, _PATHS, n=1)
-    nearest = next(iter([*near, *(_PATHS[one] for one in elsewhere)]), None)
-    hint = f"did you mean {nearest}?" if nearest else f"known here: {', '.join(known)}"
-    return f"{'.'.join(path)} is not a setting; {hint}"
-
-
-_PATHS = {
-    "memory": "memory",
-    **{name: f"memory.{name}" for name in _SECTIONS},
-    **{
-        one.name: f"memory.{name}.{one.name}"
-        for name, section in _SECTIONS.items()
-        for one in dataclasses.fields(section)
-    },
-}
-"""Every known key and where it stands."""

@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import arun
-from langmem_tiers.postgres.session_sync import run
+from langmem_tiers.postgres.session import arun, run
+from langmem_tiers.postgres.steps import Steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-class _Asking(AbstractContextManager["_Asking"]):
-    def __exit__(self, *_: object) -> None:
-        """Nothing was opened."""
+class _Asking:
+    """What a flow is driven on that does nothing but ask."""
 
-    def perform(self, effect: Any) -> Any:
-        return effect.ask()
+    def __init__(self, ask: Callable[[Ask], Any]) -> None:
+        self._ask = ask
 
+    def perform(self, effect: Any) -> Steps[Any]:
+        return (yield self._ask(effect))
 
-class _AsyncAsking(AbstractAsyncContextManager["_AsyncAsking"]):
-    async def __aexit__(self, *_: object) -> None:
-        """Nothing was opened."""
-
-    async def perform(self, effect: Any) -> Any:
-        return await effect.aask()
+    def end(self, _: BaseException | None) -> Steps[None]:
+        yield from ()  # nothing was opened
 
 
 class Caller:
@@ -41,11 +37,11 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return run(asking, _Asking())
+        return run(asking, _Asking(Ask.ask))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await arun(asking, _AsyncAsking())
+        return await arun(asking, _Asking(Ask.aask))
 
 
 CALLER = Caller()

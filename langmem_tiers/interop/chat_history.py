@@ -18,7 +18,7 @@ from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.driver import translated
+from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
 from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore

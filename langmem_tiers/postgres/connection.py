@@ -1,23 +1,19 @@
-"""Connections to Postgres, and pools of them that outlive their server.
-
-What blocks is `connection_sync.py`, made of this file by `make sync`.
-"""
+"""Connections to Postgres, and pools of them that outlive their server."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from langmem_tiers.postgres.driver import arrivals, learn_types, learn_vectors, translated
+from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Rows
+from langmem_tiers.postgres.steps import AWAITED, Side, Steps, within
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
 
 T = TypeVar("T")
 
@@ -27,14 +23,15 @@ _TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
 """These stand here and not in queries.sql because no flow runs them, only a build."""
 
 
-class AsyncConnection(psycopg.AsyncConnection[Any]):
+class _Kept(psycopg.BaseConnection[Any]):
     """A connection that keeps one cursor for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
     """
 
+    new_cursor: Any
     _knows_vectors = False
-    _single: psycopg.AsyncRawCursor[Any] | None = None
+    _single: Any = None
 
     def __init__(self, pgconn: PGconn) -> None:
         """Wrap what libpq opened."""
@@ -43,13 +40,13 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         self._arrivals = arrivals(self)
 
     @property
-    def single(self) -> psycopg.AsyncRawCursor[Any]:
+    def single(self) -> Any:
         """The cursor kept."""
         if self._single is None:
-            self._single = psycopg.AsyncRawCursor(self)
+            self._single = self.new_cursor(self)
         return self._single
 
-    async def is_ready(self, vector_type: str | None) -> bool:
+    def is_ready(self: Any, vector_type: str | None) -> Steps[bool]:
         """Whether it stands, and knows vectors if it is to; False once it is closed.
 
         A server that goes away says so, or closes the socket: looking takes a microsecond, and
@@ -57,75 +54,63 @@ class AsyncConnection(psycopg.AsyncConnection[Any]):
         """
         try:
             if self._arrivals.poll(0):
-                await self.execute("")
-            await self.learn_vectors(vector_type)
+                yield self.execute("")
+            yield from self.learn_vectors(vector_type)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
         return not self.closed
 
-    async def learn_vectors(self, vector_type: str | None) -> None:
+    def learn_vectors(self: Any, vector_type: str | None) -> Steps[None]:
         """Look the vector type up, as long as it is not known; setup may create it later."""
         if vector_type and not self._knows_vectors:
             self._single = None  # it would go on with what it learned before
-            self._knows_vectors = learn_vectors(self, await TypeInfo.fetch(self, vector_type))
+            self._knows_vectors = learn_vectors(self, (yield TypeInfo.fetch(self, vector_type)))
 
-    @asynccontextmanager
-    async def unhurried(self) -> AsyncIterator[None]:
+    def unhurried(self: Any, steps: Steps[T]) -> Steps[T]:
         """Let statements outside a transaction take as long as they take."""
-        cursor = await self.execute(_TIMEOUT, prepare=False)
-        (before,) = await cursor.fetchall()
-        await self.execute(_NO_TIMEOUT, prepare=False)
-        yield
-        await self.execute(_TIMEOUT_AGAIN, before, prepare=False)
+        cursor = yield self.execute(_TIMEOUT, prepare=False)
+        (before,) = yield cursor.fetchall()
+        yield self.execute(_NO_TIMEOUT, prepare=False)
+        result = yield from steps
+        yield self.execute(_TIMEOUT_AGAIN, before, prepare=False)
+        return result
 
 
-async def rows_of(cursor: psycopg.AsyncCursor[Any]) -> Rows:
+class Connection(_Kept, psycopg.Connection[Any]):
+    """One that blocks."""
+
+    new_cursor = psycopg.RawCursor
+
+
+class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
+    """One that is awaited."""
+
+    new_cursor = psycopg.AsyncRawCursor
+
+
+def rows_of(cursor: Any) -> Steps[Rows]:
     """All rows of a result, none for a statement that returns none."""
     result = cursor.pgresult
-    return await cursor.fetchall() if result is not None and result.nfields > 0 else []
+    if result is None or result.nfields == 0:
+        return []
+    rows: Rows = yield cursor.fetchall()
+    return rows
 
 
-async def whole(work: Callable[[T], Coroutine[Any, Any, None]], one: T) -> None:  # async only
-    """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
-
-    A connection that is not given back to the end is lost to its pool, and so is a pool that is
-    being replaced.
-    """
-    doing = asyncio.create_task(work(one))
-    cancelled: asyncio.CancelledError | None = None
-    while not doing.done():
-        try:
-            await asyncio.wait({doing})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    doing.result()
-    if cancelled is not None:
-        raise cancelled
-
-
-class AsyncPool(AsyncConnectionPool[AsyncConnection]):
-    """A pool that remembers when its server was found to be gone."""
-
-    suspect = False
-    """Whether a connection came back dead, so that the server may be gone."""
-
-    async def putconn(self, conn: AsyncConnection) -> None:
-        """Take a connection back, dead or alive."""
-        self.suspect = self.suspect or conn.closed
-        await super().putconn(conn)
-
-
-class AsyncConnections:
+class Connections:
     """The connections to a database: a pool, and another one once its server was gone."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, side: Side) -> None:
         """Describe the database; `open` connects."""
         self.target = target
-        self._recovering = asyncio.Lock()
+        self.side = side
+        self.suspect: Any = None
+        """The pool that a connection came back to dead, so that its server may be gone."""
+        self._recovering = side.lock()
         self.pool = self._new_pool()
 
-    async def open(self) -> None:
+    def open(self) -> Steps[None]:
         """Connect once to see that a server answers, then open the pool.
 
         It is full when this returns: a caller who comes before that would let it grow.
@@ -135,16 +120,16 @@ class AsyncConnections:
             PoolExhaustedError: if it does not give the connections of `min_size`.
         """
         try:
-            await self._probe()
-            await self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
+            yield from self._probe()
+            yield self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
         except psycopg.Error as error:
             raise translated(error) from error
 
-    async def close(self) -> None:
+    def close(self) -> Steps[None]:
         """Close every connection; nothing is left behind."""
-        await self.pool.close()
+        yield self.pool.close()
 
-    async def recover(self, lost: AsyncPool) -> None:
+    def recover(self, lost: Any) -> Steps[None]:
         """Replace a pool whose server went away, once the server answers again.
 
         The new one is not waited for: it fills while its first callers come.
@@ -153,40 +138,54 @@ class AsyncConnections:
             psycopg.OperationalError: at once, while no server answers.
             EmbeddedServerError: if it is our own and cannot be started again.
         """
-        async with self._recovering:
-            if self.pool is not lost:
-                return
-            lost.suspect = True
-            await self._reach()
-            fresh = self._new_pool()
-            await fresh.open()
-            self.pool = fresh
-        await lost.close()
+        yield self.side.whole(self.side.do(self._recovered(lost)))
 
-    async def _configure(self, conn: AsyncConnection) -> None:
-        await conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
-        await conn.learn_vectors(self.target.vector_type)
+    def give_back(self, conn: Any, pool: Any) -> Steps[None]:
+        """Return a connection to its pool, dead or alive."""
+        if conn.closed:
+            self.suspect = pool
+        yield self.side.whole(pool.putconn(conn))
 
-    async def _reach(self) -> None:
+    def _recovered(self, lost: Any) -> Steps[None]:
+        if (yield from within(self._recovering, self._replaced(lost))):
+            yield lost.close()
+
+    def _replaced(self, lost: Any) -> Steps[bool]:
+        """Whether it was this caller who replaced the pool."""
+        if self.pool is not lost:
+            return False
+        self.suspect = lost
+        yield from self._reach()
+        fresh = self._new_pool()
+        yield fresh.open()
+        self.pool = fresh
+        return True
+
+    def _configure(self, conn: Any) -> Steps[None]:
+        yield conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
+        yield from conn.learn_vectors(self.target.vector_type)
+
+    def _reach(self) -> Steps[None]:
         """See that the server answers; one of our own is started again if it does not."""
         try:
-            await self._probe()
+            yield from self._probe()
         except psycopg.OperationalError:
             if self.target.revive is None:
                 raise
-            await asyncio.to_thread(self.target.revive)
-            await self._probe()
+            yield self.side.aside(self.target.revive)
+            yield from self._probe()
 
-    async def _probe(self) -> None:
-        conn = await psycopg.AsyncConnection.connect(
-            self.target.conninfo, **self.target.connection_options()
-        )
-        await conn.close()
+    def _probe(self) -> Steps[None]:
+        kind: Any = psycopg.AsyncConnection if self.side is AWAITED else psycopg.Connection
+        conn = yield kind.connect(self.target.conninfo, **self.target.connection_options())
+        yield conn.close()
 
-    def _new_pool(self) -> AsyncPool:
-        return AsyncPool(
+    def _new_pool(self) -> Any:
+        awaited = self.side is AWAITED
+        pool: Any = AsyncConnectionPool if awaited else ConnectionPool
+        return pool(
             self.target.conninfo,
-            connection_class=AsyncConnection,
-            configure=self._configure,
+            connection_class=AsyncConnection if awaited else Connection,
+            configure=lambda conn: self.side.do(self._configure(conn)),
             **self.target.pool_options(),
         )

@@ -44,7 +44,6 @@ _PINNED: Final = {
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
     ),
 }
-_CHUNK_TOKENS: Final = 4096  # bounds the memory for long texts: 4 MB at 256 dimensions
 _PIECE: Final = 20_000
 """Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
 at most, whichever they are. Measured on one of two shared cores."""
@@ -163,25 +162,15 @@ class _Model:
         import numpy as np
 
         total = np.zeros(self.vectors.shape[1], dtype=np.float64)
-        for tokens in self._tokens(text) if text.strip() else ():
-            total += self.vectors[np.asarray(tokens)].sum(axis=0)
+        for piece in _pieces(text) if text.strip() else ():
+            # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
+            # in every process forked afterwards.
+            tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
+            total += self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
         length = np.sqrt((total * total).sum())
         unit = total / length if length > 0 else total
         components: list[float] = unit.astype(np.float32).tolist()
         return components
-
-    def _tokens(self, text: str) -> Iterator[list[int]]:
-        """The tokens of a text, so many at once; other threads run on between its pieces."""
-        tokens: list[int] = []
-        for piece in _pieces(text):
-            # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
-            # in every process forked afterwards.
-            tokens += self.tokenizer.encode(piece, add_special_tokens=False).ids
-            while len(tokens) >= _CHUNK_TOKENS:
-                yield tokens[:_CHUNK_TOKENS]
-                del tokens[:_CHUNK_TOKENS]
-        if tokens:
-            yield tokens
 
 
 def _pieces(text: str) -> Iterator[str]:

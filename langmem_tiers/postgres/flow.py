@@ -1,9 +1,8 @@
 """Flows: what the package does, written once and driven both ways.
 
 A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, …)
-and is sent the answer. `run` drives it on a blocking session and `arun` on an asynchronous
-one; the two are equal but for `await`. Everything above is therefore written once and never
-blocks by itself.
+and is sent the answer. `run` and `arun` of `session.py` drive it, blocking or awaiting. Everything
+above is therefore written once and never blocks by itself.
 
 A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
 together with the query that says `commit=True`, which saves a round trip. An `Embed` while a
@@ -68,11 +67,6 @@ class Ask(NamedTuple):
     async def aask(self) -> Any:
         """Ask, awaiting."""
         return await self.acall()
-
-
-Asking: TypeAlias = Callable[[Ask], Any]
-AsyncAsking: TypeAlias = Callable[[Ask], Awaitable[Any]]
-"""How a session asks, on the side of whoever called."""
 
 
 class Call(NamedTuple):
@@ -154,6 +148,12 @@ def unit(flow: Flow[T]) -> Flow[T]:
 def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
     """What is `made` of a flow's result."""
     return made((yield from flow))
+
+
+def rows_of(statement: str, **params: Any) -> Flow[Rows]:
+    """What one statement answers, in a transaction of its own."""
+    (rows,) = yield Query((Call(statement, params),), commit=True)
+    return cast("Rows", rows)
 
 
 AT_ONCE = 4_000

@@ -8,9 +8,7 @@ single caller notices nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from langmem_tiers.postgres.flow import Lookup, Rows
 
@@ -18,22 +16,17 @@ MAX_LOOKUPS = 256
 """Keys in one statement."""
 
 
-class _AsyncFinds(Protocol):
-    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        """Read the rows of these keys."""
-
-
-class AsyncLookups:
+class Lookups:
     """Shares statements between the lookups of one event loop's tasks."""
 
-    def __init__(self, new_session: Callable[[], AbstractAsyncContextManager[_AsyncFinds]]) -> None:
-        """What several share runs on a new session."""
-        self._new_session = new_session
+    def __init__(self, read: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
+        """`read` answers the rows of these keys."""
+        self._read = read
         self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
-    async def find(self, lookup: Lookup, session: _AsyncFinds) -> Rows:
+    async def find(self, lookup: Lookup) -> Rows:
         """The rows of one key."""
         if self._busy:
             found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
@@ -41,7 +34,7 @@ class AsyncLookups:
             return await found
         self._busy = True
         try:
-            return await session.look_up([lookup])
+            return await self._read([lookup])
         finally:
             self._go_on()
 
@@ -60,8 +53,7 @@ class AsyncLookups:
     async def _fly(self) -> None:
         passengers, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
         try:
-            async with self._new_session() as session:
-                rows = await session.look_up([lookup for lookup, _ in passengers])
+            rows = await self._read([lookup for lookup, _ in passengers])
         except BaseException as error:
             _settle(passengers, error)
             if not isinstance(error, Exception):

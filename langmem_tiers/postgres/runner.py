@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import os
 import threading
-import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -14,8 +12,8 @@ from typing import Any, TypeVar
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.threads import Daemons
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import AsyncDatabase, arun
-from langmem_tiers.postgres.session_sync import Database, run
+from langmem_tiers.postgres.session import Database, arun, run
+from langmem_tiers.postgres.steps import AWAITED, BLOCKING, adone, done
 from langmem_tiers.postgres.target import Host, Target
 
 T = TypeVar("T")
@@ -41,7 +39,7 @@ class Runner:
         """Describe what to run on."""
         self._host = host
         self._database: Database | None = None
-        self._adatabase: AsyncDatabase | None = None
+        self._adatabase: Database | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begin_anew()
 
@@ -67,14 +65,14 @@ class Runner:
         self._forget_what_is_gone()
         with self._opening:
             if not self.is_open:
-                self._database = Database.opened(self._host)
+                self._database = done(Database.opened(self._host, BLOCKING))
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
         self._forget_what_is_gone()
         async with self._aopening:
             if not self.is_open:
-                self._adatabase = await AsyncDatabase.opened(self._host)
+                self._adatabase = await adone(Database.opened(self._host, AWAITED))
                 self._loop = asyncio.get_running_loop()
 
     def _begin_anew(self) -> None:
@@ -100,7 +98,7 @@ class Runner:
         if self.on_own_loop:
             raise asyncio.InvalidStateError(
                 "this store was opened async and the call would block its own event loop: "
-                f"await {_twin()}(…) instead, or call from another thread"
+                "await the method of that name with an `a` before it, or call from another thread"
             )
 
     def close(self) -> None:
@@ -113,13 +111,13 @@ class Runner:
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
         if self._database is not None:
             database, self._database = self._database, None
-            database.close()
+            done(database.close())
 
     async def aclose(self) -> None:
         """Close every connection and let go of an embedded server."""
         if self._adatabase is not None and self.on_own_loop:
             database, self._adatabase, self._loop = self._adatabase, None, None
-            await database.close()
+            await adone(database.close())
         elif self.is_open:
             await asyncio.to_thread(self.close)
 
@@ -193,23 +191,6 @@ class Runner:
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
     """Ask on a loop, from another thread."""
     return asyncio.run_coroutine_threadsafe(ask.aask(), loop)
-
-
-def _twin() -> str:
-    """The async form of the method of ours that was called; it is the outermost one that has one.
-
-    What blocks runs a flow that knows nothing of the method that it came from, but the stack does.
-    """
-    found = ""
-    for frame, _ in traceback.walk_stack(inspect.currentframe()):
-        if str(frame.f_globals.get("__name__")).startswith(_OURS):
-            name = f"a{frame.f_code.co_name}"
-            found = name if hasattr(frame.f_locals.get("self"), name) else found
-    return found
-
-
-_OURS = ("langmem_tiers.", "langgraph.store.")
-"""Modules whose methods come in pairs."""
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

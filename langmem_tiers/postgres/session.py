@@ -1,20 +1,16 @@
-"""Sessions: units of work on one connection, on which `arun` drives flows, and databases of them.
-
-What blocks is `session_sync.py`, made of this file by `make sync`: there `run` drives them.
-"""
+"""Sessions: units of work on one connection, on which flows are driven, and databases of them."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Generator, Sequence
-from types import TracebackType
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar, cast
 
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from langmem_tiers.postgres.connection import AsyncConnection, AsyncConnections, rows_of, whole
-from langmem_tiers.postgres.driver import (
+from langmem_tiers.postgres.connection import Connections, rows_of
+from langmem_tiers.postgres.errors import (
     ENDED,
     can_roll_back,
     changed,
@@ -27,7 +23,6 @@ from langmem_tiers.postgres.driver import (
 )
 from langmem_tiers.postgres.flow import (
     Ask,
-    AsyncAsking,
     Build,
     Call,
     Effect,
@@ -39,8 +34,9 @@ from langmem_tiers.postgres.flow import (
     Together,
     Unit,
 )
-from langmem_tiers.postgres.group_commit import AsyncGroupCommit
-from langmem_tiers.postgres.lookups import AsyncLookups
+from langmem_tiers.postgres.group_commit import GroupCommit
+from langmem_tiers.postgres.lookups import Lookups
+from langmem_tiers.postgres.steps import AWAITED, Side, Steps, adone, done, in_turn, within
 from langmem_tiers.postgres.target import Host, Target
 
 T = TypeVar("T")
@@ -51,275 +47,310 @@ _ATTEMPTS = 5
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
 
 
-class AsyncUnitOfWork(Protocol[E_contra]):
-    """What `arun` needs: something that commits on a clean exit and else rolls back."""
+class UnitOfWork(Protocol[E_contra]):
+    """What a flow is driven on."""
 
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> None: ...
-    async def perform(self, effect: E_contra, /) -> Any:
+    def perform(self, effect: E_contra, /) -> Steps[Any]:
         """Do what a flow asked for."""
+        ...
+
+    def end(self, error: BaseException | None, /) -> Steps[None]:
+        """Commit, or roll back after an error."""
+        ...
 
 
-async def arun(flow: Generator[E, Any, T], session: AsyncUnitOfWork[E]) -> T:
+def run(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> T:
+    """Drive a flow to its result, blocking."""
+    return done(driven(flow, session))
+
+
+async def arun(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> T:
     """Drive a flow to its result, awaiting every effect."""
-    async with session:
-        resume: Callable[[Any], E] = flow.send
-        answer: Any = None
-        try:
-            while True:
-                try:
-                    effect = resume(answer)
-                except StopIteration as done:
-                    return cast("T", done.value)
-                finally:
-                    answer = None  # an error kept here would keep this frame in turn
-                try:
-                    resume, answer = flow.send, await session.perform(effect)
-                except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                    resume, answer = flow.throw, error
-        finally:
-            flow.close()
+    return await adone(driven(flow, session))
 
 
-class AsyncSession:
+def driven(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Steps[T]:
+    """What a flow comes to: its effects, one after another, and the end of its session."""
+    try:
+        result = yield from _performed(flow, session)
+    except BaseException as error:
+        yield from session.end(error)
+        raise
+    yield from session.end(None)
+    return result
+
+
+def _performed(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Steps[T]:
+    resume: Callable[[Any], E] = flow.send
+    answer: Any = None
+    try:
+        while True:
+            try:
+                effect = resume(answer)
+            except StopIteration as end:
+                return cast("T", end.value)
+            finally:
+                answer = None  # an error kept here would keep this frame in turn
+            try:
+                resume, answer = flow.send, (yield from session.perform(effect))
+            except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
+                resume, answer = flow.throw, error
+    finally:
+        flow.close()
+
+
+class Session:
     """A unit of work on one connection, taken only while a query needs it."""
 
-    def __init__(self, database: AsyncDatabase, ask: AsyncAsking | None = None) -> None:
+    def __init__(self, database: Database, ask: Callable[[Ask], Any] | None = None) -> None:
         """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
         self._database = database
-        self._ask = ask or Ask.aask
-        self._find = database.lookups.find  # async only
+        self._side = database.side
+        self._ask = ask or database.side.ask
         self._pool = database.pool
-        self._conn: AsyncConnection | None = None
+        self._conn: Any = None
         self._open = False
         self._past: list[tuple[Query, list[Rows]] | None] = []
         """What the open transaction did; None is what cannot be done again."""
 
-    async def __aenter__(self) -> Self:
-        """Begin; no connection is taken yet."""
-        return self
-
-    async def __aexit__(self, kind: type[BaseException] | None, /, *_: object) -> None:
+    def end(self, error: BaseException | None, /) -> Steps[None]:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
         try:
-            if kind is None and self._open:
-                await self._conn.commit()
-            elif kind is not None and can_roll_back(self._conn):
-                await self._conn.rollback()
+            if error is None and self._open:
+                yield self._conn.commit()
+            elif error is not None and can_roll_back(self._conn):
+                yield self._conn.rollback()
         except psycopg.Error as failure:
-            if kind is None and is_outcome_unknown(failure, self._conn, began_before=True):
+            if error is None and is_outcome_unknown(failure, self._conn, began_before=True):
                 raise outcome_unknown(failure) from failure
-            if kind is None:
+            if error is None:
                 raise translated(failure) from failure
         finally:
-            await self._release()
+            yield from self._release()
 
-    async def perform(self, effect: Effect, /) -> Any:
+    def perform(self, effect: Effect, /) -> Steps[Any]:
         """Do what a flow asked for."""
         if isinstance(effect, Embed | Ask | Unit):
             if self._open:
                 raise RuntimeError(_WAITS)
-            return await self._outside(effect)
+            return (yield from self._outside(effect))
         if isinstance(effect, Together):
-            return await self._database.writes.join(effect)
+            return (yield from self._database.writes.join(effect))
         if isinstance(effect, Lookup):
-            return await self._find(effect, self)  # sync: return self.look_up([effect])
+            return (yield from self._database.look_up(effect))
         try:
             if isinstance(effect, Script):
-                return await self._script(effect)
+                return (yield from self._script(effect))
             if isinstance(effect, Build):
-                return await self._build(effect)
-            return await self._query(effect)
+                return (yield from self._build(effect))
+            return (yield from self._query(effect))
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
 
-    async def _outside(self, effect: Embed | Ask | Unit) -> Any:
+    def _outside(self, effect: Embed | Ask | Unit) -> Steps[Any]:
         """Do what is done outside of any transaction."""
         if isinstance(effect, Ask):
-            return await self._ask(effect)
+            return (yield self._ask(effect))
         if isinstance(effect, Unit):
-            return await arun(effect.flow, AsyncSession(self._database, self._ask))
-        model = self._database.target.embedder()
+            return (yield from driven(effect.flow, Session(self._database, self._ask)))
+        model, texts = self._database.target.embedder(), list(effect.texts)
         if effect.purpose == "documents":
-            return await model.aembed_documents(list(effect.texts))
-        return [await model.aembed_query(text) for text in effect.texts]
+            return (yield from self._asked(model.embed_documents, model.aembed_documents, texts))
+        each = (self._asked(model.embed_query, model.aembed_query, text) for text in texts)
+        return (yield from in_turn(each))
 
-    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        """Read the rows of these keys."""
-        (rows,) = await self.perform(Query((Lookup.call(lookups),), commit=True))
-        return list(rows)
+    def _asked(
+        self, call: Callable[[Any], Any], acall: Callable[[Any], Any], given: Any
+    ) -> Steps[Any]:
+        return (yield self._side.ask(Ask(partial(call, given), partial(acall, given))))
 
-    async def _script(self, script: Script) -> None:
-        conn = await self._connection()
-        await self._begin(conn)
+    def _script(self, script: Script) -> Steps[None]:
+        conn = yield from self._connection()
+        yield from self._begin(conn)
         self._past.append(None)
-        await conn.execute(script.text.encode(), prepare=False)
+        yield conn.execute(script.text.encode(), prepare=False)
 
-    async def _build(self, build: Build) -> bool:
-        conn = await self._connection()
-        locked = await conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
-        if await locked.fetchall() != [(True,)]:
+    def _build(self, build: Build) -> Steps[bool]:
+        conn = yield from self._connection()
+        locked = yield conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
+        if (yield locked.fetchall()) != [(True,)]:
             return False
         try:
-            async with conn.unhurried():
-                for statement in build.statements:
-                    await conn.execute(statement.encode(), prepare=False)
+            yield from conn.unhurried(_one_after_another(conn, build.statements))
         except BaseException:
-            await conn.close()  # which also lets go of the lock
+            yield conn.close()  # which also lets go of the lock
             raise
-        await conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
+        yield conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
         return True
 
-    async def _query(self, query: Query) -> list[Rows]:
+    def _query(self, query: Query) -> Steps[list[Rows]]:
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
-            conn = await self._connection()
+            conn = yield from self._connection()
             try:
-                await self._do_past(conn)
-                rows = await self._execute(conn, query)
+                yield from self._do_past(conn)
+                rows = yield from self._execute(conn, query)
             except psycopg.Error as error:
                 if isinstance(error, ENDED):
-                    await conn.close()  # as the server does next
+                    yield conn.close()  # as the server does next
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
                 if lost and (began_before or self._database.target.writes(query)):
                     raise outcome_unknown(error) from error
                 again = is_transient(error, conn, began_before=began_before)
                 if not again or attempt == _ATTEMPTS or None in self._past:
                     raise
-                await self._start_over(conn)
+                yield from self._start_over(conn)
             else:
                 self._past.append((query, rows))
                 self._open = not query.commit
                 if query.commit:
-                    await self._release()
+                    yield from self._release()
                 return rows
         raise AssertionError("unreachable")
 
-    async def _do_past(self, conn: AsyncConnection) -> None:
+    def _do_past(self, conn: Any) -> Steps[None]:
         """Do again what a transaction did before it was undone."""
         for query, rows in filter(None, () if self._open else self._past):
-            if await self._execute(conn, query) != rows:
+            if (yield from self._execute(conn, query)) != rows:
                 self._past = []
-                await self._start_over(conn)
+                yield from self._start_over(conn)
                 raise changed()
 
-    async def _start_over(self, conn: AsyncConnection) -> None:
+    def _start_over(self, conn: Any) -> Steps[None]:
         """Undo what may be tried again; replace a dead pool."""
         if conn.closed:
-            await self._release()
-            await whole(self._database.recover, self._pool)
+            yield from self._release()
+            yield from self._database.recover(self._pool)
         else:
             if can_roll_back(conn):
-                await conn.rollback()
+                yield conn.rollback()
             self._open = False
 
-    async def _execute(self, conn: AsyncConnection, query: Query) -> list[Rows]:
+    def _execute(self, conn: Any, query: Query) -> Steps[list[Rows]]:
         if len(query.calls) == 1 and query.commit and not self._open:
-            cursor = await self._call(conn.single, query.calls[0])
-            return [await rows_of(cursor)]
-        async with conn.pipeline():
-            try:
-                if not query.commit:
-                    await self._begin(conn)
-                cursors = [
-                    await self._call(psycopg.AsyncRawCursor(conn), call) for call in query.calls
-                ]
-                if query.commit and self._open:
-                    await conn.commit()
-            except BaseException as error:
-                if is_half_sent(error, conn):
-                    await conn.close()  # what was sent is undone, what was prepared is in doubt
-                raise
-        return [await rows_of(cursor) for cursor in cursors]
+            cursors = [(yield from self._call(conn.single, query.calls[0]))]
+        else:
+            cursors = yield from within(conn.pipeline(), self._sent(conn, query))
+        return (yield from in_turn(map(rows_of, cursors)))
 
-    async def _begin(self, conn: AsyncConnection) -> None:
+    def _sent(self, conn: Any, query: Query) -> Steps[list[Any]]:
+        """Send a query's statements, to be answered together."""
+        try:
+            if not query.commit:
+                yield from self._begin(conn)
+            calls = (self._call(conn.new_cursor(conn), call) for call in query.calls)
+            cursors = yield from in_turn(calls)
+            if query.commit and self._open:
+                yield conn.commit()
+        except BaseException as error:
+            if is_half_sent(error, conn):
+                yield conn.close()  # what was sent is undone, what was prepared is in doubt
+            raise
+        return cursors
+
+    def _begin(self, conn: Any) -> Steps[None]:
         if not self._open:
-            await conn.execute("BEGIN")
+            yield conn.execute("BEGIN")
             self._open = True
 
-    async def _call(
-        self, cursor: psycopg.AsyncRawCursor[Any], call: Call
-    ) -> psycopg.AsyncRawCursor[Any]:
+    def _call(self, cursor: Any, call: Call) -> Steps[Any]:
         text, names, _ = self._database.target.statements[call.name]
-        return await cursor.execute(text, [call.params[name] for name in names], binary=True)
+        return (yield cursor.execute(text, [call.params[name] for name in names], binary=True))
 
-    async def _connection(self) -> AsyncConnection:
+    def _connection(self) -> Steps[Any]:
         for _ in range(_ATTEMPTS):
             if self._conn is not None:
                 return self._conn
-            if self._database.pool.suspect:
-                await whole(self._database.recover, self._database.pool)
-            self._conn = await self._take()
-            if await self._conn.is_ready(self._database.target.vector_type):
+            if self._database.suspect is self._database.pool:
+                yield from self._database.recover(self._database.pool)
+            self._conn = yield from self._take()
+            if (yield from self._conn.is_ready(self._database.target.vector_type)):
                 return self._conn
-            await self._release()
+            yield from self._release()
         raise psycopg.OperationalError("one connection after the other was lost at once")
 
-    async def _take(self) -> AsyncConnection:
+    def _take(self) -> Steps[Any]:
         while True:
             self._pool = self._database.pool
             try:
-                return await self._pool.getconn()
+                return (yield self._pool.getconn())
             except PoolClosed:
                 if self._pool is self._database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
 
-    async def _release(self) -> None:
+    def _release(self) -> Steps[None]:
         conn, self._conn, self._open, self._past = self._conn, None, False, []
         if conn is not None:
-            await whole(self._pool.putconn, conn)
+            yield from self._database.give_back(conn, self._pool)
 
 
-class AsyncDatabase(AsyncConnections):
+def _one_after_another(conn: Any, statements: Sequence[str]) -> Steps[None]:
+    for statement in statements:
+        yield conn.execute(statement.encode(), prepare=False)
+
+
+class Database(Connections):
     """A Postgres database and an embedding model: what a store's flows run on."""
 
-    def __init__(self, target: Target, leave: Callable[[], None] | None = None) -> None:
+    def __init__(self, target: Target, side: Side, leave: Callable[[], None] | None = None) -> None:
         """Describe the database; `open` connects. `leave` is called once it is closed."""
-        super().__init__(target)
+        super().__init__(target, side)
         self._leave = leave
-        self.writes = AsyncGroupCommit(self._write)
-        self.lookups = AsyncLookups(self.session)  # async only
+        self.writes = GroupCommit(self._write, side)
+        self._lookups = Lookups(lambda lookups: adone(self._read(lookups)))
 
     @classmethod
-    async def opened(cls, host: Host) -> Self:
+    def opened(cls, host: Host, side: Side) -> Steps[Self]:
         """The open database of a host; one on a server of our own is prepared."""
         try:
-            target = await asyncio.to_thread(host.start)
+            target = yield side.aside(host.start)
         except BaseException:  # a thread that starts a server goes on without a cancelled caller
-            await asyncio.to_thread(host.stop)
+            yield side.aside(host.stop)
             raise
-        database = cls(target, host.stop)
+        database = cls(target, side, host.stop)
         try:
-            await database.open()
+            yield from database.open()
             if host.server is not None:
-                await arun(host.prepare(), database.session())
+                yield from driven(host.prepare(), database.session())
         except BaseException:
-            await database.close()
+            yield from database.close()
             raise
         return database
 
-    async def close(self) -> None:
+    def close(self) -> Steps[None]:
         """Close every connection; nothing is left behind."""
         try:
-            await self.lookups.drain()  # async only
-            await self.writes.drain()  # async only
-            await super().close()
+            if self.side is AWAITED:
+                yield self._lookups.drain()
+            yield from self.writes.drain()
+            yield from super().close()
         finally:
             if self._leave is not None:
-                await asyncio.to_thread(self._leave)
+                yield self.side.aside(self._leave)
 
-    def session(self, ask: AsyncAsking | None = None) -> AsyncSession:
-        """A new unit of work; see `AsyncSession`."""
-        return AsyncSession(self, ask)
+    def session(self, ask: Callable[[Ask], Any] | None = None) -> Session:
+        """A new unit of work; see `Session`."""
+        return Session(self, ask)
 
-    async def _write(self, together: Sequence[Together]) -> None:
+    def look_up(self, lookup: Lookup) -> Steps[Rows]:
+        """The rows of one key; tasks share statements, threads need not."""
+        if self.side is AWAITED:
+            found: Rows = yield self._lookups.find(lookup)
+            return found
+        return (yield from self._read([lookup]))
+
+    def _read(self, lookups: Sequence[Lookup]) -> Steps[Rows]:
+        query = Query((Lookup.call(lookups),), commit=True)
+        session = Session(self)
+        try:
+            (rows,) = yield from session.perform(query)
+        except BaseException as error:
+            yield from session.end(error)
+            raise
+        return list(rows)
+
+    def _write(self, together: Sequence[Together]) -> Steps[None]:
         flow = together[0].flow([one.item for one in together])
-        await arun(flow, self.session())
+        yield from driven(flow, self.session())

@@ -24,6 +24,7 @@ from langmem_tiers.core.errors import (
     TieredMemoryError,
 )
 from tests.support.invariants import broken_rows, values
+from tests.support.opening import Opened, opened_store
 from tests.support.servers import kill, own_server, sessions, wait_until
 
 NAMESPACE = ("acme", "stream")
@@ -55,18 +56,7 @@ class Stream:
         self.tried.setdefault(key, set()).add(self.number)
         return key, {"text": f"put {self.number} of {self.name}", "number": self.number}
 
-    def write(self, store: TieredStore, stop: threading.Event) -> None:
-        while not stop.is_set():
-            key, value = self.next_put()
-            try:
-                store.put(NAMESPACE, key, value)
-            except TieredMemoryError as error:
-                self.fail(key, error)
-                stop.wait(PAUSE_SECONDS)
-            else:
-                self.acknowledge(key)
-
-    async def awrite(self, store: TieredStore, stop: asyncio.Event) -> None:
+    async def write(self, store: TieredStore, stop: asyncio.Event) -> None:
         while not stop.is_set():
             key, value = self.next_put()
             try:
@@ -109,7 +99,7 @@ def crash(
     wait_until(all_write_again)
 
 
-def check_streams(server: EmbeddedPostgres, streams: list[Stream], kills: int) -> None:
+def check_streams(server: EmbeddedPostgres, streams: list[Stream]) -> None:
     stored = values(server.url)
     for one in streams:
         one.check(stored)
@@ -119,27 +109,7 @@ def check_streams(server: EmbeddedPostgres, streams: list[Stream], kills: int) -
         errors
     )
     assert all(error.__cause__ is not None for error in errors)
-    assert kills == 0 or sum(len(one.acknowledged) for one in streams) > 0
-
-
-def survive_kills_with_threads(
-    server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
-) -> None:
-    rng, stop = random.Random(seed), threading.Event()  # noqa: S311 - seeded, not secret
-    streams = [Stream(f"writer{i}") for i in range(WRITERS)]
-    with TieredStore.from_conn_string(server.url, index=index) as store:
-        store.setup()
-        threads = [threading.Thread(target=one.write, args=(store, stop)) for one in streams]
-        for thread in threads:
-            thread.start()
-        try:
-            for _ in range(kills):
-                crash(server, streams, rng, lambda: unavailable(store))
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
-    check_streams(server, streams, kills)
+    assert sum(len(one.acknowledged) for one in streams) > 0
 
 
 def unavailable(store: TieredStore) -> None:
@@ -153,38 +123,33 @@ def unavailable(store: TieredStore) -> None:
         wait_until(lambda: not put_goes_through())
 
 
-async def survive_kills_with_tasks(
-    server: EmbeddedPostgres, index: dict[str, Any], kills: int, seed: int
+async def survive_kills(
+    server: EmbeddedPostgres, index: dict[str, Any], opened: Opened, kills: int
 ) -> None:
-    rng, stop = random.Random(seed), asyncio.Event()  # noqa: S311 - seeded, not secret
+    rng, stop = random.Random(kills), asyncio.Event()  # noqa: S311 - seeded, not secret
     streams = [Stream(f"writer{i}") for i in range(WRITERS)]
-    async with TieredStore.from_conn_string(server.url, index=index) as store:
+    store = TieredStore(server.url, index=index)
+    async with opened_store(store, opened):
         await store.asetup()
-        tasks = [asyncio.create_task(one.awrite(store, stop)) for one in streams]
+        tasks = [asyncio.create_task(one.write(store, stop)) for one in streams]
         try:
             for _ in range(kills):
                 await asyncio.to_thread(crash, server, streams, rng, lambda: unavailable(store))
         finally:
             stop.set()
             await asyncio.gather(*tasks)
-    check_streams(server, streams, kills)
+    check_streams(server, streams)
 
 
 SOME_KILLS = pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
 
 
 @SOME_KILLS
-def test_threads_lose_no_acknowledged_put_when_the_server_is_killed(
-    server: EmbeddedPostgres, index: dict[str, Any], kills: int
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(
+    server: EmbeddedPostgres, index: dict[str, Any], opened: Opened, kills: int
 ) -> None:
-    survive_kills_with_threads(server, index, kills, seed=kills)
-
-
-@SOME_KILLS
-async def test_tasks_lose_no_acknowledged_put_when_the_server_is_killed(
-    server: EmbeddedPostgres, index: dict[str, Any], kills: int
-) -> None:
-    await survive_kills_with_tasks(server, index, kills, seed=kills)
+    await survive_kills(server, index, opened, kills)
 
 
 BATCHES = """
@@ -221,25 +186,21 @@ def kill_client_mid_batch(url: str, first_turn: int, delay: float) -> int:
     return last
 
 
-def survive_client_kills(url: str, index: dict[str, Any], kills: int, seed: int) -> None:
-    rng, last = random.Random(seed), 0  # noqa: S311 - seeded, not secret
-    with TieredStore.from_conn_string(url, index=index) as store:
-        store.setup()
-    for _ in range(kills):
-        last = kill_client_mid_batch(url, last + 1, rng.uniform(0, 0.6))
-        with psycopg.connect(url) as conn:
-            query = "SELECT (value ->> 'turn')::int, count(*) FROM memory.memories GROUP BY 1"
-            turns = conn.execute(query).fetchall()
-        assert turns in ([(last, 500)], [(last + 1, 500)])
-        last = turns[0][0]
-    assert broken_rows(url) == {}
-
-
 @SOME_KILLS
 def test_a_batch_of_a_killed_client_is_there_whole_or_not_at_all(
     database_url: str, index: dict[str, Any], kills: int
 ) -> None:
-    survive_client_kills(database_url, index, kills, seed=kills)
+    rng, last = random.Random(kills), 0  # noqa: S311 - seeded, not secret
+    with TieredStore.from_conn_string(database_url, index=index) as store:
+        store.setup()
+    for _ in range(kills):
+        last = kill_client_mid_batch(database_url, last + 1, rng.uniform(0, 0.6))
+        with psycopg.connect(database_url) as conn:
+            query = "SELECT (value ->> 'turn')::int, count(*) FROM memory.memories GROUP BY 1"
+            turns = conn.execute(query).fetchall()
+        assert turns in ([(last, 500)], [(last + 1, 500)])
+        last = turns[0][0]
+    assert broken_rows(database_url) == {}
 
 
 def test_a_store_can_be_closed_when_its_server_is_gone(

@@ -13,13 +13,8 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.postgres import sql
-from langmem_tiers.postgres.flow import Call, Query
-from langmem_tiers.postgres.session import AsyncDatabase
-from langmem_tiers.postgres.session_sync import Database
-from langmem_tiers.postgres.target import Target
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
@@ -292,33 +287,18 @@ async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
     assert broken_rows(url) == {}
 
 
-def test_what_fails_on_our_side_in_the_middle_of_a_round_trip_commits_nothing(url: str) -> None:
-    options = StoreOptions()
-    database = Database(Target(conninfo=url, statements=sql.statements(options, None)))
-    database.open()
-    with database.session() as session, pytest.raises(DatabaseError, match="adapt"):
-        session.perform(half_sendable())
-    with database.session() as session:
-        (rows,) = session.perform(Query((Call("settings", {}),), commit=True))
-    database.close()
-    assert "half" not in dict(rows)
+async def test_what_fails_on_our_side_in_the_middle_of_a_round_trip_commits_nothing(
+    cuttable: TieredStore,
+) -> None:
+    def half_sendable() -> Flow[None]:
+        first = Call("change_setting", {"name": "half", "value": "1"})
+        second = Call("change_setting", {"name": object(), "value": "2"})
+        yield Query((first, second), commit=True)
 
+    def settings() -> Flow[list[Any]]:
+        (rows,) = yield Query((Call("settings", {}),), commit=True)
+        return list(rows)
 
-async def test_what_fails_on_our_side_in_the_middle_commits_nothing_async(url: str) -> None:
-    options = StoreOptions()
-    database = AsyncDatabase(Target(conninfo=url, statements=sql.statements(options, None)))
-    await database.open()
-    async with database.session() as session:
-        with pytest.raises(DatabaseError, match="adapt"):
-            await session.perform(half_sendable())
-    async with database.session() as session:
-        (rows,) = await session.perform(Query((Call("settings", {}),), commit=True))
-    await database.close()
-    assert "half" not in dict(rows)
-
-
-def half_sendable() -> Query:
-    """Two statements of which the driver can send only the first."""
-    first = Call("change_setting", {"name": "half", "value": "1"})
-    second = Call("change_setting", {"name": object(), "value": "2"})
-    return Query((first, second), commit=True)
+    with pytest.raises(DatabaseError, match="adapt"):
+        await cuttable.runner.arun(half_sendable())
+    assert "half" not in dict(await cuttable.runner.arun(settings()))

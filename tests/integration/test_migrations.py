@@ -52,28 +52,21 @@ def execute(url: str, statements: str) -> None:
 # What is created
 
 
-def test_setup_records_every_migration_that_ships(database_url: str) -> None:
-    set_up(database_url)
-    shipped = [(one.version, one.name, one.checksum) for one in sql.migrations(StoreOptions())]
-    assert [row[:3] for row in migrations_run(database_url)] == shipped
-    assert [row[0] for row in catalog(database_url)["schemas"]] == sorted(SCHEMAS)
-
-
-def test_a_migration_is_recorded_at_the_time_of_the_stores_clock(database_url: str) -> None:
+def test_setup_records_every_migration_that_ships_and_again_changes_nothing(
+    database_url: str,
+) -> None:
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
-    set_up(database_url, clock=lambda: noon)
-    with psycopg.connect(database_url) as conn:
-        rows = conn.execute("SELECT DISTINCT applied_at FROM memory.migrations").fetchall()
-    assert rows == [(noon,)]
-
-
-def test_setup_again_changes_nothing(database_url: str) -> None:
-    set_up(database_url)
+    set_up(database_url, dims=32, clock=lambda: noon)
+    set_up(database_url)  # another shape is taken while there is no vector
+    shipped = [
+        (one.version, one.name, one.checksum, noon) for one in sql.migrations(StoreOptions())
+    ]
+    assert migrations_run(database_url) == shipped
+    assert [row[0] for row in catalog(database_url)["schemas"]] == sorted(SCHEMAS)
     put_and_find(database_url)
-    before = catalog(database_url), migrations_run(database_url)
+    before = catalog(database_url)
     set_up(database_url)
-    set_up(database_url)
-    assert (catalog(database_url), migrations_run(database_url)) == before
+    assert (catalog(database_url), migrations_run(database_url)) == (before, shipped)
     put_and_find(database_url)
 
 
@@ -112,21 +105,24 @@ def test_a_store_opened_before_another_sets_up_works_afterwards(database_url: st
 # What is refused
 
 
-def test_a_migration_changed_after_it_ran_is_refused(database_url: str) -> None:
+def test_a_migration_changed_after_it_ran_and_one_from_the_future_are_refused(
+    database_url: str,
+) -> None:
     set_up(database_url)
-    execute(database_url, "UPDATE memory.migrations SET checksum = 'other' WHERE version = 16")
-    with pytest.raises(MigrationError, match="restore the file"):
-        set_up(database_url)
-
-
-def test_a_database_newer_than_the_package_is_refused(database_url: str) -> None:
-    set_up(database_url)
-    execute(
-        database_url,
-        "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())",
-    )
-    with pytest.raises(MigrationError, match="upgrade langmem-tiers"):
-        set_up(database_url)
+    for change, said in (
+        (
+            "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())",
+            "upgrade langmem-tiers",
+        ),
+        (
+            """DELETE FROM memory.migrations WHERE version = 9999;
+               UPDATE memory.migrations SET checksum = 'other' WHERE version = 16""",
+            "restore the file",
+        ),
+    ):
+        execute(database_url, change)
+        with pytest.raises(MigrationError, match=said):
+            set_up(database_url)
 
 
 TOO_OLD = """
@@ -177,12 +173,6 @@ def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database
         put_and_find(database_url)
 
 
-def test_another_shape_is_taken_while_there_is_no_vector(database_url: str) -> None:
-    set_up(database_url, dims=64)
-    set_up(database_url, dims=32)
-    put_and_find(database_url, dims=32)
-
-
 def test_a_database_set_up_without_an_index_says_so(database_url: str) -> None:
     set_up(database_url, dims=None)
     uses = [FIRST_USES[name] for name in ("search", "put", "recall", "optimize")]
@@ -209,32 +199,27 @@ def language_of(url: str) -> list[Any]:
         return [row[0] for row in conn.execute(query).fetchall()]
 
 
-LANGUAGE_USES: dict[str, Callable[[TieredStore], object]] = {
-    name: FIRST_USES[name] for name in ("search", "put", "recall", "setup")
-}
-
-
-@pytest.mark.parametrize("vectors", [True, False])
-def test_another_language_is_refused_at_setup_and_at_first_use(
-    database_url: str, *, vectors: bool
-) -> None:
-    with speaking(database_url, "english", vectors=vectors) as store:
+def test_another_language_is_refused_at_setup_and_at_first_use(database_url: str) -> None:
+    with speaking(database_url, "english") as store:
         store.setup()
         store.put(NAMESPACE, "a", {"text": "the keys rotate"})
-    for use in LANGUAGE_USES.values():
-        with (
-            speaking(database_url, "german", vectors=vectors) as store,
-            pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
-        ):
-            use(store)
+    for name in ("search", "put", "recall", "setup"):
+        for vectors in (True, False):
+            with (
+                speaking(database_url, "german", vectors=vectors) as store,
+                pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
+            ):
+                FIRST_USES[name](store)
     assert language_of(database_url) == ["english"]
-    with speaking(database_url, "english", vectors=vectors) as store:
+    with speaking(database_url, "english") as store:
         store.setup()
         (found,) = coordinator(store, NAMESPACE[0], project_id=NAMESPACE[1]).get_context("rotating")
         assert found.evidence["own"] > 0
 
 
-def test_another_language_is_taken_while_no_word_is_stored(database_url: str) -> None:
+def test_another_language_is_taken_while_no_word_is_stored_or_it_is_not_known(
+    database_url: str,
+) -> None:
     set_up(database_url)
     with speaking(database_url, "english") as store:
         store.put(NAMESPACE, "a", {"text": "not indexed"}, index=False)
@@ -244,17 +229,9 @@ def test_another_language_is_taken_while_no_word_is_stored(database_url: str) ->
     assert language_of(database_url) == ["german"]
     set_up(database_url, dims=None)
     assert language_of(database_url) == ["german"]
-
-
-def test_a_database_that_does_not_know_its_language_takes_the_configured_one(
-    database_url: str,
-) -> None:
+    execute(database_url, "DELETE FROM memory.settings WHERE name = 'language'")
     with speaking(database_url, "german") as store:
-        store.setup()
-        store.put(NAMESPACE, "a", {"text": "die Schlüssel"})
-        execute(database_url, "DELETE FROM memory.settings WHERE name = 'language'")
-    with speaking(database_url, "german") as store:
-        store.put(NAMESPACE, "b", {"text": "das Schloss"})
+        store.put(NAMESPACE, "c", {"text": "das Schloss"})
         store.setup()
     assert language_of(database_url) == ["german"]
 
@@ -273,6 +250,8 @@ def role(database_url: str) -> Iterator[str]:
 def test_a_role_that_may_not_install_the_extension_can_use_an_installed_one(
     database_url: str, role: str
 ) -> None:
+    with pytest.raises(DatabaseError, match=r"permission denied.*GRANT|owner|superuser"):
+        set_up(role)
     execute(database_url, f"GRANT CREATE ON DATABASE {name_of(database_url)} TO plain")
     with pytest.raises(DatabaseError, match=r"(?s)extension.*superuser|CREATE EXTENSION"):
         set_up(role)
@@ -280,12 +259,6 @@ def test_a_role_that_may_not_install_the_extension_can_use_an_installed_one(
     execute(database_url, "CREATE EXTENSION vector")
     set_up(role)
     put_and_find(role)
-
-
-def test_a_role_without_rights_is_told_what_it_needs(database_url: str, role: str) -> None:
-    with pytest.raises(DatabaseError, match=r"permission denied.*GRANT|owner|superuser"):
-        set_up(role)
-    assert catalog(database_url)["schemas"] == []
 
 
 def test_a_role_that_may_only_use_the_tables_can_run_setup_on_a_ready_database(
@@ -310,23 +283,17 @@ def name_of(url: str) -> str:
 # Half
 
 
-@pytest.mark.parametrize(
-    "obstacle",
-    [
-        "CREATE SCHEMA long_term",
-        "CREATE SCHEMA memory; CREATE TABLE memory.usage (mine int)",
+def test_a_setup_that_fails_in_the_middle_leaves_everything_as_it_was(database_url: str) -> None:
+    for obstacle in (
+        "CREATE EXTENSION vector; CREATE SCHEMA long_term",
         """CREATE SCHEMA memory; CREATE TABLE memory.vectors (mine int);
            CREATE VIEW memory.depends AS SELECT * FROM memory.vectors""",
-    ],
-)
-def test_a_setup_that_fails_in_the_middle_leaves_everything_as_it_was(
-    database_url: str, obstacle: str
-) -> None:
-    execute(database_url, "CREATE EXTENSION vector;" + obstacle)
-    before = catalog(database_url)
-    with pytest.raises(DatabaseError):
-        set_up(database_url)
-    assert catalog(database_url) == before
-    execute(database_url, "DROP SCHEMA IF EXISTS memory, long_term CASCADE")
+    ):
+        execute(database_url, obstacle)
+        before = catalog(database_url)
+        with pytest.raises(DatabaseError):
+            set_up(database_url)
+        assert catalog(database_url) == before
+        execute(database_url, "DROP SCHEMA IF EXISTS memory, long_term CASCADE")
     set_up(database_url)
     put_and_find(database_url)

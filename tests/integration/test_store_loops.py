@@ -6,6 +6,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -26,36 +27,23 @@ def on_another_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> Awaitable[T]:
     return asyncio.to_thread(lambda: asyncio.run(work()))
 
 
-async def test_blocking_calls_on_the_stores_own_loop_name_what_to_await(url: str) -> None:
+async def test_blocking_calls_on_the_stores_own_loop_say_what_to_await(url: str) -> None:
     async with TieredStore(url, index=text_index()) as store:
         memory = coordinator(store)
         turn = MemoryOrchestrator(memory)
         turn.begin()
-        calls: list[tuple[str, Callable[[], object]]] = [
-            ("aput", lambda: store.put(NS, "k", {"v": 1})),
-            ("aget", lambda: store.get(NS, "k")),
-            ("adelete", lambda: store.delete(NS, "k")),
-            ("asearch", lambda: store.search(NS)),
-            ("alist_namespaces", lambda: store.list_namespaces(prefix=("acme",))),
-            ("abatch", lambda: store.batch([PutOp(NS, "k", {"v": 1})])),
-            ("aput", lambda: store.tier("working").put(NS, "k", {"v": 1})),
-            ("abatch", lambda: store.tier("working").batch([GetOp(NS, "k")])),
-            ("amove", lambda: store.move(NS, "k", "long_term")),
-            ("astats", store.stats),
-            ("asizes", store.sizes),
-            ("aoptimize", store.optimize),
-            ("asweep_ttl", store.sweep_ttl),
-            ("astop_ttl_sweeper", store.stop_ttl_sweeper),
-            ("asetup", store.setup),
-            ("aclose", store.close),
-            ("aget_context", lambda: memory.get_context("x")),
-            ("astore", lambda: memory.store("x")),
-            ("aget", lambda: memory.get("k")),
-            ("asnapshot", memory.state.snapshot),
-            ("aassemble_context", lambda: turn.assemble_context("x")),
+        calls: list[Callable[[], object]] = [
+            lambda: store.put(NS, "k", {"v": 1}),
+            lambda: store.batch([PutOp(NS, "k", {"v": 1})]),
+            lambda: store.tier("working").batch([GetOp(NS, "k")]),
+            store.stop_ttl_sweeper,
+            store.close,
+            lambda: memory.store("x"),
+            memory.state.snapshot,
+            lambda: turn.assemble_context("x"),
         ]
-        for name, call in calls:
-            with pytest.raises(asyncio.InvalidStateError, match=rf"await {name}\("):
+        for call in calls:
+            with pytest.raises(asyncio.InvalidStateError, match=r"await the method .* an `a`"):
                 call()
         assert await store.asearch(()) == []
 
@@ -165,7 +153,7 @@ async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> N
     config = {"min_size": 1, "max_size": 4, "timeout": 2}
     rng = random.Random(7)  # noqa: S311 - when they are cancelled is no secret
     async with TieredStore(url, index=text_index(), pool_config=config) as store:
-        for _ in range(300):
+        for _ in range(100):
             calls: list[asyncio.Task[Any]] = [
                 asyncio.create_task(store.asearch(NS, limit=1)) for _ in range(3)
             ]
@@ -185,37 +173,22 @@ async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> N
         assert len(await store.asearch(NS, limit=100)) == 8
 
 
-async def test_a_cancelled_caller_does_not_stop_those_beside_it(url: str) -> None:
-    async with TieredStore(url) as store:
-        tasks = [asyncio.create_task(store.aput(NS, f"{n}", {"n": n})) for n in range(20)]
-        await asyncio.sleep(0)
-        tasks[3].cancel()
-        done = await asyncio.gather(*tasks, return_exceptions=True)
-        assert sum(one is None for one in done) >= 19
-        assert len(await store.asearch(NS, limit=100)) >= 19
-
-
-async def test_the_first_calls_may_come_all_at_once(
-    new_url: Callable[[], str],
-) -> None:
+async def test_the_first_calls_may_come_all_at_once(new_url: Callable[[], str]) -> None:
     url = new_url()  # no other test's connections are counted
-    store = TieredStore(url)
-    await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(12)))
-    assert len(await store.asearch(NS, limit=100)) == 12
-    await store.aclose()
-    assert await no_sessions(url)
+    for count in (12, 24):
+        store = TieredStore(url)
+        if count == 12:
+            await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(count)))
+        else:
+            with ThreadPoolExecutor(max_workers=8) as executor:
+                list(executor.map(partial(put, store), range(count)))
+        assert len(await store.asearch(NS, limit=100)) == count
+        await store.aclose()
+        assert await no_sessions(url)
 
 
-async def test_the_first_blocking_calls_may_come_from_many_threads(
-    new_url: Callable[[], str],
-) -> None:
-    url = new_url()  # no other test's connections are counted
-    store = TieredStore(url)
-    with ThreadPoolExecutor(max_workers=8) as executor:
-        list(executor.map(lambda n: store.put(NS, f"{n}", {"n": n}), range(24)))
-    assert len(store.search(NS, limit=100)) == 24
-    store.close()
-    assert await no_sessions(url)
+def put(store: TieredStore, number: int) -> None:
+    store.put(NS, f"{number}", {"n": number})
 
 
 async def test_a_store_opens_again_after_it_was_closed(url: str) -> None:

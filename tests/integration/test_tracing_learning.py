@@ -151,6 +151,13 @@ def test_lessons_are_documents_and_a_failure_is_shown_in_words(done: Done, root:
     assert done.run("store_reflexion", root)["inputs"]["failure"] == run["inputs"]["failures"]
 
 
+def test_a_cycle_says_what_it_decided_and_why(done: Done) -> None:
+    applied = [run for run in done.runs.named("apply", "cycle") if run.get("outputs")]
+    assert "it says the same as an older one" in {
+        one["reason"] for run in applied for one in run["inputs"].get("decisions", ())
+    }
+
+
 def test_no_run_holds_a_vector_a_key_or_the_password_of_the_database(done: Done) -> None:
     assert not any(vectors(run) for run in done.runs.by_id.values())
     failed = [run for run in done.of_verbs() if "Unavailable" in run.get("error", "")]

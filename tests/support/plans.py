@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, LiteralString, Self
+from typing import Any, Literal, LiteralString
 
 import psycopg
 import pytest
@@ -14,8 +14,9 @@ from psycopg.adapt import PyFormat, Transformer
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit
-from langmem_tiers.postgres.session_sync import run
+from langmem_tiers.postgres.session import driven
 from langmem_tiers.postgres.sql import Statement
+from langmem_tiers.postgres.steps import Steps
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
@@ -28,21 +29,17 @@ class _Recording:
         self._begin, self._session = begin, begin()
         self.calls = calls
 
-    def __enter__(self) -> Self:
-        self._session.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._session.__exit__(*error)
-
-    def perform(self, effect: Effect) -> Any:
+    def perform(self, effect: Effect) -> Steps[Any]:
         if isinstance(effect, Unit):
-            return run(effect.flow, _Recording(self._begin, self.calls))
+            return (yield from driven(effect.flow, _Recording(self._begin, self.calls)))
         if isinstance(effect, Query):
             self.calls += effect.calls
         if isinstance(effect, Lookup):
             self.calls.append(Lookup.call([effect]))
-        return self._session.perform(effect)
+        return (yield from self._session.perform(effect))
+
+    def end(self, error: BaseException | None) -> Steps[None]:
+        yield from self._session.end(error)
 
 
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:

@@ -21,7 +21,13 @@ from langsmith import trace
 from langsmith.run_trees import get_cached_client
 from psycopg.conninfo import make_conninfo
 
-from langmem_tiers import FailedAttempt, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    FailedAttempt,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_consolidation_graph,
+)
 from langmem_tiers.core.errors import DatabaseUnavailableError, InvalidInputError
 from langmem_tiers.core.tracing import tracing
 from langmem_tiers.graph.learn import (
@@ -140,6 +146,7 @@ async def learning(url: str, clock: Clock) -> None:
     with TieredStore(url, index=index, clock=clock) as store:
         await in_a_graph(store, clock, "invoke")
         await as_a_trace("blocking", Caller(whose("blocking", store), "batch"), clock)
+        a_cycle(whose("tidy", store))
     async with TieredStore(url, index=index, clock=clock) as store:
         await in_a_graph(store, clock, "ainvoke")
         await as_a_trace("awaiting", Caller(whose("awaiting", store), "abatch"), clock)
@@ -149,6 +156,14 @@ async def as_a_trace(name: str, call: Caller, clock: Clock) -> None:
     """Every verb below one run, if this is traced."""
     with trace(name, client=get_cached_client() if tracing() else None):
         await alone(call, clock)
+
+
+def a_cycle(memory: MemoryCoordinator) -> None:
+    """Say the same twice, and consolidate."""
+    for key in ("1", "2"):
+        memory.store("The vault is in the cellar", "semantic", tier="working", key=key)
+    graph = create_consolidation_graph(store=memory.tiered_store)
+    graph.invoke({}, {"run_name": "cycle"}, context=memory.context)
 
 
 def whose(tenant: str, store: TieredStore) -> MemoryCoordinator:

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from langmem_tiers.postgres.driver import interruption
+from langmem_tiers.postgres.errors import interruption
 
 
 def test_what_ensues_from_an_interruption_is_an_interruption() -> None:

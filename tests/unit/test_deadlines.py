@@ -15,14 +15,25 @@ from langmem_tiers.core.threads import Daemons, adone_by, done_by
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
 
-def test_calls_are_made_at_once_and_answered_in_their_order() -> None:
+def test_calls_are_made_at_once_in_their_callers_context_and_answered_in_their_order() -> None:
     together = threading.Barrier(4, timeout=30)
 
-    def one(number: int) -> int:
+    def one(number: int) -> tuple[int, str]:
         together.wait()
-        return number
+        return number, WHO.get()
 
-    assert done_by(30, [partial(one, n) for n in range(4)], Daemons(4)) == [0, 1, 2, 3]
+    token = WHO.set("ada")
+    try:
+        answers = done_by(30, [partial(one, n) for n in range(4)], Daemons(4))
+    finally:
+        WHO.reset(token)
+    assert answers == [(n, "ada") for n in range(4)]
+
+    def fails() -> None:
+        raise LookupError("no")
+
+    with pytest.raises(LookupError):
+        done_by(30, [fails], Daemons(1))
 
 
 def test_no_more_are_made_at_once_than_there_are_threads_and_none_is_kept() -> None:
@@ -57,24 +68,6 @@ def test_what_is_not_done_in_time_is_none_and_what_was_not_begun_never_is() -> N
     go.set()
     assert daemons.submit(lambda: "next").result(30) == "next"
     assert begun == ["slow"]
-
-
-def test_each_call_runs_in_the_context_of_its_caller() -> None:
-    token = WHO.set("ada")
-    try:
-        future = Daemons(1).submit(WHO.get)
-    finally:
-        WHO.reset(token)
-
-    assert future.result(30) == "ada"
-
-
-def test_an_error_is_raised_where_the_answer_is_asked_for() -> None:
-    def fails() -> None:
-        raise LookupError("no")
-
-    with pytest.raises(LookupError):
-        done_by(30, [fails], Daemons(1))
 
 
 def test_threads_are_begun_anew_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Flows driven by hand: which effects they ask for, and that the blocking driver is generated."""
+"""Flows driven by hand: which effects they ask for."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ import asyncio
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
-from langmem_tiers import Tier
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
-from langmem_tiers.postgres.session import arun
-from langmem_tiers.postgres.session_sync import run
+from langmem_tiers.postgres.session import arun, run
+from langmem_tiers.postgres.steps import Steps
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
-from scripts import make_sync
 
 NS = ("acme", "flow")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 INDEX: dict[str, Any] = {"dims": 4, "embed": TrigramEmbeddings(4), "fields": ["text"]}
-
-
-def test_what_blocks_is_made_of_what_awaits() -> None:
-    assert make_sync.main(["--check"]) == 0
 
 
 class Script:
@@ -34,17 +28,16 @@ class Script:
 
     def __init__(self, *answers: Any) -> None:
         self.effects: list[Effect] = []
-        self.ended_with: type[BaseException] | None = None
+        self.ended_with: BaseException | None = None
         self.open = False
         self._answers = list(answers)
 
-    def __enter__(self) -> Self:
-        return self
+    def end(self, error: BaseException | None, /) -> Steps[None]:
+        self.ended_with = error
+        yield from ()
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.ended_with = kind
-
-    def perform(self, effect: Effect, /) -> Any:
+    def perform(self, effect: Effect, /) -> Steps[Any]:
+        yield from ()
         self.effects.append(effect)
         if isinstance(effect, Embed):
             assert not self.open, "an open transaction waits for a model"
@@ -101,10 +94,6 @@ def test_reads_without_a_query_share_one_round_trip() -> None:
     assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
 
 
-def test_nothing_asked_is_no_effect() -> None:
-    assert effects(flows().batch([], None)) == []
-
-
 def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
     texts = ["x", "y", "x", " ", "", "y"]
     ops: list[Op] = [PutOp(NS, f"{n}", {"text": text}) for n, text in enumerate(texts)]
@@ -130,32 +119,20 @@ def test_a_mistake_asks_for_nothing() -> None:
     assert session.ended_with is not None
 
 
-def test_a_tier_looks_for_conflicts_before_it_writes() -> None:
-    asked = effects(flows().batch([PutOp(NS, "k", {"v": 1})], Tier.WORKING))
-    assert calls(asked)[0][0] == "lock_keys"
-    assert "conflicts" in calls(asked)[0]
-    assert [one.commit for one in asked if isinstance(one, Query)] == [False, True]
-
-
 def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
     def work() -> Flow[list[Any]]:
         first = yield Query((Call("a", {}),))
         second = yield Query((Call("b", {}),), commit=True)
         return [first, second]
 
-    class AsyncScript(Script):
-        async def __aenter__(self) -> Self:
-            return self
-
-        async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-            self.ended_with = kind
-
-        async def perform(self, effect: Effect, /) -> Any:
-            return super().perform(effect)
+    class Awaited(Script):
+        def perform(self, effect: Effect, /) -> Steps[Any]:
+            yield asyncio.sleep(0)
+            return (yield from super().perform(effect))
 
     wanted = [[[1]], [[2]]]
     assert run(work(), Script([1], [2])) == wanted
-    assert asyncio.run(arun(work(), AsyncScript([1], [2]))) == wanted
+    assert asyncio.run(arun(work(), Awaited([1], [2]))) == wanted
 
 
 def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> None:
@@ -168,7 +145,7 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             undone.append(True)
 
     class Away(Script):
-        def perform(self, effect: Effect, /) -> Any:
+        def perform(self, effect: Effect, /) -> Steps[Any]:
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive

@@ -10,8 +10,8 @@ import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres.flow import Flow, Together
-from langmem_tiers.postgres.group_commit import AsyncGroupCommit
-from langmem_tiers.postgres.group_commit_sync import GroupCommit
+from langmem_tiers.postgres.group_commit import GroupCommit
+from langmem_tiers.postgres.steps import AWAITED, BLOCKING, Steps, adone, done
 
 
 def nothing(items: Sequence[Any]) -> Flow[None]:
@@ -30,7 +30,8 @@ class Airline:
         self.others_wait = threading.Event()
         self._refuses = refuses
 
-    def fly(self, together: Sequence[Together]) -> None:
+    def fly(self, together: Sequence[Together]) -> Steps[None]:
+        yield from ()
         items = [one.item for one in together]
         if not self.flights:
             self.flights.append(items)
@@ -43,11 +44,11 @@ class Airline:
 
 
 def join_all(airline: Airline, items: Sequence[Any]) -> list[BaseException | None]:
-    group = GroupCommit(airline.fly)
+    group = GroupCommit(airline.fly, BLOCKING)
 
     def join(item: object) -> BaseException | None:
         try:
-            group.join(wanted(item))
+            done(group.join(wanted(item)))
         except DatabaseError as error:
             return error
         return None
@@ -79,10 +80,13 @@ def test_a_bad_item_fails_alone_and_the_others_go_through() -> None:
     ]
 
 
-def test_an_unknown_outcome_reaches_everybody_and_nobody_goes_again() -> None:
-    airline = Airline(lambda items: OutcomeUnknownError("lost") if items != [0] else None)
+@pytest.mark.parametrize("kind", [OutcomeUnknownError, DatabaseUnavailableError])
+def test_what_would_befall_each_alone_reaches_everybody_and_nobody_goes_again(
+    kind: type[DatabaseError],
+) -> None:
+    airline = Airline(lambda items: kind("lost") if items != [0] else None)
     results = join_all(airline, range(5))
-    assert [type(one) for one in results] == [type(None), *[OutcomeUnknownError] * 4]
+    assert [type(one) for one in results] == [type(None), *[kind] * 4]
     assert len(airline.flights) == 2
 
 
@@ -102,79 +106,60 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
     assert flown == set(interrupted[0][1:])
 
 
-async def test_tasks_share_flights_and_a_cancelled_caller_spoils_none() -> None:
+async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
     flights: list[list[Any]] = []
 
-    async def fly(together: Sequence[Together]) -> None:
+    def fly(together: Sequence[Together]) -> Steps[None]:
         flights.append([one.item for one in together])
-        await asyncio.sleep(0)
+        yield asyncio.sleep(0)
 
-    group = AsyncGroupCommit(fly)
-    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(5)]
+    group = GroupCommit(fly, AWAITED)
+
+    async def write(item: int) -> None:
+        for _ in range(3):
+            await adone(group.join(wanted(item)))
+
+    tasks = [asyncio.create_task(write(item)) for item in range(5)]
     await asyncio.sleep(0)
     tasks[2].cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in results].count(asyncio.CancelledError) == 1
-    assert sorted(item for flight in flights for item in flight) == [0, 1, 2, 3, 4]
-    await group.drain()
-
-
-async def test_tasks_that_write_again_at_once_fly_together_again() -> None:
-    flights: list[int] = []
-
-    async def fly(together: Sequence[Together]) -> None:
-        flights.append(len(together))
-        await asyncio.sleep(0)
-
-    group = AsyncGroupCommit(fly)
-
-    async def write(item: int) -> None:
-        for _ in range(3):
-            await group.join(wanted(item))
-
-    await asyncio.gather(*(write(item) for item in range(4)))
-    assert flights == [4, 4, 4]
+    assert flights == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 3, 4]]
+    await adone(group.drain())
 
 
 async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again() -> None:
     flights: list[list[Any]] = []
 
-    async def fly(together: Sequence[Together]) -> None:
+    def fly(together: Sequence[Together]) -> Steps[None]:
         flights.append([one.item for one in together])
-        await asyncio.sleep(0.01)
+        yield asyncio.sleep(0.01)
 
-    group = AsyncGroupCommit(fly)
-    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(3)]
+    group = GroupCommit(fly, AWAITED)
+    tasks = [asyncio.create_task(adone(group.join(wanted(item)))) for item in range(3)]
     await asyncio.sleep(0.005)
     (flight,) = group._flights
     flight.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in results] == [asyncio.CancelledError, type(None), type(None)]
     assert flights == [[0, 1, 2], [1, 2]]
-    await group.drain()
+    await adone(group.drain())
 
 
 async def test_a_flight_that_is_cancelled_with_its_callers_leaves_nothing_in_flight() -> None:
     flights: list[list[Any]] = []
 
-    async def fly(together: Sequence[Together]) -> None:
+    def fly(together: Sequence[Together]) -> Steps[None]:
         flights.append([one.item for one in together])
-        await asyncio.sleep(60)
+        yield asyncio.sleep(60)
 
-    group = AsyncGroupCommit(fly)
-    tasks = [asyncio.create_task(group.join(wanted(item))) for item in range(3)]
+    group = GroupCommit(fly, AWAITED)
+    tasks = [asyncio.create_task(adone(group.join(wanted(item)))) for item in range(3)]
     await asyncio.sleep(0.005)
     for one in (*tasks, *group._flights):
         one.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
 
     assert {type(one) for one in results} == {asyncio.CancelledError}
-    await asyncio.wait_for(group.drain(), 10)
+    await asyncio.wait_for(adone(group.drain()), 10)
     assert flights == [[0, 1, 2]]
-
-
-def test_an_absent_server_fails_everybody_at_once() -> None:
-    airline = Airline(lambda items: DatabaseUnavailableError("gone") if items != [0] else None)
-    results = join_all(airline, range(5))
-    assert [type(one) for one in results[1:]] == [DatabaseUnavailableError] * 4
-    assert len(airline.flights) == 2

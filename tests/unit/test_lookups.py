@@ -1,30 +1,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Self
+from collections.abc import Sequence
 
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.postgres.flow import Lookup, Rows
-from langmem_tiers.postgres.lookups import AsyncLookups
-
-
-class Session:
-    """A session whose rows a function gives."""
-
-    def __init__(self, fetch: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
-        self._fetch = fetch
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        return None
-
-    async def look_up(self, lookups: Sequence[Lookup]) -> Rows:
-        return await self._fetch(lookups)
+from langmem_tiers.postgres.lookups import Lookups
 
 
 def row(lookup: Lookup) -> tuple[object, ...]:
@@ -39,10 +22,9 @@ async def test_tasks_that_wait_share_one_statement_and_each_gets_its_own_row() -
         await asyncio.sleep(0)
         return [row(lookup) for lookup in lookups if lookup.key != "absent"]
 
-    session = Session(fetch)
-    lookups = AsyncLookups(lambda: session)
+    lookups = Lookups(fetch)
     keys = ["a", "b", "b", "absent", "c"]
-    found = await asyncio.gather(*(lookups.find(Lookup("t", "", key), session) for key in keys))
+    found = await asyncio.gather(*(lookups.find(Lookup("t", "", key)) for key in keys))
     assert [[one[2] for one in rows] for rows in found] == [["a"], ["b"], ["b"], [], ["c"]]
     assert found[1][0][3] is not found[2][0][3]
     assert [len(statement) for statement in asked] == [1, 4]
@@ -58,14 +40,13 @@ async def test_an_error_reaches_everybody_who_waited_and_nobody_after() -> None:
             raise DatabaseError("refused")
         return [row(lookup) for lookup in lookups]
 
-    session = Session(fetch)
-    lookups = AsyncLookups(lambda: session)
+    lookups = Lookups(fetch)
     results = await asyncio.gather(
-        *(lookups.find(Lookup("t", "", str(n)), session) for n in range(4)), return_exceptions=True
+        *(lookups.find(Lookup("t", "", str(n))) for n in range(4)), return_exceptions=True
     )
     assert [type(one) for one in results] == [list, DatabaseError, DatabaseError, DatabaseError]
     failing = False
-    assert await lookups.find(Lookup("t", "", "x"), session)
+    assert await lookups.find(Lookup("t", "", "x"))
 
 
 async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
@@ -73,9 +54,8 @@ async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
         await asyncio.sleep(0.01)
         return [row(lookup) for lookup in lookups]
 
-    session = Session(fetch)
-    lookups = AsyncLookups(lambda: session)
-    tasks = [asyncio.create_task(lookups.find(Lookup("t", "", str(n)), session)) for n in range(4)]
+    lookups = Lookups(fetch)
+    tasks = [asyncio.create_task(lookups.find(Lookup("t", "", str(n)))) for n in range(4)]
     await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[2].cancel()

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from langmem_tiers import MemoryContext, Reviewer, TieredStore
-from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.fitting import Fitted
 from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
@@ -30,25 +26,9 @@ def test_a_repr_is_one_short_line_without_secrets() -> None:
     assert repr(decided) == "Fitted(keys: out, no room)"
     assert repr(ORCHESTRATOR).startswith("Layout(")
     assert repr(store) == "TieredStore(short_term, working, long_term; searched by words)"
+    mine = TieredStore("", index={"dims": 64, "embed": len}, schema_prefix="mine_")
+    assert repr(mine).endswith("; 64 dimensions; schemas mine_…)")
     assert "tenant='acme'" in repr(memory)
     assert repr(turn).endswith(", orchestrator: not begun)")
     assert repr(turn.begin()).endswith(", orchestrator: 't1' goes on)")
     assert not any(" object at 0x" in one for one in shown)
-
-
-def test_a_store_says_how_it_is_searched_and_where_its_schemas_are() -> None:
-    index = {"dims": 64, "embed": TrigramEmbeddings(64)}
-    several = (TieredStore("", index=index, schema_prefix="mine_"), TieredStore(""))
-
-    assert list(map(repr, several)) == [
-        "TieredStore(short_term, working, long_term; 64 dimensions; schemas mine_…)",
-        "TieredStore(short_term, working, long_term)",
-    ]
-
-
-def test_a_reviewer_that_must_be_awaited_is_refused() -> None:
-    async def polite(_: object) -> tuple[float, str]:
-        return 7.0, "always"
-
-    with pytest.raises(InvalidInputError, match="'polite' has an async function"):
-        Reviewer(name="polite", storage=polite)  # type: ignore[arg-type]

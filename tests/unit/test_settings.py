@@ -92,24 +92,14 @@ def test_the_file_may_be_named_by_a_variable_and_an_argument_goes_first(tmp_path
 def test_an_unknown_key_names_its_place_the_nearest_known_one_and_the_file(tmp_path: Path) -> None:
     for text, said in (
         (
-            "memory: {coordinator: {query_timout_ms: 5}}",
-            "memory.coordinator.query_timout_ms is not a setting; did you mean memory.coordin",
-        ),
-        (
             "memory: {promotions: {}}",
-            "memory.promotions is not a setting; did you mean memory.prom",
+            "memory has no option 'promotions'; did you mean 'promotion'?",
         ),
-        ("memmory: {}", "memmory is not a setting; did you mean memory?"),
-        ("coordinator: {}", "coordinator is not a setting; did you mean memory.coordinator?"),
-        (
-            "memory: {coordinator: {min_age_days: 5}}",
-            "memory.coordinator.min_age_days is not a setting; did you mean memory.promotion.min_a",
-        ),
+        ("coordinator: {}", "the document has no option 'coordinator'; known: memory"),
         (
             "memory: {coordinator: {zzz: 5}}",
-            "memory.coordinator.zzz is not a setting; known here: model, embedding_model, ",
+            "memory.coordinator has no option 'zzz'; known: model, embedding_model, ",
         ),
-        ("memory: {coordinator: {on: 5}}", "memory.coordinator.True is not a setting"),
     ):
         with pytest.raises(ConfigurationError) as caught:
             load(tmp_path, text)
@@ -120,11 +110,8 @@ def test_an_unknown_key_names_its_place_the_nearest_known_one_and_the_file(tmp_p
 def test_an_unknown_or_wrong_variable_is_refused_likewise() -> None:
     section = "LANGMEM_TIERS_MEMORY__COORDINATOR"
     for rest, said in (
-        ("COORDINATOR__QUERY_TIMOUT_MS", "memory.coordinator.query_timout_ms is not a setting"),
-        ("COORDINATR__MODEL", "memory.coordinatr is not a setting; did you mean memory.coordi"),
-        ("COORDINATOR_MODEL", "memory.coordinator_model is not a setting"),
-        ("MODEL", "memory.model is not a setting; did you mean memory.coordinator.model?"),
-        ("", "memory. is not a setting"),
+        ("COORDINATOR__QUERY_TIMOUT_MS", "memory.coordinator has no option 'query_timout_ms'"),
+        ("MODEL", "memory has no option 'model'; known: coordinator, promotion"),
         ("COORDINATOR", "memory.coordinator holds model, "),
         ("COORDINATOR__MODEL__NAME", "memory.coordinator.model names a model"),
     ):
@@ -132,14 +119,11 @@ def test_an_unknown_or_wrong_variable_is_refused_likewise() -> None:
             MemorySettings.load(env={f"LANGMEM_TIERS_MEMORY__{rest}": "x"})
         assert str(caught.value).startswith(said)
         assert "in the environment" in str(caught.value)
-    for value in ("fast", "0", "0.5", "true", "null", "[5]", "9" * 5000):
+    for value in ("fast", "0", "0.5", "true", "9" * 5000):
         with pytest.raises(ConfigurationError, match=r"query_timeout_ms is a whole .* environment"):
             MemorySettings.load(env={TIMEOUT: value})
-    for whole in ("x", '{"max_context_items": 3}'):
-        env = {section: whole, f"{section}__MODEL": "y"}
-        with pytest.raises(ConfigurationError, match=f"{section} is given as a whole and in parts"):
-            MemorySettings.load(env=env)
-        assert MemorySettings.load(env={**env, section: ""}).coordinator.model == "y"
+    with pytest.raises(ConfigurationError, match=f"{section} is given as a whole and in parts"):
+        MemorySettings.load(env={section: "{}", f"{section}__MODEL": "y"})
 
 
 WRONG: list[tuple[str, str, Any, str]] = [
@@ -170,69 +154,21 @@ def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed() -> None:
             OrchestratorSettings(untracked_tools=names)
 
 
-def test_a_wrong_value_in_a_file_is_named_with_its_whole_path(tmp_path: Path) -> None:
-    said = "memory.coordinator.query_timeout_ms is a whole number from 1 to 3,600,000, not"
-    for value, shown in (("fast", "'fast'"), ("0.5", "0.5"), ("true", "True"), ("'9'", "'9'")):
-        for env in ({}, {TIMEOUT: "5"}):  # which would override it
-            with pytest.raises(ConfigurationError) as caught:
-                load(tmp_path, f"memory: {{coordinator: {{query_timeout_ms: {value}}}}}", env)
-            assert str(caught.value) == f"{said} {shown} (in {tmp_path / 'settings.yaml'})"
-
-
 def test_what_is_no_settings_file_is_refused(tmp_path: Path) -> None:
     for text, said in (
         ("[memory]", "the document holds memory"),
-        ("memory: 5", "memory holds coordinator, promotion"),
         ("memory: {promotion: [5]}", "memory.promotion holds min_access_count, "),
-        ("memory: {", "is not YAML"),
         ("memory: !!python/name:os.system", "is not YAML"),
-        ("memory: {coordinator: {model: 2026-13-45}}", "is not YAML"),
         ("[" * 3000, "is not YAML"),
+        ("memory: {coordinator: {query_timeout_ms: '9'}}", r"memory\.coordinator\.query_time.*'9'"),
     ):
         with pytest.raises(ConfigurationError, match=said):
-            load(tmp_path, text)
-    file = tmp_path / "settings.yaml"
-    file.write_bytes("memory: {coordinator: {model: é}}".encode("latin-1"))
-    with pytest.raises(ConfigurationError, match="is not YAML"):
-        MemorySettings.load(file, {})
-
-
-def test_a_missing_file_is_refused_and_told_how_to_name_one(tmp_path: Path) -> None:
-    missing = tmp_path / "none.yaml"
-
+            load(tmp_path, text, {TIMEOUT: "5"})  # which would override it
     with pytest.raises(ConfigurationError, match=r"none\.yaml cannot be .*LANGMEM_TIERS_CONFIG"):
-        MemorySettings.load(missing, {})
-    several: list[dict[str, Any]] = [
-        {"env": {"LANGMEM_TIERS_CONFIG": str(missing)}},
-        {"file": tmp_path, "env": {}},
-        {"file": "~nobody-of-that-name/settings.yaml", "env": {}},
-    ]
-    for given in several:
+        MemorySettings.load(env={"LANGMEM_TIERS_CONFIG": str(tmp_path / "none.yaml")})
+    for given in (tmp_path, "~nobody-of-that-name/settings.yaml"):
         with pytest.raises(ConfigurationError, match="cannot be read"):
-            MemorySettings.load(given.get("file"), given["env"])
-
-
-# --- the models that they name --------------------------------------------------------------
-
-
-def test_a_model_that_cannot_be_made_is_named_with_its_key(tmp_path: Path) -> None:
-    unknown = load(tmp_path, "memory: {coordinator: {model: 'nobody:chatty'}}")
-
-    with pytest.raises(ConfigurationError, match=r"coordinator\.model 'nobody:chatty' names"):
-        unknown.chat_model()
-    with pytest.raises(ConfigurationError, match="embedding_model 'text-embedding-3-small' names"):
-        load(tmp_path, SPECIFIED).embeddings()
-
-
-@pytest.mark.parametrize("make", ["chat_model", "embeddings"])
-def test_without_langchain_the_extra_that_makes_models_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: str
-) -> None:
-    for module in ("langchain.chat_models", "langchain.embeddings"):
-        monkeypatch.setitem(sys.modules, module, None)
-
-    with pytest.raises(MissingExtraError, match=r"pip install 'langmem-tiers\[langchain\]'"):
-        getattr(load(tmp_path, SPECIFIED), make)()
+            MemorySettings.load(given, {})
 
 
 def test_bounds_and_filters_are_read_from_a_file_and_the_environment(tmp_path: Path) -> None:
@@ -244,7 +180,7 @@ def test_bounds_and_filters_are_read_from_a_file_and_the_environment(tmp_path: P
     assert settings.bounds == Bounds(batch=500, value_depth=20, statement_timeout_ms=None)
     with pytest.raises(ConfigurationError, match=r"memory\.bounds\.limit is a whole number from 1"):
         load(tmp_path, "memory: {bounds: {limit: 0}}")
-    with pytest.raises(ConfigurationError, match=r"did you mean memory\.bounds\.value_bytes"):
+    with pytest.raises(ConfigurationError, match=r"memory\.bounds has no .*'value_bytes'"):
         load(tmp_path, "memory: {bounds: {value_byte: 5}}")
 
 
@@ -260,10 +196,10 @@ def test_models_are_made_by_the_names_that_the_settings_give_them(
     assert chat.model_name == "chatty"
     assert isinstance(embeddings, OpenAIEmbeddings)
     assert embeddings.model == "small"
-
-
-def test_no_model_is_named_by_default() -> None:
-    settings = MemorySettings.load(env={})
-
-    assert settings.chat_model() is None
-    assert settings.embeddings() is None
+    with pytest.raises(ConfigurationError, match=r"coordinator\.model 'nobody:chatty' names"):
+        load(tmp_path, "memory: {coordinator: {model: 'nobody:chatty'}}").chat_model()
+    with pytest.raises(ConfigurationError, match="embedding_model 'text-embedding-3-small' names"):
+        load(tmp_path, SPECIFIED).embeddings()
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'langmem-tiers\[langchain\]'"):
+        settings.chat_model()

@@ -49,14 +49,7 @@ def test_statements_are_filled_in_whole(distance: Distance, vector_type: str) ->
 def test_stores_that_read_alike_share_their_statements() -> None:
     vector = VectorOptions(dims=3)
     loaded = sql.statements(StoreOptions(), vector)
-
     assert sql.statements(StoreOptions(exact_limit=5), replace(vector, dims=4)) is loaded
-    for other, shape in (
-        (StoreOptions(schema_prefix="my_"), vector),
-        (StoreOptions(), replace(vector, distance=Distance.L2)),
-        (StoreOptions(), replace(vector, vector_type="vector")),
-    ):
-        assert sql.statements(other, shape)["search_exact_tenant"] != loaded["search_exact_tenant"]
 
 
 def test_scopes_of_every_tenant_read_no_tenant() -> None:

@@ -15,7 +15,7 @@ from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
-from langmem_tiers.core.structured import HEAD, TAIL, aask, ask, trimmed
+from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
 from langmem_tiers.learn.models import generaliser_of, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.recall.fence import quoted
@@ -117,31 +117,29 @@ async def test_what_no_parser_reads_is_told_and_a_refusal_is_final(way: str) -> 
                 await outcome(way, own(parsed, raw), QUESTION)
 
 
-def test_a_request_is_made_on_the_thread_that_asks() -> None:
-    """One of LangChain's own would keep a program from ending until the model has answered."""
+async def test_a_request_is_heard_by_who_listens_and_is_no_part_of_what_a_graph_streams(
+    way: str,
+) -> None:
+    class Heard(BaseCallbackHandler):
+        tags: ClassVar[list[list[str]]] = []
+
+        def on_chat_model_start(self, *_: Any, **told: Any) -> None:
+            self.tags.append(told["tags"])
 
     class Threads(ToolCalling):
         def _generate(self, *args: Any, **options: Any) -> Any:
-            assert threading.current_thread() is threading.main_thread()
+            # One of LangChain's own would keep a program from ending until the model has answered.
+            assert way == "async" or threading.current_thread() is threading.main_thread()
             return super()._generate(*args, **options)
 
-    model = Threads(messages=iter([called("Answer", number=42)]))
-    assert ask(model, Answer, QUESTION) == Answer(number=42)
-
-
-async def test_who_listens_to_what_runs_hears_of_the_request_as_well(way: str) -> None:
-    class Heard(BaseCallbackHandler):
-        starts = 0
-
-        def on_chat_model_start(self, *_: Any, **__: Any) -> None:
-            self.starts += 1
-
     async def asks(_: Any) -> Answer:
-        return await outcome(way, scripted(called("Answer", number=42)), QUESTION)
+        return await outcome(way, Threads(messages=iter([called("Answer", number=42)])), QUESTION)
 
-    heard = Heard()
-    await RunnableLambda(asks).ainvoke(None, {"callbacks": [heard]})
-    assert heard.starts == 1
+    answer = await RunnableLambda(asks).ainvoke(None, {"callbacks": [Heard()]})
+    assert answer == Answer(number=42)
+    assert len(Heard.tags) == 1
+    assert TAG_NOSTREAM in Heard.tags[0]
+    Heard.tags.clear()
 
 
 async def test_whatever_a_provider_raises_is_a_model_error_and_an_interruption_is_not(
@@ -153,25 +151,8 @@ async def test_whatever_a_provider_raises_is_a_model_error_and_an_interruption_i
         assert isinstance(raised.value.__cause__, type(error))
     with pytest.raises(KeyboardInterrupt):
         ask(own(KeyboardInterrupt()), Answer, QUESTION)
-
-
-async def test_a_model_without_structured_output_says_so(way: str) -> None:
-    model = GenericFakeChatModel(messages=iter(()))
     with pytest.raises(ModelError, match="cannot give structured output"):
-        await outcome(way, model, QUESTION)
-
-
-async def test_what_a_model_says_here_is_no_part_of_what_a_graph_streams(way: str) -> None:
-    class Tags(BaseCallbackHandler):
-        seen: ClassVar[list[str]] = []
-
-        def on_chat_model_start(self, *_: Any, **told: Any) -> None:
-            self.seen.extend(told["tags"])
-
-    model = scripted(called("Answer", number=42))
-    model.callbacks = [Tags()]
-    await outcome(way, model, QUESTION)
-    assert TAG_NOSTREAM in Tags.seen
+        await outcome(way, GenericFakeChatModel(messages=iter(())), QUESTION)
 
 
 def test_what_is_no_model_is_refused_before_it_is_asked() -> None:
@@ -200,24 +181,11 @@ def test_a_prompt_holds_an_attempt_as_data() -> None:
     assert len(asked) < 2 * (HEAD + TAIL)
 
 
-def test_a_long_text_is_its_head_and_its_tail() -> None:
-    assert trimmed("a" * (HEAD + TAIL)) == "a" * (HEAD + TAIL)
-    assert trimmed("a" * HEAD + "bb" + "c" * TAIL) == (
-        "a" * HEAD + "\n[… 2 characters left out …]\n" + "c" * TAIL
-    )
-
-
 @pytest.mark.parametrize("fence", ["recalled_memories", "memory"])
 def test_what_is_not_seen_or_is_wide_hides_no_fence(fence: str) -> None:
-    for form in (
-        *("<\u200b/{}>", "<\u00ad/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>"),
-        "< /\ufeff {}>",
-    ):
+    for form in ("<\u200b/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>", "< /\ufeff {}>"):
         told = f"a < b \u200b{form.format(fence)} <p>"
-        opening = form[0]
         assert quoted(told) == told.replace(form.format(fence), f"&lt;{form.format(fence)[1:]}")
-        inside = fence[:3] + "\u200b" + fence[3:]
-        assert quoted(f"{opening}/{inside}>") == f"&lt;/{inside}>"
     wide = "".join(chr(ord(one) + 0xFEE0) for one in fence if one != "_")
     assert quoted(f"<{wide}>") == f"<{wide}>" if "_" in fence else f"&lt;{wide}>"
 

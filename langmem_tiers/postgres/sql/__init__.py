@@ -15,9 +15,8 @@ from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.vectors import VectorOptions
 
 _HEADER = re.compile(r"^-- (name|leg|part): (\w+)\n", re.MULTILINE)
-_PARTS = re.compile(r"\{part (\w+)\}")
+_PARTS = re.compile(r"\{part (\w+)(?: (\w+))?\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
-_VISIBLE = re.compile(r"\{visible(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
@@ -187,7 +186,6 @@ def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT0
 
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
-    text = _VISIBLE.sub(_visible, text.replace("{asked}", "AND " + _strip(_read("asked.sql"))))
     plain = text.replace("{filter_join}", "").replace("{filter}", "")
     filtered = text.replace("{filter_join}", _FILTER_JOIN)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
@@ -202,11 +200,6 @@ def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Map
 def _joined(base: str, text: str, legs: Mapping[str, str], tiers: Sequence[str]) -> str:
     """A statement with its legs, once a tier."""
     return _LEGS.sub(lambda match: _union(legs[match[1] or base], tiers), text)
-
-
-def _visible(match: re.Match[str]) -> str:
-    """What is to be seen of the rows named m, or as the placeholder says."""
-    return re.sub(r"\bm\.", f"{match[1] or 'm'}.", _strip(_read("visible.sql")))
 
 
 def _union(leg: str, tiers: Sequence[str]) -> str:
@@ -245,16 +238,18 @@ def _sections() -> tuple[dict[str, str], dict[str, str]]:
     for kind, name, body in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         found[kind][name] = _strip(body).removesuffix(";")
     shared: dict[str, str] = {}
+
+    def filled(body: str) -> str:
+        """With its parts, each of the rows that it is asked for."""
+        return _PARTS.sub(
+            lambda part: re.sub(r"\bm\.", f"{part[2] or 'm'}.", shared[part[1]]), body
+        )
+
     for name, body in found["part"].items():
-        shared[name] = _PARTS.sub(lambda match: shared[match[1]], body)
-    names = {
-        name: _PARTS.sub(lambda match: shared[match[1]], body)
-        for name, body in found["name"].items()
-    }
-    legs = {
-        name: _PARTS.sub(lambda match: shared[match[1]], body)
-        for name, body in found["leg"].items()
-    }
+        shared[name] = filled(body)
+    names, legs = (
+        {name: filled(body) for name, body in found[kind].items()} for kind in ("name", "leg")
+    )
     return names, legs
 
 

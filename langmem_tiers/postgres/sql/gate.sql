@@ -42,7 +42,7 @@ WHERE {few};
 
 -- name: standing_under_keys
 -- Once the keys are locked: what stands under them, in which tier, and whether a recall shows it.
-SELECT m.value, m.tier::text, {visible} AS shown
+SELECT m.value, m.tier::text, {part visible} AS shown
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
@@ -57,7 +57,7 @@ WHERE {few};
 SELECT m.tenant, m.id
 FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
 JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
-WHERE {few} AND {visible};
+WHERE {few} AND {part visible};
 
 -- name: quarantine
 -- Quarantine memories that were just put, each with its reason. What is retracted stays so.
@@ -85,7 +85,7 @@ FROM held h;
 -- and whether that is current. Without a namespace a memory is sought in the tenant, but for
 -- other projects.
 SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, m.ttl_minutes, m.valid_to,
-       {visible} AS current
+       {part visible} AS current
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m

@@ -166,7 +166,7 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {part visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
@@ -178,7 +178,7 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {part visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100

@@ -2,11 +2,36 @@
 -- statements are loaded; %(names)s are parameters.
 -- {places}: keys to look up, and {few}: always true of them, but lets the planner expect one
 -- row, so that plans made while the tables were small go by the keys and stay right.
--- {part NAME}: what statements have in common, under a header `part` of its own in any file.
+-- {part NAME}: what statements have in common, under a header `part` of its own in any file; with
+-- {part NAME n}, it is said of the rows named n and not of those named m.
 -- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
 -- tier alone, as NAME_SCOPE_TIER.
 -- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
 -- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
+
+-- part: visible
+-- What is true of the rows named m at `true_at` of what is known at `known_at`. Both are now unless
+-- asked: then `as_of` and `known_at` are NULL, and neither when a memory was recorded nor when its
+-- state came to be known is looked at. What is quarantined never is.
+(m.state IS NULL OR m.state_at > %(known_at)s::timestamptz AND m.state <> 'quarantined'
+     OR m.state = 'superseded' AND m.valid_to > %(true_at)s::timestamptz)
+AND (m.valid_to IS NULL OR m.valid_to > %(true_at)s::timestamptz
+     OR m.state = 'superseded' AND m.state_at > %(known_at)s::timestamptz)
+AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timestamptz
+    ELSE %(as_of)s::timestamptz IS NULL
+         OR least(m.occurred_at, m.created_at) <= %(as_of)s::timestamptz END
+AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
+
+-- part: asked
+-- What is visible, and what get_context may ask beside the query; NULL asks nothing.
+{part visible}
+AND (%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
+AND (%(tags)s::jsonb IS NULL OR m.value -> 'tags' @> %(tags)s::jsonb)
+AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
+AND (%(since)s::timestamptz IS NULL OR coalesce(m.occurred_at, m.created_at) >= %(since)s::timestamptz)
+AND (%(min_importance)s::float8 IS NULL OR CASE jsonb_typeof(m.value -> 'importance')
+     WHEN 'number' THEN (m.value ->> 'importance')::numeric >= %(min_importance)s::float8::numeric
+     ELSE false END)
 
 -- name: get
 -- One memory by namespace and key, in whichever tier it lives. Whether it has expired is for
@@ -840,7 +865,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
     FROM {memory}.memories m, terms, question q
     WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
 )
 
 -- leg: recall_near
@@ -859,7 +884,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
         SELECT m.id, m.tier
         FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
         LIMIT 1
     ) m
@@ -896,7 +921,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
         SELECT m.id, m.tier
         FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
         LIMIT 1
     ) m
@@ -1034,7 +1059,7 @@ WITH RECURSIVE names AS (
         SELECT m.id, m.tier FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.session = w.session
           AND m.turn = w.turn AND m.tier = w.tier
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
     ) m
 ), found AS MATERIALIZED (
@@ -1071,7 +1096,7 @@ LEFT JOIN LATERAL (
     WHERE w.score IS NOT NULL
       AND n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
       AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
-      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {visible n}
+      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {part visible n}
 ) t ON true
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -1101,7 +1126,7 @@ FROM scope s;
     FROM {memory}.memories m
     WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) {asked} {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
     ORDER BY m.updated_at DESC, m.turn DESC NULLS LAST, m.namespace, m.key
     LIMIT %(pool)s
 )

@@ -1,19 +1,13 @@
-"""What is said to psycopg of our types, and what its errors mean."""
+"""What errors of the driver mean, and what may be done after one."""
 
 from __future__ import annotations
 
-import select
-import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from json import JSONDecoder
 from typing import Any
 
 import psycopg
-from psycopg.adapt import Buffer, Dumper, Loader
-from psycopg.pq import Format, TransactionStatus
-from psycopg.types import TypeInfo
-from psycopg.types.array import ListDumper
+from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
 from langmem_tiers.core.errors import (
@@ -25,10 +19,9 @@ from langmem_tiers.core.errors import (
     PoolExhaustedError,
     QueryTimeoutError,
 )
-from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Effect, Query
 
-_NOT_SET_UP = (
+NOT_SET_UP = (
     "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
     "once, or run `langmem-tiers setup`"
 )
@@ -40,89 +33,6 @@ _MISSING = (
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
-
-
-class _VectorDumper(Dumper):
-    """Sends a packed vector as it is; the type's OID is filled in for each database."""
-
-    format = Format.BINARY
-
-    def dump(self, obj: PackedVector) -> Buffer | None:
-        return obj.data
-
-
-class _VectorsDumper(_VectorDumper):
-    """Sends vectors as a one-dimensional array in Postgres' binary form."""
-
-    element_oid = 0
-
-    def dump(self, obj: PackedVectors) -> Buffer | None:  # type: ignore[override]
-        parts = [struct.pack(">iiIii", 1, 0, self.element_oid, len(obj), 1)]
-        for vector in obj:
-            parts += (struct.pack(">i", len(vector.data)), vector.data)
-        return b"".join(parts)
-
-
-class _Escaping:
-    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
-
-    def sub(self, _: bytes, element: bytes) -> bytes:
-        return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-
-
-class _ListDumper(ListDumper):
-    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
-
-    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
-    # would be sent as the driver sends them.
-    _re_esc = _Escaping()  # type: ignore[assignment]
-
-
-_parse = JSONDecoder().raw_decode
-
-
-class _JsonbLoader(Loader):
-    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> Any:
-        """Parse what follows the byte that tells the format's version."""
-        return _parse(str(data[1:], "utf-8"))[0]
-
-
-class _NoVectorDumper(_VectorDumper):
-    """Stands in where the database has no vector type yet."""
-
-    def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
-        raise NotSetUpError(_NOT_SET_UP)
-
-
-def learn_types(conn: psycopg.BaseConnection[Any]) -> None:
-    """Let a connection read and send what any of ours does."""
-    conn.adapters.register_loader("jsonb", _JsonbLoader)
-    conn.adapters.register_dumper(list, _ListDumper)
-
-
-def learn_vectors(conn: psycopg.BaseConnection[Any], info: TypeInfo | None) -> bool:
-    """Let a connection send vectors in binary; False where the database has no type for them."""
-    if info is None:
-        conn.adapters.register_dumper(PackedVector, _NoVectorDumper)
-        conn.adapters.register_dumper(PackedVectors, _NoVectorDumper)
-        return False
-    one = type("_OneVector", (_VectorDumper,), {"oid": info.oid})
-    many_oids = {"oid": info.array_oid, "element_oid": info.oid}
-    conn.adapters.register_dumper(PackedVector, one)
-    many = type("_ManyVectors", (_VectorsDumper,), many_oids)
-    conn.adapters.register_dumper(PackedVectors, many)
-    return True
-
-
-def arrivals(conn: psycopg.BaseConnection[Any]) -> select.poll:
-    """What tells at once whether anything came from the server, be it the end."""
-    found = select.poll()
-    found.register(conn.pgconn.socket, select.POLLIN)
-    return found
 
 
 def interruption(error: BaseException) -> KeyboardInterrupt | None:
@@ -148,7 +58,7 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
             f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
         )
     if isinstance(error, _MISSING):
-        return NotSetUpError(_NOT_SET_UP)
+        return NotSetUpError(NOT_SET_UP)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "

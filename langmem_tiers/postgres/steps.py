@@ -1,0 +1,121 @@
+"""Steps: work with the driver, written once, be it blocking or awaited.
+
+The two differ in one thing: what a method of the driver returns is the answer, or what is to be
+awaited for it. So such work is a generator that yields what a method returned and is sent the
+answer: `done` does it blocking, `adone` awaits each step. A `Side` has what else differs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from langmem_tiers.postgres.flow import Ask
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[Any, Any, T]
+
+
+def done(steps: Steps[T]) -> T:
+    """What comes of steps, each of which was done when it was yielded."""
+    answer: Any = None
+    while True:
+        try:
+            answer = steps.send(answer)
+        except StopIteration as end:
+            return cast("T", end.value)
+
+
+async def adone(steps: Steps[T]) -> T:
+    """What comes of steps, each of which is awaited."""
+    resume: Callable[[Any], Any] = steps.send
+    answer: Any = None
+    while True:
+        try:
+            step = resume(answer)
+        except StopIteration as end:
+            return cast("T", end.value)
+        finally:
+            answer = None  # an error kept here would keep this frame in turn
+        try:
+            resume, answer = steps.send, await step
+        except BaseException as error:  # noqa: BLE001 - the steps deal with it, or let it pass
+            resume, answer = steps.throw, error
+
+
+def in_turn(several: Iterable[Steps[T]]) -> Steps[list[T]]:
+    """What comes of each of several, done one after another."""
+    found: list[T] = []
+    for steps in several:
+        found += ((yield from steps),)
+    return found
+
+
+def within(manager: Any, steps: Steps[T]) -> Steps[T]:
+    """Do steps within a context manager, whichever way it is entered."""
+    letter = "a" if hasattr(manager, "__aenter__") else ""
+    leave = getattr(manager, f"__{letter}exit__")
+    yield getattr(manager, f"__{letter}enter__")()
+    try:
+        result = yield from steps
+    except BaseException as error:
+        yield leave(type(error), error, error.__traceback__)
+        raise
+    yield leave(None, None, None)
+    return result
+
+
+async def _whole(step: Awaitable[T]) -> T:
+    """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
+
+    A connection that is not given back to the end is lost to its pool, and so is a pool that is
+    being replaced.
+    """
+    doing = asyncio.ensure_future(step)
+    cancelled: asyncio.CancelledError | None = None
+    while not doing.done():
+        try:
+            await asyncio.wait({doing})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    result = doing.result()
+    if cancelled is not None:
+        raise cancelled
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What differs between blocking and awaiting, but for the driver's own methods."""
+
+    do: Callable[[Steps[Any]], Any]
+    """Does several steps as one."""
+    whole: Callable[[Any], Any]
+    """Does one that may not be left half done."""
+    aside: Callable[..., Any]
+    """Calls what may take long and knows only to block."""
+    ask: Callable[[Ask], Any]
+    lock: Callable[[], Any]
+    event: Callable[[], Any]
+
+
+BLOCKING: Final = Side(
+    do=done,
+    whole=lambda did: did,
+    aside=lambda call: call(),
+    ask=Ask.ask,
+    lock=threading.Lock,
+    event=threading.Event,
+)
+AWAITED: Final = Side(
+    do=adone,
+    whole=_whole,
+    aside=asyncio.to_thread,
+    ask=Ask.aask,
+    lock=asyncio.Lock,
+    event=asyncio.Event,
+)

@@ -1,1 +1,0 @@
-"""What makes files of this repository."""
