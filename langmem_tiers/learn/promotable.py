@@ -15,7 +15,7 @@ from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart
+from langmem_tiers.postgres.flow import Ask, Call, Flow, apart, rows_of
 from langmem_tiers.remember.transaction import Check
 
 
@@ -99,8 +99,7 @@ def candidates(how: Promoting, after: int, limit: int) -> Call:
 
 def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
     """What speaks for and against these memories."""
-    params = {"tenant": tenant, "ids": list(ids)}
-    (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
+    rows = yield from rows_of("promotion_evidence", tenant=tenant, ids=list(ids))
     return [Promotable(*row) for row in rows]
 
 

@@ -18,7 +18,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.recall import Reach, visibility
@@ -243,7 +243,7 @@ def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], 
         "alive_at": moment.alive_at,
         **visibility(moment.now),
     }
-    (rows,) = yield Query((Call("lessons", params),), commit=True)
+    rows = yield from rows_of("lessons", **params)
     found = [one for one in read_columns(rows, Distance.COSINE) if _is_of(one, concern.approach)]
     memories = [recollection(one, 0.0, {}) for one in found]
     rarity = _rarity(concern.query, memories)
