@@ -18,8 +18,9 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollections
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from tests.support.agents import Way, calls, scripted
-from tests.support.chat_server import ChatServer, serving
 from tests.support.opening import text_index
+from tests.support.wayward_chat import calls as calls_tool
+from tests.support.wayward_chat import says, wayward
 
 ACME = MemoryContext(tenant="acme", project_id="billing")
 VAULT = "The vault is in the cellar"
@@ -227,11 +228,9 @@ def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredSto
 
 
 def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) -> None:
-    call = {"id": "1", "type": "function"}
-    call["function"] = {"name": "look", "arguments": '{"place": "cellar"}'}  # type: ignore[assignment]
-    server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar, behind the wine"})
-    with serving(server) as url:
-        model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key=lambda: "none")
+    looks = calls_tool("look", '{"place": "cellar"}')
+    with wayward(looks, says("In the cellar, behind the wine")) as server:
+        model = ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none")
         made = agent(model, ready, remember=True, system_prompt="Be brief")
         state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
 
