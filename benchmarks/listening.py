@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 
 T = TypeVar("T")
 
@@ -44,10 +44,10 @@ class _Noting:
         self._session = session
         self._found = found
 
-    def end(self, error: BaseException | None) -> Steps[None]:
+    def end(self, error: BaseException | None) -> Work[None]:
         yield from self._session.end(error)
 
-    def perform(self, effect: Effect) -> Steps[Any]:
+    def perform(self, effect: Effect) -> Work[Any]:
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):

@@ -16,7 +16,7 @@ from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit
 from langmem_tiers.postgres.session import driven
 from langmem_tiers.postgres.sql import Statement
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
@@ -29,7 +29,7 @@ class _Recording:
         self._begin, self._session = begin, begin()
         self.calls = calls
 
-    def perform(self, effect: Effect) -> Steps[Any]:
+    def perform(self, effect: Effect) -> Work[Any]:
         if isinstance(effect, Unit):
             return (yield from driven(effect.flow, _Recording(self._begin, self.calls)))
         if isinstance(effect, Query):
@@ -38,7 +38,7 @@ class _Recording:
             self.calls.append(Lookup.call([effect]))
         return (yield from self._session.perform(effect))
 
-    def end(self, error: BaseException | None) -> Steps[None]:
+    def end(self, error: BaseException | None) -> Work[None]:
         yield from self._session.end(error)
 
 
