@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import Write, delete_expired_calls
 
 STAYS = "it has not reached what rises"
@@ -132,8 +132,8 @@ class Decay(CycleStep):
         (guarded,) = yield Query((guard(cycle),))
         check_guard(guarded, cycle.tenant)
         ids = {one["id"] for one in decisions}
-        params = {**cycle.params, "ids": [*ids], "before": cycle.moment.now - LEAST}
-        (rows,) = yield Query((Call("fade", params),), commit=True)
+        before = cycle.moment.now - LEAST
+        rows = yield from rows_of("fade", **cycle.params, ids=[*ids], before=before)
         return _done_but(decisions, ids - {row[0] for row in rows}, ACCESSED)
 
 

@@ -27,7 +27,7 @@ from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Guard, Promoting
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
+from langmem_tiers.postgres.flow import Flow, Query, apart, extent, rows_of
 
 PROVEN = "it has proven itself"
 UNPROVEN = "it is not proven yet"
@@ -169,8 +169,7 @@ class Demote(CycleStep):
 
 def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
-    params = {"tenant": cycle.tenant, "events": sorted(moves)}
-    (rows,) = yield Query((Call("known_moves", params),), commit=True)
+    rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
 
 

@@ -68,8 +68,7 @@ class Memory:
             ConfigurationError: if the store has no index, the weights are none, or there is no
                 model to review what is stored.
         """
-        self.tiered_store = _checked_store(store)
-        self.runner = store.runner
+        self.tiered_store = self.runner = _checked_store(store)
         _check(context, MemoryContext, "context")
         _check(types, MemoryTypes | None, "types")
         _check(settings, CoordinatorSettings | None, "settings")

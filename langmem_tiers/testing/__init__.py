@@ -5,8 +5,13 @@ every rule of the `BaseStore` contract is checked through `batch` and through `a
 `run_check` runs one rule without pytest.
 """
 
-from langmem_tiers.testing.embeddings import TrigramEmbeddings
-from langmem_tiers.testing.kit import Mode, OpenedStore, StoreDriver, StoreFactory
+from langmem_tiers.testing.kit import (
+    Mode,
+    OpenedStore,
+    StoreDriver,
+    StoreFactory,
+    TrigramEmbeddings,
+)
 from langmem_tiers.testing.run import (
     BaseStoreConformance,
     CheckResult,

@@ -4,13 +4,13 @@ import math
 
 from langgraph.store.base import PutOp, SearchItem
 
-from langmem_tiers.testing.embeddings import TrigramEmbeddings
 from langmem_tiers.testing.kit import (
     DIMS,
     EXACT,
     NS,
     IndexNeeds,
     StoreDriver,
+    TrigramEmbeddings,
     check,
     equal,
     refused,

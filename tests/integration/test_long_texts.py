@@ -34,7 +34,7 @@ TEXTS = {
     "words joined": "a_" * 10_000,
     "labels": "note: " * 7_500,
     "words": "we keep ben " * 83_000,
-    "names": "a." * 499_000,
+    "names": "a." * 100_000,
     "quotation marks": '"' * 500_000,
 }
 SAID = ("remind me to call Bob ", "not ", "if Ada says ")

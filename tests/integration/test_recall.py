@@ -257,11 +257,9 @@ def words_alone(shared_url: str) -> Iterator[MemoryCoordinator]:
 
 def test_a_query_of_a_megabyte_is_answered(words_alone: MemoryCoordinator) -> None:
     for query in (
-        "kiwi " * 200_000,
         "x" * 1_000_000,
         "kiwi " + " ".join(f"w{n}" for n in range(150_000)),
         "漢字 kiwi " * 100_000,
-        "kiwi" + " " * 1_000_000,
         "'kiwi' | & \\" * 90_000,
     ):
         found = words_alone.get_context(query, cutoff=False)

@@ -52,8 +52,9 @@ async def patient(mode: Mode) -> AsyncIterator[Any]:
 
 @pytest.fixture
 def due(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every count is due at once."""
+    """Every count is due at once, and nothing waits long to write it."""
     monkeypatch.setattr(accesses, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(store_flows, "PATIENCE_SECONDS", 0.3)
 
 
 @pytest.mark.usefixtures("due")

@@ -43,11 +43,8 @@ class Loaded:
             found = self.store.search(prefix, query=f"query {query}", limit=count)
             assert len(found) == min(count, len(within))
             check_order(found)
-            hits += len({hit.key for hit in found} & set(self._nearest(query, within, count)))
+            hits += len({hit.key for hit in found} & set(self.corpus.nearest(query, within, count)))
         return hits / (len(self.corpus.queries) * min(count, len(within)))
-
-    def _nearest(self, query: int, within: list[int], count: int) -> list[str]:
-        return self.corpus.nearest(query, within, count)
 
 
 def check_order(found: list[SearchItem]) -> None:

@@ -18,7 +18,7 @@ NS = ("acme", "bad")
 SEEDED = settings(
     derandomize=True,
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 POISON = st.builds(

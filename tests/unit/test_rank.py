@@ -50,7 +50,7 @@ def keys(ranked: list[Recollection]) -> str:
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@settings(derandomize=True, max_examples=50)
+@settings(derandomize=True, max_examples=20)
 @given(some=memories(), rng=st.randoms(use_true_random=False), limit=st.integers(0, 9))
 def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_matter(
     name: str, some: list[Recollection], rng: Any, limit: int
