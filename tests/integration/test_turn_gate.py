@@ -108,20 +108,6 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert memory.get_lessons(ORDER, tools="read") == []
 
 
-def test_a_text_goes_to_each_type_that_it_is_of(memory: MemoryCoordinator) -> None:
-    text = "Lesson learned: the deployment failed, I need to renew the certificate later."
-    with MemoryOrchestrator(memory) as turn:
-        found = turn.memorize(text)
-        report = turn.commit()
-
-    types = [one.memory_type for one in found.destinations]
-    assert {"prospective", "learning", "episodic"} <= set(types)
-    assert len(set(found.keys)) == len(types)
-    assert all(one.reason and one.tier is not None for one in found.destinations)
-    stored = [memory.get(str(one.key)) for one in report.stored]
-    assert [one and one.memory_type for one in stored] == types
-
-
 def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
     store: TieredStore,
 ) -> None:
