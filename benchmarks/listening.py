@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from langmem_tiers import TieredStore
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
 from langmem_tiers.postgres.session import driven
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 
 T = TypeVar("T")
 
@@ -45,10 +45,10 @@ class _Noting:
         self._begin, self._session = begin, begin()
         self._found = found
 
-    def end(self, error: BaseException | None) -> Steps[None]:
+    def end(self, error: BaseException | None) -> Work[None]:
         yield from self._session.end(error)
 
-    def perform(self, effect: Effect) -> Steps[Any]:
+    def perform(self, effect: Effect) -> Work[Any]:
         if isinstance(effect, Unit):
             return (yield from driven(effect.flow, _Noting(self._begin, self._found)))
         if isinstance(effect, Query):

@@ -8,7 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import arun, run
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -21,10 +21,10 @@ class _AtCaller:
     def __init__(self, ask: Callable[[Ask], Any]) -> None:
         self._ask = ask
 
-    def perform(self, effect: Any) -> Steps[Any]:
+    def perform(self, effect: Any) -> Work[Any]:
         return (yield self._ask(effect))
 
-    def end(self, _: BaseException | None) -> Steps[None]:
+    def end(self, _: BaseException | None) -> Work[None]:
         yield from ()  # nothing was opened
 
 
