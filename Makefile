@@ -60,8 +60,8 @@ SURFACES := agents_without_database archive_races conformance_peers consolidatio
 	feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware model_reviews \
 	nodes odd_input orchestrator outcome_nodes promotion_models relevance_review reminder_nodes \
 	retries retriever review_node revival session_reviews skill_memories store_bad_input store_loops \
-	store_sweeper tool_lessons tool_memories tools tracing tracing_consolidation tracing_learning \
-	turn_gate turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
+	store_sweeper tool_lessons tool_memories tools tracing tracing_learning turn_gate \
+	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
 OWN_SERVERS := embedded
 

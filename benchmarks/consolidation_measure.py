@@ -23,7 +23,6 @@ from benchmarks.listening import Statements
 from benchmarks.ruling import Ruling
 from benchmarks.timing import milliseconds
 from benchmarks.year import END, Event, Year
-from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, open_year
 from benchmarks.year_score import Left, Proposals, knowing, score
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
@@ -60,7 +59,7 @@ def filled(server_url: str, name: str, memories: int, tenants: int) -> Iterator[
     with open_year(url, clock) as store:
         store.setup()
         replay = Replay(store, clock)
-        stored = [one for one in Year(SEED, memories, tenants, HELD_OUT).events() if _told(one)]
+        stored = [one for one in Year(SEED, memories, tenants).events() if _told(one)]
         replay.hand_over(stored)
         for start in range(0, len(stored), _READ_AT_ONCE):
             several = stored[start : start + _READ_AT_ONCE]
@@ -211,7 +210,7 @@ def years(
     server_url: str, folder: Path, memories: int, tenants: int, report: Report
 ) -> Iterator[LivedYear]:
     """The same year: without a model, with one that knows it, and with that and an archive."""
-    year = Year(SEED, memories, tenants, HELD_OUT)
+    year = Year(SEED, memories, tenants)
     model, archival = Ruling(says=knowing(year)), ArchivalPolicy(url=str(folder), max_share=1)
     for number, (name, judge, archive) in enumerate(
         (

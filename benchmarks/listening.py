@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
-from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
+from langmem_tiers.postgres.session import driven
+from langmem_tiers.postgres.work import Work
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Statements:
         if database is None:
             raise ValueError("the store is not open")
         begin = database.session
-        database.session = lambda ask=None: _Noting(begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
+        database.session = lambda ask=None: _Noting(lambda: begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
         try:
             yield self
         finally:
@@ -40,14 +41,16 @@ class Statements:
 class _Noting:
     """A session that does the work and notes every statement."""
 
-    def __init__(self, session: Any, found: Statements) -> None:
-        self._session = session
+    def __init__(self, begin: Callable[[], Any], found: Statements) -> None:
+        self._begin, self._session = begin, begin()
         self._found = found
 
-    def end(self, error: BaseException | None) -> Steps[None]:
+    def end(self, error: BaseException | None) -> Work[None]:
         yield from self._session.end(error)
 
-    def perform(self, effect: Effect) -> Steps[Any]:
+    def perform(self, effect: Effect) -> Work[Any]:
+        if isinstance(effect, Unit):
+            return (yield from driven(effect.flow, _Noting(self._begin, self._found)))
         if isinstance(effect, Query):
             self._found.sent.append(tuple(effect.calls))
         if isinstance(effect, Lookup):

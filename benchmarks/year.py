@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from benchmarks.year_phrases import TUNE, Phrases
 from benchmarks.year_plots import Part, Plot, Plotter
 
 MEMORIES, TENANTS, PROJECTS = 50_000, 200, 3
@@ -83,15 +82,8 @@ class _Life(NamedTuple):
 class Year:
     """A year; the same seed and sizes give the same one."""
 
-    def __init__(
-        self,
-        seed: int = 0,
-        memories: int = MEMORIES,
-        tenants: int = TENANTS,
-        phrases: Phrases = TUNE,
-    ) -> None:
+    def __init__(self, seed: int = 0, memories: int = MEMORIES, tenants: int = TENANTS) -> None:
         self._seed, self._memories, self._tenants = seed, memories, tenants
-        self._phrases = phrases
 
     @property
     def truth(self) -> Truth:
@@ -111,17 +103,17 @@ class Year:
         for number in range(self._tenants):
             share = self._memories * (number + 1) // self._tenants
             count = share - self._memories * number // self._tenants
-            events += _Tenant(self._seed, number, self._phrases, truth).lived(count)
+            events += _Tenant(self._seed, number, truth).lived(count)
         return events, truth
 
 
 class _Tenant:
     """The year of one tenant."""
 
-    def __init__(self, seed: int, number: int, phrases: Phrases, truth: Truth) -> None:
+    def __init__(self, seed: int, number: int, truth: Truth) -> None:
         self.name = f"tenant-{number:03}"
         self._drawn = random.Random(f"{seed} {number}")
-        self._plotter = Plotter(phrases, self._drawn)
+        self._plotter = Plotter(self._drawn)
         self._truth = truth
         self._events: list[Event] = []
         self._count = 0

@@ -5,8 +5,19 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from benchmarks.year_phrases import Fact, Many, Phrases, Saying, slots
-from benchmarks.year_words import Cast, cased, lowered, punctuated, said, synonymous, typo
+from benchmarks.year_words import (
+    PHRASES,
+    SLOT,
+    Cast,
+    Fact,
+    Many,
+    Saying,
+    cased,
+    punctuated,
+    said,
+    synonymous,
+    typo,
+)
 
 
 class Part(NamedTuple):
@@ -64,14 +75,13 @@ _SLOTS = {
 class Plotter:
     """Draws the plots of one tenant."""
 
-    def __init__(self, phrases: Phrases, drawn: random.Random) -> None:
-        self._phrases, self._drawn = phrases, drawn
-        self._cast = Cast(phrases, drawn)
+    def __init__(self, drawn: random.Random) -> None:
+        self._drawn, self._cast = drawn, Cast(drawn)
 
     def plain(self) -> Plot:
         """One saying."""
-        text, _, _ = self._told()
-        return self._plot("plain", [Part(text + ".", "plain")])
+        form, values, _ = self._said()
+        return self._plot("plain", [Part(said(form, values) + ".", "plain")])
 
     def repeated(self, most: int) -> Plot:
         """A saying and up to three paraphrases, `most` memories in all."""
@@ -86,15 +96,11 @@ class Plotter:
     def _said(self) -> tuple[str, dict[str, str], Saying | None]:
         """A form, its values, and the saying it is one of, if it is none of a fact."""
         if self._drawn.random() < 0.3:
-            fact = self._drawn.choice(self._phrases.facts)
+            fact = self._drawn.choice(PHRASES.facts)
             values = {"s": self._cast.value(fact.subject), "v": self._cast.value(fact.values)}
             return fact.states[0], values, None
-        saying = self._drawn.choice(self._phrases.sayings)
+        saying = self._drawn.choice(PHRASES.sayings)
         return saying.forms[0], self._cast.filled(saying.forms[0]), saying
-
-    def _told(self) -> tuple[str, dict[str, str], Saying | None]:
-        form, values, saying = self._said()
-        return said(form, values), values, saying
 
     def _paraphrased(
         self, form: str, saying: Saying | None, values: dict[str, str]
@@ -103,26 +109,25 @@ class Plotter:
             family = self._drawn.choice(PARAPHRASES)
             text = said(form, values)
             if family != "mixed":
-                again = self._varied(family, form, saying, values, text)
+                again = self._varied(family, saying, values, text)
             else:
                 one, other = self._drawn.sample(["order", "synonym", "typo"], 1)[0], "prefix"
-                half = self._varied(one, form, saying, values, text)
-                again = half and self._varied(other, form, saying, values, half)
+                half = self._varied(one, saying, values, text)
+                again = half and self._varied(other, saying, values, half)
             if again:
                 return family, again
 
     def _varied(
-        self, family: str, form: str, saying: Saying | None, values: dict[str, str], text: str
+        self, family: str, saying: Saying | None, values: dict[str, str], text: str
     ) -> str | None:
         drawn = self._drawn
         if family == "order":
             others = saying.forms[1:] if saying else ()
             return said(drawn.choice(others), values) if others else None
         if family == "prefix":
-            prefix = drawn.choice(self._phrases.prefixes)
-            return prefix.replace("{it}", lowered(form, text))
+            return drawn.choice(PHRASES.prefixes).replace("{it}", text)
         if family == "synonym":
-            return synonymous(text, self._phrases, drawn)
+            return synonymous(text, drawn)
         if family == "typo":
             return typo(text, drawn)
         return punctuated(text, drawn) if family == "punctuation" else cased(text, drawn)
@@ -131,7 +136,7 @@ class Plotter:
         """A saying, and one that differs in what matters; which comes first is left to chance."""
         while True:
             family = self._drawn.choice(NEAR_MISSES)
-            saying = self._drawn.choice(self._phrases.sayings)
+            saying = self._drawn.choice(PHRASES.sayings)
             values = self._cast.filled(saying.forms[0])
             other = self._missed(family, saying, values)
             if other:
@@ -142,7 +147,7 @@ class Plotter:
     def _missed(self, family: str, saying: Saying, values: dict[str, str]) -> str | None:
         form = self._drawn.choice(saying.forms)
         if family in _SLOTS:
-            kinds = [one for one in slots(form) if one in _SLOTS[family]]
+            kinds = [one for one in SLOT.findall(form) if one in _SLOTS[family]]
             if not kinds:
                 return None
             kind = self._drawn.choice(kinds)
@@ -150,7 +155,7 @@ class Plotter:
                 return said(form, values | {"id": _slipped(values["id"])})
             return said(form, values | {kind: self._cast.other(kind, values[kind])})
         if family == "roles":
-            if saying.symmetric or not {"p", "q"} <= set(slots(form)):
+            if saying.symmetric or not {"p", "q"} <= set(SLOT.findall(form)):
                 return None
             return said(form, values | {"p": values["q"], "q": values["p"]})
         other = {
@@ -164,8 +169,8 @@ class Plotter:
         """A fact whose value changes, or one of many that is later denied."""
         drawn = self._drawn
         if drawn.random() < 0.2 or most < 3:
-            return self._denied(drawn.choice(self._phrases.many))
-        fact = drawn.choice(self._phrases.facts)
+            return self._denied(drawn.choice(PHRASES.many))
+        fact = drawn.choice(PHRASES.facts)
         subject, first = self._cast.value(fact.subject), self._cast.value(fact.values)
         told = [_Told(drawn.choice(fact.states), first, 0)]
         changes, back = drawn.randint(1, 3), drawn.random() < 1 / 8
@@ -179,7 +184,8 @@ class Plotter:
             parts.append((text, "change" if number else "first"))
             if drawn.random() < 0.25:
                 told.append(one)
-                parts.append((self._again(one.template, text), "told again"))
+                again = self._varied(drawn.choice(AGAIN), None, {}, text)
+                parts.append((again or text, "told again"))
         return self._plot("changed", _chain(parts[:most], told[:most]), "semantic")
 
     def _next(self, fact: Fact, told: list[_Told], value: str | None) -> _Told:
@@ -196,10 +202,6 @@ class Plotter:
             value = self._cast.value(fact.values)
         return _Told(template, value, last.number + 1)
 
-    def _again(self, template: str, text: str) -> str:
-        again = self._varied(self._drawn.choice(AGAIN), template, None, {}, text)
-        return again or text
-
     def _denied(self, many: Many) -> Plot:
         values = {"s": self._cast.value(many.subject), "v": self._cast.value(many.values)}
         parts = [
@@ -211,9 +213,9 @@ class Plotter:
     def look_alike(self) -> Plot:
         """Two memories that look like a change and are none."""
         family = self._drawn.choice(LOOK_ALIKES)
-        fact = self._drawn.choice(self._phrases.facts)
+        fact = self._drawn.choice(PHRASES.facts)
         if family == "multi-valued":
-            many = self._drawn.choice(self._phrases.many)
+            many = self._drawn.choice(PHRASES.many)
             subject, value = self._cast.value(many.subject), self._cast.value(many.values)
             texts = [
                 said(many.state, {"s": subject, "v": one})

@@ -1,22 +1,94 @@
-"""The words of a tenant's year: subjects that are used once, values, and how a text is varied."""
+"""The words of a tenant's year: its phrases, what fills their slots, and how a text is varied."""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from benchmarks.year_phrases import SLOT, Phrases, slots
+from benchmarks.data import records
 
+
+class Saying(NamedTuple):
+    """Something told, which may be repeated: the same in several orders of its words."""
+
+    forms: tuple[str, ...]
+    negated: str
+    opposite: str = ""
+    """The same, but for a word that is the opposite."""
+    narrower: str = ""
+    symmetric: bool = False
+    """Whether it says the same with its two people exchanged."""
+
+
+class Fact(NamedTuple):
+    """A single-valued fact: of one subject `{s}`, one value `{v}` at a time."""
+
+    subject: str
+    """The pool its subjects come from."""
+    values: str
+    """The pool its values come from."""
+    states: tuple[str, ...]
+    changes: tuple[str, ...]
+    """How a new value is told; `{w}` is the value before."""
+    refined: str
+    scoped: tuple[str, str]
+    """The same in two scopes."""
+    hedged: str
+    question: str
+    reported: str
+    past: str
+
+
+class Many(NamedTuple):
+    """A relation of which a subject has many."""
+
+    subject: str
+    values: str
+    state: str
+    negated: str
+    """Told when one of them no longer holds."""
+
+
+class Phrases(NamedTuple):
+    sayings: tuple[Saying, ...]
+    facts: tuple[Fact, ...]
+    many: tuple[Many, ...]
+    prefixes: tuple[str, ...]
+    synonyms: Mapping[str, str]
+    pools: Mapping[str, tuple[str, ...]]
+
+
+def _phrases() -> Phrases:
+    every = records("year")
+
+    def of(what: str) -> list[dict[str, Any]]:
+        return [
+            {k: v for k, v in one.items() if k != "what"} for one in every if one["what"] == what
+        ]
+
+    return Phrases(
+        sayings=tuple(Saying(**one) for one in of("saying")),
+        facts=tuple(Fact(**one) for one in of("fact")),
+        many=tuple(Many(**one) for one in of("many")),
+        prefixes=tuple(one["text"] for one in of("prefix")),
+        synonyms={one["word"]: one["other"] for one in of("synonym")},
+        pools={one["name"]: one["words"] for one in of("pool")},
+    )
+
+
+PHRASES = _phrases()
+SLOT = re.compile(r"\{(\w+)\}")
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 
 
 class Cast:
     """What fills the slots for one tenant."""
 
-    def __init__(self, phrases: Phrases, drawn: random.Random) -> None:
-        pools = phrases.pools
-        self._pools, self._drawn = pools, drawn
+    def __init__(self, drawn: random.Random) -> None:
+        self._pools, self._drawn = PHRASES.pools, drawn
+        pools = PHRASES.pools
         self._people = self._shuffled(f"{a} {b}" for a in pools["first"] for b in pools["last"])
         self._services = self._shuffled(
             f"the {a} {b}" for a in pools["service"] for b in pools["kind"]
@@ -60,7 +132,7 @@ class Cast:
         return value
 
     def filled(self, template: str) -> dict[str, str]:
-        return {one: self.value(one) for one in slots(template)}
+        return {one: self.value(one) for one in SLOT.findall(template)}
 
 
 def said(template: str, values: dict[str, str]) -> str:
@@ -68,30 +140,6 @@ def said(template: str, values: dict[str, str]) -> str:
     text = SLOT.sub(lambda found: values[found[1]], template)
     return text[0].upper() + text[1:]
 
-
-def lowered(template: str, text: str) -> str:
-    """As it goes on within a sentence: small, unless it begins with a name."""
-    named = template.startswith("{") and not template.startswith(("{svc}", "{s}"))
-    return text if named or not text.startswith(_COMMON) else text[0].lower() + text[1:]
-
-
-_COMMON = (
-    *("The ", "On ", "Every ", "You ", "In ", "To ", "When ", "Increase ", "Enable ", "Clear "),
-    *("Uploads ", "With ", "After ", "Often ", "Customers ", "If ", "Remove ", "Big ", "Deploys "),
-    *(
-        "Public ",
-        "Ticket ",
-        "Hold ",
-        "At ",
-        "Orders ",
-        "Parcel ",
-        "It ",
-        "Ask ",
-        "Whenever ",
-        "We ",
-    ),
-    "From ",
-)
 
 _KEYBOARD = dict(zip("qwertyuiopasdfghjklzxcvbnm", "wertyuioplsdfghjkkxcvbnmm", strict=False))
 
@@ -119,13 +167,13 @@ def typo(text: str, drawn: random.Random) -> str | None:
     return None
 
 
-def synonymous(text: str, phrases: Phrases, drawn: random.Random) -> str | None:
-    """With one word replaced by the set's table."""
-    known = [one for one in phrases.synonyms if re.search(rf"\b{one}\b", text)]
+def synonymous(text: str, drawn: random.Random) -> str | None:
+    """With one word replaced by another one of the table."""
+    known = [one for one in PHRASES.synonyms if re.search(rf"\b{one}\b", text)]
     if not known:
         return None
     chosen = drawn.choice(known)
-    return re.sub(rf"\b{chosen}\b", phrases.synonyms[chosen], text, count=1)
+    return re.sub(rf"\b{chosen}\b", PHRASES.synonyms[chosen], text, count=1)
 
 
 def punctuated(text: str, drawn: random.Random) -> str:

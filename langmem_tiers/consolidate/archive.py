@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.steps import (
     StepDecision,
     decision,
 )
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, rows_of
 from langmem_tiers.store.write import lock_call
 
 BATCH = 500
@@ -159,9 +159,7 @@ class Archive(CycleStep):
             return Proposal(decisions=[], kept={})
         wanted = set(ids)
         within = {"after": min(ids) - 1, "until": max(ids), "limit": _MOST_IDS}
-        (rows,) = yield Query(
-            (Call("archive_candidates", {**self._meant(cycle), **within}),), commit=True
-        )
+        rows = yield from rows_of("archive_candidates", **self._meant(cycle), **within)
         meant = [_Meant(*row) for row in rows if row[0] in wanted]
         kept = len(wanted) - len(meant)
         decisions = [decision(one, DONE) for one in meant]
@@ -187,7 +185,7 @@ class Archive(CycleStep):
 
     def waiting(self, cycle: Cycle) -> Flow[int]:
         """How many memories the policy means by now."""
-        (rows,) = yield Query((Call("archive_waiting", self._meant(cycle)),), commit=True)
+        rows = yield from rows_of("archive_waiting", **self._meant(cycle))
         return int(rows[0][0])
 
     def store_away(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[ArchiveReport]:

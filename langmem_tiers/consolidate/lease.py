@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, rows_of
 
 
 def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
@@ -16,35 +17,33 @@ def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int
     A fence is higher than those of all holders before. A holder that asks again before its lease
     has ended keeps its fence.
     """
-    params = {"tenant": tenant, "holder": holder, "now": now, "seconds": seconds}
-    (rows,) = yield Query((Call("acquire_lease", params),), commit=True)
+    rows = yield from rows_of(
+        "acquire_lease", tenant=tenant, holder=holder, now=now, seconds=seconds
+    )
     return rows[0][0] if rows else None
 
 
 def renew(tenant: str, fence: int, now: datetime, seconds: float) -> Flow[bool]:
     """Hold the lease for longer; False if it was released or somebody else holds it."""
-    params = {"tenant": tenant, "fence": fence, "now": now, "seconds": seconds}
-    (rows,) = yield Query((Call("renew_lease", params),), commit=True)
+    rows = yield from rows_of("renew_lease", tenant=tenant, fence=fence, now=now, seconds=seconds)
     return bool(rows)
 
 
 def release(tenant: str, fence: int) -> Flow[bool]:
     """Let the lease go; False if somebody else holds it."""
-    params = {"tenant": tenant, "fence": fence}
-    (rows,) = yield Query((Call("release_lease", params),), commit=True)
+    rows = yield from rows_of("release_lease", tenant=tenant, fence=fence)
     return bool(rows)
 
 
 def is_held(tenant: str, now: datetime) -> Flow[bool]:
     """Whether anybody holds the lease."""
-    params = {"tenant": tenant, "now": now}
-    (rows,) = yield Query((Call("is_leased", params),), commit=True)
+    rows = yield from rows_of("is_leased", tenant=tenant, now=now)
     return bool(rows[0][0])
 
 
 def tenants() -> Flow[list[str]]:
     """Every tenant that has memories, in order."""
-    (rows,) = yield Query((Call("tenants", {}),), commit=True)
+    rows = yield from rows_of("tenants")
     return [row[0] for row in rows]
 
 
@@ -53,7 +52,7 @@ def guard(cycle: Cycle) -> Call:
     return Call("guard_lease", {**cycle.params, "fence": cycle.fence})
 
 
-def check_guard(rows: Sequence[Row], tenant: str) -> None:
+def check_guard(rows: Sequence[Sequence[Any]], tenant: str) -> None:
     """Look at what the guard answered.
 
     Raises:

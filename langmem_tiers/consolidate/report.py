@@ -36,13 +36,13 @@ def with_counts(old: Counts, new: Counts | None) -> Counts:
 
 def _sum(several: Sequence[StepCounts]) -> StepCounts:
     findings = [found for one in several for found in one.get("findings", ())]
-    total: StepCounts = {
+    counts: StepCounts = {
         "done": added([one.get("done", {}) for one in several]),
         "left": added([one.get("left", {}) for one in several]),
         "kept": added([one.get("kept", {}) for one in several]),
         "moves": [move for one in several for move in one.get("moves", ())],
     }
-    return {**total, "findings": findings[:_KEPT]} if findings else total
+    return {**counts, "findings": findings[:_KEPT]} if findings else counts
 
 
 def total(counts: Counts, verdict: LineVerdict) -> int:

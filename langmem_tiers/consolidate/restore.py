@@ -17,7 +17,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
@@ -105,7 +105,7 @@ class Restoring(NamedTuple):
 
 def archives(tenant: str) -> Flow[list[ArchiveFile]]:
     """The archives of a tenant, oldest first."""
-    (rows,) = yield Query((Call("archives", {"tenant": tenant}),), commit=True)
+    rows = yield from rows_of("archives", tenant=tenant)
     names = ("archive", "url", "checksum", "memories", "archived_at", "remaining")
     return [ArchiveFile(**dict(zip(names, row, strict=True))) for row in rows]
 
@@ -269,6 +269,5 @@ def _bytes(one: ArchivedMemory) -> int:
 
 def archived_as(tenant: str, key: str) -> Flow[list[ArchivedAt]]:
     """Where archived memories of a key would come back."""
-    params = {"tenant": tenant, "key": key}
-    (rows,) = yield Query((Call("archived_as", params),), commit=True)
+    rows = yield from rows_of("archived_as", tenant=tenant, key=key)
     return [ArchivedAt(*row) for row in rows]

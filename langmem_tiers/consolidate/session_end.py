@@ -42,7 +42,7 @@ from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
 from langmem_tiers.store.write import LOCK, Write, keys_of
@@ -161,13 +161,13 @@ def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
 
 def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
-    params = {
+    rows = yield from rows_of(
+        "session_memories",
         **ended.cycle.params,
-        "session": ended.session,
-        "projects": None if ended.projects is None else list(ended.projects),
-        "namespace": ended.namespace,
-    }
-    (rows,) = yield Query((Call("session_memories", params),), commit=True)
+        session=ended.session,
+        projects=None if ended.projects is None else list(ended.projects),
+        namespace=ended.namespace,
+    )
     stored = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
     return stored, sum(gone and not was_read for _, gone, was_read in rows)
 
@@ -179,8 +179,8 @@ def _left(ended: EndedSession) -> Flow[Left]:
     rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
     against: list[str] = []
-    params = {"tenant": ended.cycle.tenant, "ids": [one.id for one in notes]}
-    (rows,) = yield Query((Call("awaiting_reviews", params),), commit=True)
+    ids = [one.id for one in notes]
+    rows = yield from rows_of("awaiting_reviews", tenant=ended.cycle.tenant, ids=ids)
     for home in homes(ended.session, notes, frozenset(row[0] for row in rows)):
         summary = yield from _summary(ended.summariser, home)
         found = yield from apart(

@@ -171,38 +171,43 @@ def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
             continue
         known.add(normalised(one.content))
         several = [home.notes[place] for place in one.notes]
-        value = {
-            **_whose(several),
-            **provenance_of(each.value for each in several),
-            "content": one.content,
-            "memory_type": "semantic",
-            "occurred_at": max(one.told_at for one in several).isoformat(),
+        value = _drawn_from(several, one.content, "semantic") | {
             **_shared(several),
+            "occurred_at": max(each.told_at for each in several).isoformat(),
             "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
         key = _key(home, "concept", one.content)
         yield Kept(home.namespace, key, value, LEARNED, home.awaits(several))
 
 
-def _shared(several: Sequence[Stored]) -> dict[str, Any]:
-    """The tags of all, and the highest importance that was told, if there are any."""
-    lists = (one.value.get("tags") for one in several)
-    tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
-    told = [one.importance for one in several if one.importance is not None]
-    return {
-        **({"tags": list(dict.fromkeys(tags))} if tags else {}),
-        **({"importance": max(told)} if told else {}),
-    }
-
-
-def _whose(several: Sequence[Stored]) -> dict[str, Any]:
-    """What all of these say of the session they belong to."""
-    found = {}
+def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
+    """The value of a memory that tells of these: their tags, and what all say of their session."""
+    whose = {}
     for name in ("project_id", "session_id", "agent_id"):
         names = {one.value.get(name) for one in several if isinstance(one.value.get(name), str)}
         if len(names) == 1:
-            found[name] = names.pop()
-    return found
+            whose[name] = names.pop()
+    return {
+        **whose,
+        **provenance_of(one.value for one in several),
+        "content": content,
+        "memory_type": kind,
+        "occurred_at": several[0].told_at.isoformat(),
+        **_tags(several),
+        "metadata": {"promoted_from": WORKING},
+    }
+
+
+def _shared(several: Sequence[Stored]) -> dict[str, Any]:
+    """The tags of all, and the highest importance that was told, if there are any."""
+    told = [one.importance for one in several if one.importance is not None]
+    return {**_tags(several), **({"importance": max(told)} if told else {})}
+
+
+def _tags(several: Sequence[Stored]) -> dict[str, list[str]]:
+    lists = (one.value.get("tags") for one in several)
+    tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
+    return {"tags": list(dict.fromkeys(tags))} if tags else {}
 
 
 def _learned(given: object) -> dict[str, Any]:
@@ -220,15 +225,7 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
         if len(parts) > 1:
             head += f", part {number} of {len(parts)}"
         said = [summary.content] if summary is not None and number == 1 else []
-        value = {
-            **_whose(home.notes),
-            **provenance_of(each.value for each in home.notes),
-            "content": "\n".join([f"{head}:", *said, *lines]),
-            "memory_type": "episodic",
-            "occurred_at": home.notes[0].told_at.isoformat(),
-            **{name: one for name, one in _shared(home.notes).items() if name == "tags"},
-            "metadata": {"promoted_from": WORKING},
-        }
+        value = _drawn_from(home.notes, "\n".join([f"{head}:", *said, *lines]), "episodic")
         key = _key(home, "digest", number)
         yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
 

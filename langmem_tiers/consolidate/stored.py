@@ -23,7 +23,7 @@ from langmem_tiers.consolidate.steps import (
 )
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
@@ -175,21 +175,19 @@ class Holding(NamedTuple):
 def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
     """The ids that a statement finds above `after`, ascending."""
     asked = {**cycle.params, "after": after, "limit": limit, **params}
-    (rows,) = yield Query((Call(statement, asked),), commit=True)
+    rows = yield from rows_of(statement, **asked)
     return [row[0] for row in rows]
 
 
 def read(cycle: Cycle, ids: Iterable[int]) -> Flow[list[Stored]]:
     """These memories, by id."""
-    params = {"tenant": cycle.tenant, "ids": sorted(set(ids))}
-    (rows,) = yield Query((Call("stored_memories", params),), commit=True)
+    rows = yield from rows_of("stored_memories", tenant=cycle.tenant, ids=sorted(set(ids)))
     return [Stored(*row) for row in rows]
 
 
 def undone(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, int]]]:
     """Moves of these memories that were rolled back, and are not made again: what went where."""
-    params = {"tenant": cycle.tenant, "kind": kind, "ids": sorted(ids)}
-    (rows,) = yield Query((Call("undone_pairs", params),), commit=True)
+    rows = yield from rows_of("undone_pairs", tenant=cycle.tenant, kind=kind, ids=sorted(ids))
     return {(row[0], row[1]) for row in rows}
 
 

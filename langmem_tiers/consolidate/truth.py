@@ -18,7 +18,7 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, html_table, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.remember.trust import SPOKEN_FOR
 from langmem_tiers.store.write import LOCK, lock_call
@@ -345,8 +345,7 @@ def history(one: Candidate, context: MemoryContext) -> Flow[History]:
 
 def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
     """What was done to a memory that was rejected or made room; None if none is reached."""
-    params = {"tenant": context.root, "key": key}
-    (rows,) = yield Query((Call("history_of_gone", params),), commit=True)
+    rows = yield from rows_of("history_of_gone", tenant=context.root, key=key)
     told = [
         (place, row[2:])
         for row in rows

@@ -8,23 +8,23 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import arun, run
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
 
 
-class _Asking:
+class _AtCaller:
     """What a flow is driven on that does nothing but ask."""
 
     def __init__(self, ask: Callable[[Ask], Any]) -> None:
         self._ask = ask
 
-    def perform(self, effect: Any) -> Steps[Any]:
+    def perform(self, effect: Any) -> Work[Any]:
         return (yield self._ask(effect))
 
-    def end(self, _: BaseException | None) -> Steps[None]:
+    def end(self, _: BaseException | None) -> Work[None]:
         yield from ()  # nothing was opened
 
 
@@ -37,11 +37,11 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return run(asking, _Asking(Ask.ask))
+        return run(asking, _AtCaller(Ask.ask))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await arun(asking, _Asking(Ask.aask))
+        return await arun(asking, _AtCaller(Ask.aask))
 
 
 CALLER = Caller()

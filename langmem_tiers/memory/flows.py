@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -66,16 +65,8 @@ class MemoryFlows:
         refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if some is None]
         yield from self._checked(refused, context)
         todo = [one for one in kept if one is not None]
-        written = yield from self.writes(todo, context)
         repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
-        writes = [
-            replace(
-                write,
-                rooms=self.gate.rooms(each.memory_type or "episodic", write.tier),
-                spares=repeated,
-            )
-            for write, each in zip(written, todo, strict=True)
-        ]
+        writes = yield from self.bounded(todo, context, repeated)
         applied = yield from write(without_held_twins(writes), self._store)
         own = iter(writes)
         return [
@@ -141,16 +132,41 @@ class MemoryFlows:
             ]
         return writes
 
-    def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
-        check = partial(
-            to_write,
+    def bounded(
+        self,
+        memories: Sequence[NewMemory],
+        context: MemoryContext,
+        spares: tuple[tuple[Place, str], ...],
+    ) -> Flow[list[Write]]:
+        """What would store what the gate let pass: where a place is full, all but `spares` may go.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, or is derived from what is not there.
+        """
+        writes = yield from self.writes(memories, context)
+        types = [one.memory_type or "episodic" for one in memories]
+        return [
+            replace(write, rooms=self.gate.rooms(memory_type, write.tier), spares=spares)
+            for memory_type, write in zip(types, writes, strict=True)
+        ]
+
+    def checked(self, one: NewMemory, context: MemoryContext) -> Write:
+        """What would store a memory, but for what it is derived from.
+
+        Raises:
+            InvalidInputError: for what cannot be stored.
+        """
+        return to_write(
+            one,
             context=context,
             types=self._reader.types,
             index=self._store.options.index,
             default_ttl=self._store.default_ttl,
             bounds=self._store.options.bounds,
         )
-        return apart(lambda: [check(one) for one in memories], extent_of(memories))
+
+    def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
+        return apart(lambda: [self.checked(one, context) for one in memories], extent_of(memories))
 
     def _known(
         self, keys: Sequence[str], context: MemoryContext

@@ -11,9 +11,9 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Rows
-from langmem_tiers.postgres.steps import AWAITED, Side, Steps, within
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
 from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
+from langmem_tiers.postgres.work import AWAITED, Side, Work, within
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ class _Kept(psycopg.BaseConnection[Any]):
             self._single = self.new_cursor(self)
         return self._single
 
-    def is_ready(self: Any, vector_type: str | None) -> Steps[bool]:
+    def is_ready(self: Any, vector_type: str | None) -> Work[bool]:
         """Whether it stands, and knows vectors if it is to; False once it is closed.
 
         A server that goes away says so, or closes the socket: looking takes a microsecond, and
@@ -61,18 +61,18 @@ class _Kept(psycopg.BaseConnection[Any]):
                 raise
         return not self.closed
 
-    def learn_vectors(self: Any, vector_type: str | None) -> Steps[None]:
+    def learn_vectors(self: Any, vector_type: str | None) -> Work[None]:
         """Look the vector type up, as long as it is not known; setup may create it later."""
         if vector_type and not self._knows_vectors:
             self._single = None  # it would go on with what it learned before
             self._knows_vectors = learn_vectors(self, (yield TypeInfo.fetch(self, vector_type)))
 
-    def unhurried(self: Any, steps: Steps[T]) -> Steps[T]:
+    def unhurried(self: Any, work: Work[T]) -> Work[T]:
         """Let statements outside a transaction take as long as they take."""
         cursor = yield self.execute(_TIMEOUT, prepare=False)
         (before,) = yield cursor.fetchall()
         yield self.execute(_NO_TIMEOUT, prepare=False)
-        result = yield from steps
+        result = yield from work
         yield self.execute(_TIMEOUT_AGAIN, before, prepare=False)
         return result
 
@@ -89,7 +89,7 @@ class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
     new_cursor = psycopg.AsyncRawCursor
 
 
-def rows_of(cursor: Any) -> Steps[Rows]:
+def rows_of(cursor: Any) -> Work[Rows]:
     """All rows of a result, none for a statement that returns none."""
     result = cursor.pgresult
     if result is None or result.nfields == 0:
@@ -110,7 +110,7 @@ class Connections:
         self._recovering = side.lock()
         self.pool = self._new_pool()
 
-    def open(self) -> Steps[None]:
+    def open(self) -> Work[None]:
         """Connect once to see that a server answers, then open the pool.
 
         It is full when this returns: a caller who comes before that would let it grow.
@@ -125,11 +125,11 @@ class Connections:
         except psycopg.Error as error:
             raise translated(error) from error
 
-    def close(self) -> Steps[None]:
+    def close(self) -> Work[None]:
         """Close every connection; nothing is left behind."""
         yield self.pool.close()
 
-    def recover(self, lost: Any) -> Steps[None]:
+    def recover(self, lost: Any) -> Work[None]:
         """Replace a pool whose server went away, once the server answers again.
 
         The new one is not waited for: it fills while its first callers come.
@@ -140,17 +140,17 @@ class Connections:
         """
         yield self.side.whole(self.side.do(self._recovered(lost)))
 
-    def give_back(self, conn: Any, pool: Any) -> Steps[None]:
+    def give_back(self, conn: Any, pool: Any) -> Work[None]:
         """Return a connection to its pool, dead or alive."""
         if conn.closed:
             self.suspect = pool
         yield self.side.whole(pool.putconn(conn))
 
-    def _recovered(self, lost: Any) -> Steps[None]:
+    def _recovered(self, lost: Any) -> Work[None]:
         if (yield from within(self._recovering, self._replaced(lost))):
             yield lost.close()
 
-    def _replaced(self, lost: Any) -> Steps[bool]:
+    def _replaced(self, lost: Any) -> Work[bool]:
         """Whether it was this caller who replaced the pool."""
         if self.pool is not lost:
             return False
@@ -161,11 +161,11 @@ class Connections:
         self.pool = fresh
         return True
 
-    def _configure(self, conn: Any) -> Steps[None]:
+    def _configure(self, conn: Any) -> Work[None]:
         yield conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
         yield from conn.learn_vectors(self.target.vector_type)
 
-    def _reach(self) -> Steps[None]:
+    def _reach(self) -> Work[None]:
         """See that the server answers; one of our own is started again if it does not."""
         try:
             yield from self._probe()
@@ -175,7 +175,7 @@ class Connections:
             yield self.side.aside(self.target.revive)
             yield from self._probe()
 
-    def _probe(self) -> Steps[None]:
+    def _probe(self) -> Work[None]:
         kind: Any = psycopg.AsyncConnection if self.side is AWAITED else psycopg.Connection
         conn = yield kind.connect(self.target.conninfo, **self.target.connection_options())
         yield conn.close()

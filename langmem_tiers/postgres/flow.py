@@ -150,6 +150,12 @@ def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
     return made((yield from flow))
 
 
+def rows_of(statement: str, **params: Any) -> Flow[Rows]:
+    """What one statement answers, in a transaction of its own."""
+    (rows,) = yield Query((Call(statement, params),), commit=True)
+    return cast("Rows", rows)
+
+
 AT_ONCE = 4_000
 """Characters that are read in a moment: what reads more is done `apart`."""
 

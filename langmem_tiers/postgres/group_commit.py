@@ -25,7 +25,7 @@ from langmem_tiers.core.errors import (
     PoolExhaustedError,
 )
 from langmem_tiers.postgres.flow import Together
-from langmem_tiers.postgres.steps import AWAITED, Side, Steps, adone
+from langmem_tiers.postgres.work import AWAITED, Side, Work, adone
 
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
@@ -48,7 +48,7 @@ class _Ticket:
 class GroupCommit:
     """Writes of several callers, one transaction after another."""
 
-    def __init__(self, fly: Callable[[Sequence[Together]], Steps[None]], side: Side) -> None:
+    def __init__(self, fly: Callable[[Sequence[Together]], Work[None]], side: Side) -> None:
         """`fly` does all of them in one transaction, or none."""
         self._fly = fly
         self._side = side
@@ -57,7 +57,7 @@ class GroupCommit:
         self._in_flight = False
         self._flights: set[asyncio.Task[None]] = set()
 
-    def join(self, together: Together) -> Steps[None]:
+    def join(self, together: Together) -> Work[None]:
         """Return once it is committed, or raise what went wrong with it."""
         mine = _Ticket(together, self._side.event())
         with self._lock:
@@ -75,12 +75,12 @@ class GroupCommit:
         if mine.error is not None:
             raise mine.error
 
-    def drain(self) -> Steps[None]:
+    def drain(self) -> Work[None]:
         """Wait until no task is in flight; a thread that flies has a caller who waits for it."""
         while self._side is AWAITED and self._in_flight:
             yield asyncio.wait(self._flights) if self._flights else asyncio.sleep(0)
 
-    def _lift(self, mine: _Ticket) -> Steps[None]:
+    def _lift(self, mine: _Ticket) -> Work[None]:
         """Take off in a task of its own, which goes on without a caller who is cancelled.
 
         Its first caller wakes with the others: whoever writes again at once flies with them again.
@@ -95,7 +95,7 @@ class GroupCommit:
             mine.gone = True
             raise
 
-    def _take_off(self) -> Steps[None]:
+    def _take_off(self) -> Work[None]:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
             count = min(len(self._waiting), MAX_PASSENGERS)
@@ -131,7 +131,7 @@ class GroupCommit:
         if heir is not None:
             heir.turn.set()
 
-    def _fly_all(self, passengers: Sequence[_Ticket]) -> Steps[None]:
+    def _fly_all(self, passengers: Sequence[_Ticket]) -> Work[None]:
         try:
             yield from self._fly([passenger.together for passenger in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits

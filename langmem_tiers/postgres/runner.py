@@ -13,8 +13,8 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.threads import Daemons
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, arun, run
-from langmem_tiers.postgres.steps import AWAITED, BLOCKING, adone, done
 from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.work import AWAITED, BLOCKING, adone, done
 
 T = TypeVar("T")
 

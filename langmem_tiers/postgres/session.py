@@ -36,8 +36,8 @@ from langmem_tiers.postgres.flow import (
 )
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
-from langmem_tiers.postgres.steps import AWAITED, Side, Steps, adone, done, in_turn, within
 from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.work import AWAITED, Side, Work, adone, done, in_turn, within
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -50,11 +50,11 @@ _WAITS = "a flow asks models, and runs others, outside its transaction: no conne
 class UnitOfWork(Protocol[E_contra]):
     """What a flow is driven on."""
 
-    def perform(self, effect: E_contra, /) -> Steps[Any]:
+    def perform(self, effect: E_contra, /) -> Work[Any]:
         """Do what a flow asked for."""
         ...
 
-    def end(self, error: BaseException | None, /) -> Steps[None]:
+    def end(self, error: BaseException | None, /) -> Work[None]:
         """Commit, or roll back after an error."""
         ...
 
@@ -69,7 +69,7 @@ async def arun(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> T:
     return await adone(driven(flow, session))
 
 
-def driven(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Steps[T]:
+def driven(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Work[T]:
     """What a flow comes to: its effects, one after another, and the end of its session."""
     try:
         result = yield from _performed(flow, session)
@@ -80,7 +80,7 @@ def driven(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Steps[T]:
     return result
 
 
-def _performed(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Steps[T]:
+def _performed(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Work[T]:
     resume: Callable[[Any], E] = flow.send
     answer: Any = None
     try:
@@ -113,7 +113,7 @@ class Session:
         self._past: list[tuple[Query, list[Rows]] | None] = []
         """What the open transaction did; None is what cannot be done again."""
 
-    def end(self, error: BaseException | None, /) -> Steps[None]:
+    def end(self, error: BaseException | None, /) -> Work[None]:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
@@ -130,7 +130,7 @@ class Session:
         finally:
             yield from self._release()
 
-    def perform(self, effect: Effect, /) -> Steps[Any]:
+    def perform(self, effect: Effect, /) -> Work[Any]:
         """Do what a flow asked for."""
         if isinstance(effect, Embed | Ask | Unit):
             if self._open:
@@ -149,7 +149,7 @@ class Session:
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
 
-    def _outside(self, effect: Embed | Ask | Unit) -> Steps[Any]:
+    def _outside(self, effect: Embed | Ask | Unit) -> Work[Any]:
         """Do what is done outside of any transaction."""
         if isinstance(effect, Ask):
             return (yield self._ask(effect))
@@ -163,16 +163,16 @@ class Session:
 
     def _asked(
         self, call: Callable[[Any], Any], acall: Callable[[Any], Any], given: Any
-    ) -> Steps[Any]:
+    ) -> Work[Any]:
         return (yield self._side.ask(Ask(partial(call, given), partial(acall, given))))
 
-    def _script(self, script: Script) -> Steps[None]:
+    def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
         yield from self._begin(conn)
         self._past.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
 
-    def _build(self, build: Build) -> Steps[bool]:
+    def _build(self, build: Build) -> Work[bool]:
         conn = yield from self._connection()
         locked = yield conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
         if (yield locked.fetchall()) != [(True,)]:
@@ -185,7 +185,7 @@ class Session:
         yield conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
         return True
 
-    def _query(self, query: Query) -> Steps[list[Rows]]:
+    def _query(self, query: Query) -> Work[list[Rows]]:
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
             conn = yield from self._connection()
@@ -210,7 +210,7 @@ class Session:
                 return rows
         raise AssertionError("unreachable")
 
-    def _do_past(self, conn: Any) -> Steps[None]:
+    def _do_past(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
         for query, rows in filter(None, () if self._open else self._past):
             if (yield from self._execute(conn, query)) != rows:
@@ -218,7 +218,7 @@ class Session:
                 yield from self._start_over(conn)
                 raise changed()
 
-    def _start_over(self, conn: Any) -> Steps[None]:
+    def _start_over(self, conn: Any) -> Work[None]:
         """Undo what may be tried again; replace a dead pool."""
         if conn.closed:
             yield from self._release()
@@ -228,14 +228,14 @@ class Session:
                 yield conn.rollback()
             self._open = False
 
-    def _execute(self, conn: Any, query: Query) -> Steps[list[Rows]]:
+    def _execute(self, conn: Any, query: Query) -> Work[list[Rows]]:
         if len(query.calls) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:
             cursors = yield from within(conn.pipeline(), self._sent(conn, query))
         return (yield from in_turn(map(rows_of, cursors)))
 
-    def _sent(self, conn: Any, query: Query) -> Steps[list[Any]]:
+    def _sent(self, conn: Any, query: Query) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         try:
             if not query.commit:
@@ -250,16 +250,16 @@ class Session:
             raise
         return cursors
 
-    def _begin(self, conn: Any) -> Steps[None]:
+    def _begin(self, conn: Any) -> Work[None]:
         if not self._open:
             yield conn.execute("BEGIN")
             self._open = True
 
-    def _call(self, cursor: Any, call: Call) -> Steps[Any]:
+    def _call(self, cursor: Any, call: Call) -> Work[Any]:
         text, names, _ = self._database.target.statements[call.name]
         return (yield cursor.execute(text, [call.params[name] for name in names], binary=True))
 
-    def _connection(self) -> Steps[Any]:
+    def _connection(self) -> Work[Any]:
         for _ in range(_ATTEMPTS):
             if self._conn is not None:
                 return self._conn
@@ -271,7 +271,7 @@ class Session:
             yield from self._release()
         raise psycopg.OperationalError("one connection after the other was lost at once")
 
-    def _take(self) -> Steps[Any]:
+    def _take(self) -> Work[Any]:
         while True:
             self._pool = self._database.pool
             try:
@@ -280,13 +280,13 @@ class Session:
                 if self._pool is self._database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
 
-    def _release(self) -> Steps[None]:
+    def _release(self) -> Work[None]:
         conn, self._conn, self._open, self._past = self._conn, None, False, []
         if conn is not None:
             yield from self._database.give_back(conn, self._pool)
 
 
-def _one_after_another(conn: Any, statements: Sequence[str]) -> Steps[None]:
+def _one_after_another(conn: Any, statements: Sequence[str]) -> Work[None]:
     for statement in statements:
         yield conn.execute(statement.encode(), prepare=False)
 
@@ -302,7 +302,7 @@ class Database(Connections):
         self._lookups = Lookups(lambda lookups: adone(self._read(lookups)))
 
     @classmethod
-    def opened(cls, host: Host, side: Side) -> Steps[Self]:
+    def opened(cls, host: Host, side: Side) -> Work[Self]:
         """The open database of a host; one on a server of our own is prepared."""
         try:
             target = yield side.aside(host.start)
@@ -319,7 +319,7 @@ class Database(Connections):
             raise
         return database
 
-    def close(self) -> Steps[None]:
+    def close(self) -> Work[None]:
         """Close every connection; nothing is left behind."""
         try:
             if self.side is AWAITED:
@@ -334,14 +334,14 @@ class Database(Connections):
         """A new unit of work; see `Session`."""
         return Session(self, ask)
 
-    def look_up(self, lookup: Lookup) -> Steps[Rows]:
+    def look_up(self, lookup: Lookup) -> Work[Rows]:
         """The rows of one key; tasks share statements, threads need not."""
         if self.side is AWAITED:
             found: Rows = yield self._lookups.find(lookup)
             return found
         return (yield from self._read([lookup]))
 
-    def _read(self, lookups: Sequence[Lookup]) -> Steps[Rows]:
+    def _read(self, lookups: Sequence[Lookup]) -> Work[Rows]:
         query = Query((Lookup.call(lookups),), commit=True)
         session = Session(self)
         try:
@@ -351,6 +351,6 @@ class Database(Connections):
             raise
         return list(rows)
 
-    def _write(self, together: Sequence[Together]) -> Steps[None]:
+    def _write(self, together: Sequence[Together]) -> Work[None]:
         flow = together[0].flow([one.item for one in together])
         yield from driven(flow, self.session())

@@ -151,7 +151,7 @@ class ShownCues(BaseModel):
     numbers: list[int] = Field(description=CUES_JUDGED)
 
 
-def judged(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
+def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
     """Those of several cues that a text shows, as a chat model says in one request.
 
     Raises:

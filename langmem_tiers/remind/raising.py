@@ -23,7 +23,7 @@ from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
 from langmem_tiers.remember.transaction import Applied, write_if
-from langmem_tiers.remind.cue import features, judged
+from langmem_tiers.remind.cue import features, judged_cues
 from langmem_tiers.remind.intentions import (
     OPEN,
     PRIORITIES,
@@ -253,7 +253,7 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     cues = sorted({one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}})
     if not cues:
         return occasion
-    return occasion._replace(shown=(yield from judged(judge, query, cues)))
+    return occasion._replace(shown=(yield from judged_cues(judge, query, cues)))
 
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:

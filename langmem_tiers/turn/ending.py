@@ -60,7 +60,8 @@ class _Wanted:
     """What a turn wants written, and what that goes by once its keys are locked."""
 
     turn: str
-    memories: list[NewMemory]
+    taught: list[NewMemory]
+    """What its tool calls taught; beside it what is pending is written."""
     steps: Mapping[str, list[ProgressDelta]]
     """How much nearer it brought each goal."""
     lessons: dict[str, str]
@@ -188,11 +189,9 @@ def _commit(
     if rows:
         return (yield from _as_before(turn, record, *rows[0]))
     wanted = yield from _wanted(turn, record, success=success)
-    puts = yield from memory.flows.writes(wanted.memories, context)
     told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
-    for place, one in enumerate(record.pending):  # what the gate let pass is bounded by its place
-        rooms = memory.gate.rooms(one.memory_type or "episodic", puts[place].tier)
-        puts[place] = replace(puts[place], rooms=rooms, spares=told)
+    puts = yield from memory.flows.bounded(record.pending, context, told)
+    puts += yield from memory.flows.writes(wanted.taught, context)
     kept = without_held_twins(puts)
     twins = {(one.place, one.key): SAME_KEY for one in puts if one.held and one not in kept}
     evictions = yield from _evictions(record.evicted, context, store)
@@ -280,7 +279,7 @@ def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wa
     context, lessons = turn.context, record.lessons(turn.context)
     wanted = _Wanted(
         record.turn,
-        [*record.pending, *(lesson for lesson, _ in lessons)],
+        [lesson for lesson, _ in lessons],
         record.steps(),
         {str(lesson.key): call for lesson, call in lessons},
     )
@@ -296,7 +295,7 @@ def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wa
     skills = proposed_skills([*current, *others], context, min_support=MIN_SUPPORT)
     known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
     news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
-    wanted.memories += [trace, *map(turn.memory.gate.trusting, news.values())]
+    wanted.taught += [trace, *map(turn.memory.gate.trusting, news.values())]
     wanted.skills += news
     return wanted
 

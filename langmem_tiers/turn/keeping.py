@@ -17,7 +17,7 @@ from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.record import Invocation, both_ends, called
 from langmem_tiers.turn.trace import beginning, discreet, private, shown
-from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend, write_of
+from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +122,7 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         verdict = discreet(Judged(memory, gate.judge(memory)), gate).verdict
         stored = passed(memory, verdict, gate)
         kept = [] if stored is None else [stored]
-        writes = [write_of(turn, each) for each in kept]
+        writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
         record.pending += kept
@@ -194,7 +194,7 @@ def memorized(
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
-    write_of(turn, given)
+    turn.memory.flows.checked(given, turn.context)
     whole, cut = len(given.content), ""
     if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
         given = replace(given, content=both_ends(given.content, longest))
@@ -280,7 +280,13 @@ def _taken_up(turn: Turn, again: Sequence[Judged]) -> None:
         record.pending += kept
         for each in kept:
             why = "what it repeats is replaced or evicted by the turn"
-            note(turn, "memorized", why, write_of(turn, each), keys=[each.key])
+            note(
+                turn,
+                "memorized",
+                why,
+                turn.memory.flows.checked(each, turn.context),
+                keys=[each.key],
+            )
 
 
 def _kept(turn: Turn, one: Judged, route: Route) -> list[NewMemory]:
@@ -303,7 +309,7 @@ def _memorized(turn: Turn, one: Judged, route: Route, cut: str) -> Memorized:
     """Keep what the gate lets pass, and note what it says."""
     gate, verdict = turn.memory.gate, one.verdict
     kept = _kept(turn, one, route)
-    writes = [write_of(turn, each) for each in kept]
+    writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
     result = result_of(
         verdict,
         key=kept[0].key if kept else None,

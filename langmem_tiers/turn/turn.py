@@ -22,7 +22,7 @@ from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Runs
-from langmem_tiers.remember.new import NewMemory, checked_text, label, to_write
+from langmem_tiers.remember.new import NewMemory, checked_text, label
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
@@ -238,19 +238,6 @@ def spend(turn: Turn, kind: Kind, reason: str, *about: Write, **detail: Any) -> 
     """Note a decision that counts towards the budget."""
     note(turn, kind, reason, *about, **detail)
     going_on(turn).spent += 1
-
-
-def write_of(turn: Turn, one: NewMemory) -> Write:
-    """The write of a memory, so that what cannot be stored is refused at once."""
-    store = turn.memory.tiered_store
-    return to_write(
-        one,
-        context=turn.context,
-        types=turn.memory.types,
-        index=store.options.index,
-        default_ttl=store.flows.default_ttl,
-        bounds=store.options.bounds,
-    )
 
 
 _KINDS: Mapping[str, tuple[type, str]] = {

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph.state import CompiledStateGraph
@@ -91,20 +91,6 @@ async def test_what_is_said_in_one_thread_is_quoted_in_another(
     assert other == UNKNOWN
 
 
-async def test_an_answer_streams_as_messages(directory: Path) -> None:
-    async with TieredStore.embedded(directory) as store:
-        await MemoryCoordinator(store, context=ADA).astore(TOLD[1], speaker="user")
-        agent = make_agent(store=store)
-        asked = said("Where does my sister live?")
-        texts = [
-            str(chunk.text)
-            async for chunk, _ in agent.astream(asked, stream_mode="messages", context=ADA)
-            if isinstance(chunk, AIMessage)
-        ]
-
-    assert "".join(texts) == f'You told me: "{TOLD[1]}"'
-
-
 @pytest.mark.parametrize(
     ("agent", "hello"),
     [(assistant, NOTED), (chat_agent, NOTED), (coding_agent, NOTHING_TO_ADD)],
@@ -177,23 +163,6 @@ def test_a_model_that_fails_on_and_on_has_to_answer_in_the_end(directory: Path) 
 
     assert len(failed(state)) == TRIES
     assert state["messages"][-1].text == "I give up."
-
-
-def test_a_try_of_several_calls_worked_only_if_all_of_them_did(directory: Path) -> None:
-    both = [
-        {"name": "run_python", "args": {"code": code}, "id": code, "type": "tool_call"}
-        for code in ("1 / 0", "print(1)")
-    ]
-    model = scripted(AIMessage("", tool_calls=both), "Only one of them works.")
-    context = MemoryContext(tenant="several")
-    with TieredStore.embedded(directory) as store:
-        memory = MemoryCoordinator(store, context=context)
-        memory.store_pattern("Two calls in one go save time.")
-        agent = coding_agent.make_agent(model=model, store=store)
-        agent.invoke(said("Two calls in one go, please."), context=context)
-        (shown,) = memory.get_context("Two calls in one go", memory_types=["pattern"])
-
-    assert (shown.success_count, shown.failure_count) == (0, 1)
 
 
 def test_code_is_run_without_the_environment_for_a_while_and_its_end_is_told(

@@ -14,9 +14,12 @@ from tests.support.langsmith_server import OFF, ROOT, Runs, traced_to
 
 HERE = Path(__file__).parent
 SNIPPETS = "test_docs.py::test_every_snippet_of_a_page_runs_in_order_and_prints_what_is_shown"
-PAGES = ("gate", "hooks", "learning", "reminders", "truth", "turn")
+PAGES = ("hooks", "reminders", "truth")
 SCENARIOS = [
-    *(str(HERE / f"test_specification_{one}.py") for one in ("amplihack", "chimera")),
+    *(
+        str(HERE / f"test_specification_{one}.py")
+        for one in ("amplihack", "chimera", "orchestrator")
+    ),
     *(f"{HERE / SNIPPETS}[{page}.md]" for page in PAGES),
 ]
 """What uses the verbs as users do: examples of specifications, and pages of the documentation."""
@@ -29,8 +32,8 @@ HOOKS = {
 }
 VERBS = {
     *("store", "store_many", "get_context", "delete_memory"),
-    *("remind", "intend", "acknowledge", "reflect", "record_outcome", "promote_to_long_term"),
-    *("evolve", "archive", "restore_archive", "release", "supersede", "retract"),
+    *("remind", "intend", "acknowledge", "evolve", "archive", "restore_archive"),
+    *("supersede", "retract"),
     *("assemble_context", "memorize", "commit"),
     *("add_interaction", "start_task", "set_goal"),
 }

@@ -12,11 +12,12 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
+from tests.support.agents import WAYS, Way
 from tests.support.consolidating import fill, opened_world
 from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
-from tests.support.opening import Clock, Opened, Opener, empty, leave, text_index
+from tests.support.opening import Clock, Opened, Opener, empty, leave, opened_store, text_index
 
 _numbers = count()
 _ONE = [("sync", "batch")]
@@ -93,6 +94,15 @@ def store(url: str, clock: Clock) -> Iterator[TieredStore]:
     """A store on `url`, opened blocking; its time is the test's."""
     with TieredStore(url, index=text_index(), clock=clock) as opened:
         yield opened
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+async def way(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[Way]:
+    """A store on `url`, opened each way, for graphs that are run each way."""
+    opened, how = request.param
+    store = TieredStore(url, index=text_index(), clock=clock)
+    async with opened_store(store, opened):
+        yield Way(store, how)
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,7 +19,6 @@ from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
-    MissingExtraError,
 )
 from tests.support.archives import (
     count,
@@ -248,21 +245,3 @@ def test_an_unknown_place_is_a_mistake_of_configuration(
         memory.archive(policy("nowhere://cold"))
     with pytest.raises(ConfigurationError, match="one more package"):
         memory.archive(policy("s3://cold"))
-
-
-def test_without_the_extra_the_error_names_it() -> None:
-    program = """
-import sys
-sys.modules["pyarrow"] = None
-import langmem_tiers.memory.coordinator
-from langmem_tiers.core.errors import MissingExtraError
-try:
-    import langmem_tiers.consolidate.files
-except MissingExtraError as error:
-    print(error)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert issubclass(MissingExtraError, ImportError)
-    assert 'pip install "langmem-tiers[archive]"' in done.stdout

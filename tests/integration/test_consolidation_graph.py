@@ -44,11 +44,8 @@ from tests.support.savers import Saver, saver
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 NODES = ("begin", "select", "propose", "review", "apply", "report")
 WAYS: list[tuple[Saver, Opened, How]] = [
-    ("memory", "sync", "invoke"),
     ("memory", "async", "astream"),
     ("postgres", "sync", "invoke"),
-    ("postgres", "async", "invoke"),
-    ("async postgres", "sync", "ainvoke"),
     ("async postgres", "async", "ainvoke"),
 ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,9 +13,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.models import Judge, Pair
 from langmem_tiers.consolidate.stored import read
-from langmem_tiers.core.errors import ModelError
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
@@ -218,25 +216,6 @@ def test_nothing_is_superseded_before_the_newer_one_is_true(
     clock.advance(days=2)
     assert done(store, step("supersede"), cycle(store, "second"))["done"]
     assert column(url, "valid_to") == {"one": soon, "two": None}
-
-
-# A model as judge
-
-
-def judge(*yes: str, fails: bool = False) -> tuple[Judge, list[tuple[str, set[str]]]]:
-    """A model that says yes of pairs with one of these words, and what it was asked."""
-    asked: list[tuple[str, set[str]]] = []
-
-    def call(question: str, pairs: Sequence[Pair]) -> list[bool]:
-        asked.extend((question, {one.content, other.content}) for one, other in pairs)
-        if fails:
-            raise ModelError("no answer")
-        return [any(word in other.content for word in yes) for _, other in pairs]
-
-    async def acall(question: str, pairs: Sequence[Pair]) -> list[bool]:
-        return call(question, pairs)
-
-    return Judge(call, acall), asked
 
 
 # Promotion, demotion and decay

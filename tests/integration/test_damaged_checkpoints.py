@@ -47,7 +47,8 @@ ALIVE = {"beta": 1, "coda": 1}
 
 Damage = Callable[[Path], tuple[str, bytes]]
 DAMAGES: dict[str, Damage] = {
-    **{f"a call of kind {code}": lambda made, code=code: calling(made, code) for code in range(6)},  # type: ignore[misc]
+    "a call of kind 0": lambda made: calling(made, 0),
+    "a call of kind 5": lambda made: calling(made, 5),
     "an array": lambda made: calling(made, 6),
     "a snapshot": lambda made: calling(made, 7),
     "a kind that nobody knows": lambda made: calling(made, 99),
@@ -152,14 +153,13 @@ SHAPES: dict[str, tuple[Put, Any]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-@BOTH
 async def test_a_state_of_another_shape_breaks_the_cycle_of_its_tenant_alone(
-    store: TieredStore, url: str, how: How, name: str
+    store: TieredStore, url: str, name: str
 ) -> None:
     await asyncio.to_thread(begun, store, url)
     put, value = SHAPES[name]
     damage(url, put, of_another() if value is Ellipsis else plain(value))
-    ended, failures = await due(store, url, how)
+    ended, failures = await due(store, url, "arun_due")
     assert (ended, list(failures)) == (["beta", "coda"], ["acme"])
     assert merged(url) == ALIVE
     if name != "a word as a time":

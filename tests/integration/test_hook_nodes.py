@@ -34,7 +34,7 @@ from langmem_tiers.core.errors import DatabaseError, InvalidInputError
 from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.graph.node import careful_of
 from langmem_tiers.postgres.flow import Flow
-from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.agents import WAYS, How, Way, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after
 from tests.support.opening import Clock, Opened, opened_store, tables, text_index
 from tests.support.sessions import types
@@ -73,32 +73,28 @@ def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> An
     return builder.compile(store=store, checkpointer=options.get("checkpointer"))
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_run(
-    url: str, clock: Clock, opened: Opened, how: How
+    way: Way, url: str, clock: Clock
 ) -> None:
+    store = way.store
     todo = {"content": "Rotate the API keys", "task_type": "ops"}
     doing, done = [{**todo, "status": "in_progress"}], [{**todo, "status": "completed"}]
     told: dict[str, Any] = {"config": THREAD, "context": CHAT}
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        graph = hooked(
-            store,
-            events=lambda _: [{"description": "Anna chose Redis", "type": "decision"}],
-            concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
-            checkpointer=InMemorySaver(),
-        )
-        first = await run(graph, how, {**said(RENEW), "todos": doing}, **told)
-        clock.advance(minutes=20)
-        decided = said("Anna decided to keep sessions in Redis.", 2)
-        second = await run(graph, how, {**decided, "todos": done}, **told)
-        before = types(url)
-        last = await run(
-            graph, how, {**said("That is all, Anna", 3), "session_ended": True}, **told
-        )
-        memory = MemoryCoordinator(store, context=CHAT)
-        kept = [await memory.aget(last["session"][name][0]) for name in ("events", "concepts")]
-        (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
+    graph = hooked(
+        store,
+        events=lambda _: [{"description": "Anna chose Redis", "type": "decision"}],
+        concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
+        checkpointer=InMemorySaver(),
+    )
+    first = await way(graph, {**said(RENEW), "todos": doing}, **told)
+    clock.advance(minutes=20)
+    decided = said("Anna decided to keep sessions in Redis.", 2)
+    second = await way(graph, {**decided, "todos": done}, **told)
+    before = types(url)
+    last = await way(graph, {**said("That is all, Anna", 3), "session_ended": True}, **told)
+    memory = MemoryCoordinator(store, context=CHAT)
+    kept = [await memory.aget(last["session"][name][0]) for name in ("events", "concepts")]
+    (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
 
     prompt = first["hooks"]["user_prompt"]
     assert (prompt["priority"], prompt["trigger"]) == ("high", "at 2026-03-02T17:00:00+00:00")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,10 +22,9 @@ from langmem_tiers import (
     create_complete_reminder_tool,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
-from langmem_tiers.testing import Mode
-from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.coordinating import Caller, calling, coordinator
-from tests.support.opening import Clock, Opened, Opener, opened_store, tables, text_index
+from tests.support.opening import Clock, Opener, opened_store, tables, text_index
 from tests.support.sessions import there, types
 
 ASK = "When Anna mentions the budget, I need to ask her for the figures"
@@ -35,30 +34,13 @@ CERTIFICATE = "I need to renew the certificate tomorrow."
 WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat"}
 
 
-class Hooked(NamedTuple):
-    """Calls hooks, and the verbs of their coordinator and its state, in one way."""
-
-    hooks: MemoryHooks
-    mode: Mode
-
-    async def __call__(self, verb: str, *args: Any, **options: Any) -> Any:
-        return await self._call(self.hooks, verb, *args, **options)
-
-    async def memory(self, verb: str, *args: Any, **options: Any) -> Any:
-        return await self._call(self.hooks.memory, verb, *args, **options)
-
-    async def state(self, verb: str, *args: Any, **options: Any) -> Any:
-        return await self._call(self.hooks.memory.state, verb, *args, **options)
-
-    async def _call(self, whose: Any, verb: str, *args: Any, **options: Any) -> Any:
-        return await Caller(whose, self.mode)(verb, *args, **options)
-
-
 @asynccontextmanager
-async def hooked(open_store: Opener, url: str) -> AsyncIterator[Hooked]:
-    """The hooks of a session, called in the opener's way."""
-    async with calling(open_store, url, **WHOSE) as call:
-        yield Hooked(MemoryHooks(call.memory), call.mode)
+async def hooked(open_store: Opener, url: str) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
+    """The hooks of a session, its coordinator and its state, called in the opener's way."""
+    async with calling(open_store, url, **WHOSE) as memory:
+        hooks: Any = MemoryHooks(memory.memory)
+        state: Any = memory.memory.state
+        yield Caller(hooks, memory.mode), memory, Caller(state, memory.mode)
 
 
 @pytest.fixture
@@ -110,14 +92,14 @@ def test_a_prompt_that_comes_again_under_its_id_is_kept_once_and_waits_as_at_fir
 async def test_a_task_that_is_completed_is_kept_with_how_long_it_took(
     open_store: Opener, url: str, clock: Clock
 ) -> None:
-    async with hooked(open_store, url) as call:
+    async with hooked(open_store, url) as (call, memory, state):
         steps = {"content": "Publish the monthly report", "steps": ["Render it", "Send it"]}
-        await call.state("start_task", "publishing", task_id="report", metadata=steps)
+        await state("start_task", "publishing", task_id="report", metadata=steps)
         clock.advance(minutes=90)
         kept = await call("complete_task", "report")
         again = await call("complete_task", "report")
-        active = await call.state("get_active_tasks")
-        found = there(await call.memory("get", kept.key))
+        active = await state("get_active_tasks")
+        found = there(await memory("get", kept.key))
 
     assert (again, active) == (None, [])
     assert found.content == "Publish the monthly report: 1. Render it 2. Send it"
@@ -133,15 +115,15 @@ async def test_a_session_that_stops_keeps_events_and_concepts_and_clears_its_not
         "The timeout of the invoice API is 30 seconds.",
         "Have we decided on the logger?",
     )
-    async with hooked(open_store, url) as call:
+    async with hooked(open_store, url) as (call, memory, _):
         for number, one in enumerate(said):
             await call("on_user_prompt_submit", one, message_id=str(number))
             clock.advance(minutes=1)
         data = {"events": [{"description": said[0], "type": "architecture"}]}
         stop = await call("on_session_stop", data)
         again = await call("on_session_stop")
-        (event,) = [there(await call.memory("get", one.key)) for one in stop.events]
-        facts = [there(await call.memory("get", key)) for key in stop.report.semantic]
+        (event,) = [there(await memory("get", one.key)) for one in stop.events]
+        facts = [there(await memory("get", key)) for key in stop.report.semantic]
 
     assert (event.content, event.memory_type, event.session_id) == (said[0], "episodic", "chat")
     assert event.metadata == {"decision_type": "architecture"}
@@ -266,20 +248,16 @@ def deploy(version: str) -> str:
     return f"deployed {version}"
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_agents_call_is_held_by_what_is_intended_before_it_once(
-    url: str, clock: Clock, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        hooks = MemoryHooksMiddleware(before_tools=["deploy"])
-        model = scripted("Noted.", calls("deploy", version="v1"), calls("deploy", version="v1"),
-                         "Done.")  # fmt: skip
-        agent = agent_of(store, model, hooks, tools=[deploy])
-        asked = said("I need to tell the team before you deploy")
-        await run(agent, how, asked, config=thread("a"), context=ACME)
-        state = await run(agent, how, said("Go on with version one then"), config=thread("b"),
-                          context=ACME)  # fmt: skip
+async def test_an_agents_call_is_held_by_what_is_intended_before_it_once(way: Way) -> None:
+    store = way.store
+    hooks = MemoryHooksMiddleware(before_tools=["deploy"])
+    model = scripted("Noted.", calls("deploy", version="v1"), calls("deploy", version="v1"),
+                     "Done.")  # fmt: skip
+    agent = agent_of(store, model, hooks, tools=[deploy])
+    asked = said("I need to tell the team before you deploy")
+    await way(agent, asked, config=thread("a"), context=ACME)
+    state = await way(agent, said("Go on with version one then"), config=thread("b"),
+                      context=ACME)  # fmt: skip
     held, ran = [one for one in state["messages"] if isinstance(one, ToolMessage)]
     assert "tell the team" in held.text
     assert ran.text == "deployed v1"
@@ -327,46 +305,36 @@ def test_hooks_can_intend_nothing_but_what_they_are_asked_to(memory: MemoryCoord
         MemoryHooksMiddleware(expire_days=-1)
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_reminder_that_no_model_saw_is_raised_again(
-    url: str, clock: Clock, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
+async def test_a_reminder_that_no_model_saw_is_raised_again(way: Way, clock: Clock) -> None:
+    store = way.store
     raised = []
-    async with opened_store(store, opened):
-        memory = MemoryCoordinator(store, context=ACME)
-        await memory.aintend("Call the bank", key="bank")
-        broken = agent_of(store, scripted(), MemoryHooksMiddleware())
-        with pytest.raises(IndexError):
-            await run(broken, how, said("Hello, Nova here"), config=thread("a"), context=ACME)
-        assert [one.status for one in await memory.aintentions()] == ["leased"]
-        for name in ("b", "c"):
-            clock.advance(minutes=6)
-            agent = agent_of(store, scripted("Fine."), MemoryHooksMiddleware())
-            state = await run(
-                agent, how, said("Hello, Nova here"), config=thread(name), context=ACME
-            )
-            raised.append(state["hooks"]["session_start"]["reminders"])
-        (one,) = await memory.aintentions()
+    memory = MemoryCoordinator(store, context=ACME)
+    await memory.aintend("Call the bank", key="bank")
+    broken = agent_of(store, scripted(), MemoryHooksMiddleware())
+    with pytest.raises(IndexError):
+        await way(broken, said("Hello, Nova here"), config=thread("a"), context=ACME)
+    assert [one.status for one in await memory.aintentions()] == ["leased"]
+    for name in ("b", "c"):
+        clock.advance(minutes=6)
+        agent = agent_of(store, scripted("Fine."), MemoryHooksMiddleware())
+        state = await way(agent, said("Hello, Nova here"), config=thread(name), context=ACME)
+        raised.append(state["hooks"]["session_start"]["reminders"])
+    (one,) = await memory.aintentions()
     assert raised == [["bank"], []]
     assert one.status == "delivered"
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(
-    url: str, clock: Clock, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        memory = MemoryCoordinator(store, context=ACME)
-        other = MemoryCoordinator(store, context=MemoryContext(tenant="umbra"))
-        await memory.aintend("Call the bank", key="bank")
-        await other.aintend("Call the other bank", key="other")
-        model = scripted(calls("complete_reminder", key="bank"),
-                         calls("complete_reminder", key="other"), "Done.")  # fmt: skip
-        agent = agent_of(store, model, tools=[create_complete_reminder_tool()])
-        state = await run(agent, how, said("It is done."), config=thread("a"), context=ACME)
-        left = [len(await one.aintentions()) for one in (memory, other)]
+async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(way: Way) -> None:
+    store = way.store
+    memory = MemoryCoordinator(store, context=ACME)
+    other = MemoryCoordinator(store, context=MemoryContext(tenant="umbra"))
+    await memory.aintend("Call the bank", key="bank")
+    await other.aintend("Call the other bank", key="other")
+    model = scripted(calls("complete_reminder", key="bank"),
+                     calls("complete_reminder", key="other"), "Done.")  # fmt: skip
+    agent = agent_of(store, model, tools=[create_complete_reminder_tool()])
+    state = await way(agent, said("It is done."), config=thread("a"), context=ACME)
+    left = [len(await one.aintentions()) for one in (memory, other)]
     done, none = [one.text for one in state["messages"] if isinstance(one, ToolMessage)]
     assert done == "completed reminder bank"
     assert "other" in none

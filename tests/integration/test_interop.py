@@ -328,15 +328,6 @@ async def test_it_needs_vectors_a_tier_and_a_database_that_was_set_up(
         open_tier("working", "working", tenant="acme")  # type: ignore[arg-type]
 
 
-def test_two_prefixes_have_views_of_their_own(database_url: str) -> None:
-    for prefix in ("", "team_b_"):
-        with TieredStore(database_url, index=text_index(), schema_prefix=prefix) as store:
-            store.setup()
-            remembering(store, "acme").store(f"prefix {prefix}")
-            with open_tier(store, "working", tenant="acme") as documents:
-                assert contents(documents.similarity_search("x")) == [f"prefix {prefix}"]
-
-
 # A chat history as memories
 
 

@@ -14,7 +14,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore
-from tests.support.agents import WAYS, How, ScriptedModel, agent_on, run, scripted
+from tests.support.agents import WAYS, How, ScriptedModel, Way, agent_on, run, scripted
 from tests.support.graphs import (
     ACME,
     add,
@@ -87,18 +87,14 @@ def systems(model: ScriptedModel) -> list[str]:
     return [system(messages) for messages in model.seen]
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
+async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first(way: Way) -> None:
+    store = way.store
     model = scripted(call("add", 1, amount="5,678"), call("add", 2, amount="5678"), "Done")
-    async with opened_store(store, opened):
-        await off_the_loop(learned, store)
-        memory = MemoryCoordinator(store, context=ACME)
-        await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
-        made = agent(model, store, memory_types=["semantic"])
-        state = await run(made, how, {"messages": [asks()]}, context=ACME)
+    await off_the_loop(learned, store)
+    memory = MemoryCoordinator(store, context=ACME)
+    await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
+    made = agent(model, store, memory_types=["semantic"])
+    state = await way(made, {"messages": [asks()]}, context=ACME)
 
     before, failed, worked = systems(model)
     assert LESSON not in before

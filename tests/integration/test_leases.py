@@ -24,6 +24,7 @@ from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
+from tests.support.coordinating import coordinator
 from tests.support.opening import Clock
 from tests.support.servers import blocked, wait_until
 
@@ -61,32 +62,37 @@ def seen(url: str) -> list[Any]:
         return conn.execute("SELECT tenant, step, seen FROM memory.cycles").fetchall()
 
 
-def test_a_lease_that_is_over_can_be_renewed_as_long_as_nobody_took_it(
+def test_a_lease_is_somebody_elses_once_it_is_over_and_each_has_a_higher_fence(
     store: TieredStore, clock: Clock
 ) -> None:
-    fence = acquire(store, "one")
-    assert fence is not None
-    clock.advance(days=1)
-    assert renew(store, fence)
-    clock.advance(days=1)
-    assert acquire(store, "other") == fence + 1
-    assert not renew(store, fence)
+    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 1
+    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 1
+    assert store.run(lease.acquire("acme", "two", clock.now, 60)) is None
+    assert store.run(lease.acquire("other", "two", clock.now, 60)) == 1
+    clock.advance(seconds=50)
+    assert store.run(lease.renew("acme", 1, clock.now, 60))
+    clock.advance(seconds=59)
+    assert store.run(lease.is_held("acme", clock.now))
+    clock.advance(seconds=1)
+    assert not store.run(lease.is_held("acme", clock.now))
+    assert store.run(lease.acquire("acme", "two", clock.now, 60)) == 2
+    assert not store.run(lease.renew("acme", 1, clock.now, 60))
+    assert not store.run(lease.release("acme", 1))
+    assert store.run(lease.release("acme", 2))
+    assert not store.run(lease.renew("acme", 2, clock.now, 60))
+    assert store.run(lease.acquire("acme", "one", clock.now, 60)) == 3
+
+
+def test_every_tenant_that_has_memories_is_known(store: TieredStore) -> None:
+    for tenant in ("beta", "acme", "gamma"):
+        coordinator(store, tenant).store("Anna likes green tea", key="one")
+    assert store.run(lease.tenants()) == ["acme", "beta", "gamma"]
 
 
 def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:
     with ThreadPoolExecutor(8) as threads:
         fences = list(threads.map(lambda n: acquire(store, f"worker-{n}"), range(8)))
     assert sorted(one for one in fences if one is not None) == [1]
-
-
-def test_who_lost_the_lease_may_not_write(store: TieredStore, clock: Clock) -> None:
-    fence = acquire(store, "one")
-    store.run(guarded(store, fence))
-    clock.advance(seconds=SECONDS)
-    store.run(guarded(store, fence))  # it is over, and nobody took it
-    acquire(store, "other")
-    with pytest.raises(LeaseLostError, match="somebody else consolidates 'acme'"):
-        store.run(guarded(store, fence))
 
 
 def test_who_has_no_lease_may_write_while_nobody_has(store: TieredStore, clock: Clock) -> None:

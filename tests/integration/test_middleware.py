@@ -17,9 +17,10 @@ from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollections
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from tests.support.agents import WAYS, How, calls, run, scripted
-from tests.support.chat_server import ChatServer, serving
-from tests.support.opening import Opened, opened_store, text_index
+from tests.support.agents import Way, calls, scripted
+from tests.support.opening import text_index
+from tests.support.wayward_chat import calls as calls_tool
+from tests.support.wayward_chat import says, wayward
 
 ACME = MemoryContext(tenant="acme", project_id="billing")
 VAULT = "The vault is in the cellar"
@@ -86,16 +87,14 @@ def contents(store: TieredStore) -> list[tuple[str | None, str]]:
     return [(one.speaker, one.content) for one in said]
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_memories_are_shown_once_a_turn_and_never_saved_however_the_agent_is_run(
-    url: str, opened: Opened, how: How, counting: type[Counting]
+    way: Way, counting: type[Counting]
 ) -> None:
-    store = TieredStore(url, index=text_index())
+    store = way.store
     model = scripted(calls("look", place="cellar"), calls("look", place="attic"), "In the cellar")
-    async with opened_store(store, opened):
-        await asyncio.to_thread(remember, store)
-        made = agent(model, store, coordinator=counting, system_prompt="Be brief", limit=1)
-        state = await run(made, how, ASKED, context=ACME)
+    await asyncio.to_thread(remember, store)
+    made = agent(model, store, coordinator=counting, system_prompt="Be brief", limit=1)
+    state = await way(made, ASKED, context=ACME)
 
     assert [system_of(seen) for seen in model.seen] == [system_of(model.seen[0])] * 3
     assert system_of(model.seen[0]).startswith("Be brief\n\n<recalled_memories>\n")
@@ -176,18 +175,14 @@ def test_what_cannot_work_is_refused_at_once() -> None:
 # Remembering
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_what_was_said_is_remembered_when_the_agent_is_done(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
+async def test_what_was_said_is_remembered_when_the_agent_is_done(way: Way) -> None:
+    store = way.store
     model = scripted(calls("look", place="cellar"), "It is there")
-    async with opened_store(store, opened):
-        made = agent(model, store, remember=True)
-        config = {"configurable": {"thread_id": "chat-7"}}
-        await run(made, how, ASKED, config=config, context=ACME)
-        found = await MemoryCoordinator(store, context=ACME).aget_context("vault", limit=9)
-        kept = await asyncio.to_thread(contents, store)
+    made = agent(model, store, remember=True)
+    config = {"configurable": {"thread_id": "chat-7"}}
+    await way(made, ASKED, config=config, context=ACME)
+    found = await MemoryCoordinator(store, context=ACME).aget_context("vault", limit=9)
+    kept = await asyncio.to_thread(contents, store)
 
     assert kept == [("user", "Where is the vault?"), ("assistant", "It is there")]
     assert {(one.memory_type, one.session_id) for one in found} == {("episodic", "chat-7")}
@@ -233,11 +228,9 @@ def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredSto
 
 
 def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) -> None:
-    call = {"id": "1", "type": "function"}
-    call["function"] = {"name": "look", "arguments": '{"place": "cellar"}'}  # type: ignore[assignment]
-    server = ChatServer({"tool_calls": [call]}, {"content": "In the cellar, behind the wine"})
-    with serving(server) as url:
-        model = ChatOpenAI(model="local", base_url=f"{url}/v1", api_key=lambda: "none")
+    looks = calls_tool("look", '{"place": "cellar"}')
+    with wayward(looks, says("In the cellar, behind the wine")) as server:
+        model = ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none")
         made = agent(model, ready, remember=True, system_prompt="Be brief")
         state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
 

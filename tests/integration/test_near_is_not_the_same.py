@@ -19,17 +19,9 @@ PAIRS = {
         "Always retry POST requests after a timeout in the payment service",
         "Never retry POST requests after a timeout in the payment service",
     ),
-    "not": (
-        "Do validate the customer address before creating an invoice",
-        "Do not validate the customer address before creating an invoice",
-    ),
     "another number": (
         "Set the connection pool size of the worker to 10",
         "Set the connection pool size of the worker to 100",
-    ),
-    "exchanged": (
-        "The primary region copies its backups to the secondary region every night",
-        "The secondary region copies its backups to the primary region every night",
     ),
     "a question": (
         "The nightly export of invoices needs a lock on the whole table.",

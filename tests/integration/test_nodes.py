@@ -21,8 +21,8 @@ from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.recall.fence import recalled_text, with_recalled
-from tests.support.agents import WAYS, How, run
-from tests.support.opening import Opened, opened_store, text_index
+from tests.support.agents import Way
+from tests.support.opening import text_index
 from tests.support.recollections import NOW, recollection
 
 ACME = MemoryContext(tenant="acme", project_id="billing")
@@ -55,16 +55,12 @@ def said(state: dict[str, Any]) -> list[str]:
     return [one["content"] for one in state["recalled"]]
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_node_recalls_for_the_last_human_message_however_the_graph_is_run(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        await asyncio.to_thread(remember, store)
-        graph = graph_of(create_recall_node(limit=1), store, checkpointer=InMemorySaver())
-        config: Any = {"configurable": {"thread_id": "1"}}
-        state = await run(graph, how, ASKED, context=ACME, config=config)
+async def test_a_node_recalls_for_the_last_human_message_however_the_graph_is_run(way: Way) -> None:
+    store = way.store
+    await asyncio.to_thread(remember, store)
+    graph = graph_of(create_recall_node(limit=1), store, checkpointer=InMemorySaver())
+    config: Any = {"configurable": {"thread_id": "1"}}
+    state = await way(graph, ASKED, context=ACME, config=config)
 
     assert said(state) == [VAULT]
     assert VAULT in state["recalled_text"]

@@ -20,19 +20,15 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.models import Judgement
 from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.core.errors import ConfigurationError
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, without_events
 from tests.support.opening import Clock, text_index
 
 ACME = MemoryContext(tenant="acme")
 TRUE_STILL = {
-    "a country": ("Ines lives in Lisbon.", "Ines lives in Portugal."),
-    "a district": ("Ben lives in Berlin.", "Ben lives in Kreuzberg."),
-    "a second one": ("The deployment port is 80.", "The deployment port is 443."),
-    "a title": ("Mara is a doctor.", "Mara is not a doctor."),
+    "both are true": ("Ines lives in Lisbon.", "Ines lives in Portugal."),
+    "one is": ("The deployment port is 80.", "The deployment port is 443."),
 }
-"""What is near: in the first two both are true."""
 
 
 class Denying(Ruling):
@@ -179,28 +175,6 @@ def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happene
     cycle(store, within_minutes=11)
     assert column(url, "state")["k1"] == "consolidated"
     assert column(url, "state")["k2"] is None
-
-
-def test_what_somebody_took_apart_stays_apart(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    for key in "abc":
-        said(memory, key, "The cat likes tuna.")
-        clock.advance(minutes=1)
-    (move,) = cycle(store).moves
-    memory.rollback(move)
-    clock.advance(days=1)
-    for key in "abc":
-        said(memory, key, "The cat likes tuna.", tags=["food"])
-    clock.advance(minutes=1)
-    assert cycle(store).moves == ()
-    assert set(column(url, "state").values()) == {None}
-
-
-def test_minutes_that_cannot_be_any_are_refused() -> None:
-    for wrong in (-1, "ten", None):
-        with pytest.raises(ConfigurationError, match="within_minutes is a number from 0"):
-            MergePolicy(within_minutes=wrong)  # type: ignore[arg-type]
 
 
 # A model that is named

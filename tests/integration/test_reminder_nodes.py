@@ -12,7 +12,6 @@ from langchain_core.messages import (
     AnyMessage,
     HumanMessage,
     RemoveMessage,
-    SystemMessage,
     ToolMessage,
 )
 from langchain_core.runnables import RunnableConfig
@@ -252,20 +251,6 @@ def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
     assert "goes on without its memory (acknowledge)" in caplog.text
     clock.advance(seconds=301)
     assert [one.key for one in memory.remind(lease_seconds=1)] == ["k"]
-
-
-async def test_reminders_can_be_a_message_and_the_question_any_key(
-    memory: MemoryCoordinator, ready: TieredStore
-) -> None:
-    memory.intend("Ask", cue=CUE, key="k")
-    node = create_reminder_node(query="question", as_message=True, at_start=0)
-    agent = graph(ready, node)
-    state = agent.invoke({"messages": [], "question": "Anna mentioned the budget"}, context=ACME)
-    (said,) = state["messages"]
-    assert isinstance(said, SystemMessage)
-    assert said.text == state["reminders_text"]
-    state = agent.invoke({"messages": [], "question": "Anna mentioned the budget"}, context=ACME)
-    assert state["messages"] == []
 
 
 def test_an_async_predicate_is_refused_before_anything_runs() -> None:

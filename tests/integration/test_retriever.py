@@ -14,8 +14,8 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.memory.asking import Asking
-from tests.support.agents import WAYS, How, run
-from tests.support.opening import Opened, opened_store, text_index
+from tests.support.agents import Way
+from tests.support.opening import text_index
 
 QUERY = "When do the API keys rotate?"
 ACME = MemoryContext(tenant="acme", project_id="billing")
@@ -118,20 +118,16 @@ class Asked(TypedDict, total=False):
     pages: list[str]
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_retriever_works_in_a_graph_however_it_is_run(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        memory = MemoryCoordinator(store, context=ACME)
-        await asyncio.to_thread(remember, memory)
-        retriever = TieredMemoryRetriever(memory=memory, k=1)
-        builder = StateGraph(Asked)
-        chain = (lambda state: state["question"]) | retriever | pages_of
-        builder.add_node("look", chain)
-        builder.set_entry_point("look")
-        state = await run(builder.compile(), how, {"question": "Where is the vault?"})
+async def test_a_retriever_works_in_a_graph_however_it_is_run(way: Way) -> None:
+    store = way.store
+    memory = MemoryCoordinator(store, context=ACME)
+    await asyncio.to_thread(remember, memory)
+    retriever = TieredMemoryRetriever(memory=memory, k=1)
+    builder = StateGraph(Asked)
+    chain = (lambda state: state["question"]) | retriever | pages_of
+    builder.add_node("look", chain)
+    builder.set_entry_point("look")
+    state = await way(builder.compile(), {"question": "Where is the vault?"})
 
     assert state["pages"] == ["API keys are kept in the vault"]
 

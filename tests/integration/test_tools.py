@@ -23,8 +23,8 @@ from langmem_tiers import MemoryContext, TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
-from tests.support.agents import WAYS, How, calls, run, scripted
-from tests.support.opening import Opened, opened_store, text_index
+from tests.support.agents import Way, calls, scripted
+from tests.support.opening import text_index
 
 NOTES = ("memories", "{user_id}")
 ANN: RunnableConfig = {"configurable": {"user_id": "ann"}}
@@ -87,22 +87,18 @@ class TestManageUnit(Manage, ToolsUnitTests):
     """LangChain's own tests of a tool."""
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_agent_keeps_and_finds_memories_however_it_is_run(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
+async def test_an_agent_keeps_and_finds_memories_however_it_is_run(way: Way) -> None:
+    store = way.store
     model = scripted(
         calls("manage_memory", content="Likes tea", action="create"),
         calls("search_memory", query="Which drink?", limit=3),
         "Tea",
     )
     tools = [create_manage_memory_tool(NOTES), create_search_memory_tool(NOTES)]
-    async with opened_store(store, opened):
-        made = create_agent(model, tools=tools, store=store)
-        asked = {"messages": [HumanMessage("I like tea")]}
-        state = await run(made, how, asked, config=ANN)
-        (item,) = await store.asearch(PLACE)
+    made = create_agent(model, tools=tools, store=store)
+    asked = {"messages": [HumanMessage("I like tea")]}
+    state = await way(made, asked, config=ANN)
+    (item,) = await store.asearch(PLACE)
 
     assert item.value == {"content": "Likes tea", **AGENTS}
     created, found = (one.text for one in state["messages"] if isinstance(one, ToolMessage))

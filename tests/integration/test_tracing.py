@@ -114,7 +114,7 @@ def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
         "assert Asked().ask() == 1\n"
         "print(sorted(set(sys.modules) - before))"
     )
-    env = {**os.environ, **OFF, "PYTHONPATH": os.fspath(ROOT)}
+    env = {**os.environ, **OFF, "LANGSMITH_TRACING": "false", "PYTHONPATH": os.fspath(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env
     )

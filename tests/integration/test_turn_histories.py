@@ -78,7 +78,7 @@ def words(text: str) -> int:
 courses = st.tuples(limits, st.lists(verbs, max_size=12), st.sampled_from(["commit", "leave"]))
 
 
-@pytest.mark.parametrize("examples", [20, MANY])
+@pytest.mark.parametrize("examples", [12, MANY])
 def test_no_course_of_a_turn_goes_over_any_of_its_budgets(world: World, examples: int) -> None:
     check = given(courses)(lambda course: check_budgets(world, *course))
     settings(COMMON, max_examples=examples)(check)()
@@ -117,7 +117,7 @@ def check_budgets(world: World, given_: tuple[Any, Any, Any], course: list[Any],
             turn.commit()
 
 
-@pytest.mark.parametrize("examples", [12, MANY])
+@pytest.mark.parametrize("examples", [8, MANY])
 def test_a_turn_left_after_any_course_leaves_its_trace_and_accesses_alone(
     world: World, examples: int
 ) -> None:

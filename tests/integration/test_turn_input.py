@@ -70,7 +70,8 @@ def test_a_field_of_another_type_is_kept_or_refused_before_anything_is(
 def test_metadata_that_are_no_mapping_are_refused(memory: MemoryCoordinator) -> None:
     for odd in ODD.values():
         for item, metadata in ((FACT, odd), ({"content": FACT, "metadata": odd}, {"b": 1})):
-            assert not went(memory, "memorize", item=item, metadata=metadata)
+            with MemoryOrchestrator(memory) as turn, pytest.raises(InvalidInputError):
+                turn.memorize(item, metadata)
 
 
 @pytest.mark.parametrize(
@@ -159,19 +160,10 @@ def test_what_is_nested_deeply_or_within_itself_can_be_kept_between_two_nodes(
         assert went(memory, "track_tool_invocation", **call)
     for levels in (60, 500):
         assert went(memory, "memorize", item=f"{FACT} {levels}", metadata=_nested(levels))
-
-
-def test_what_lies_deeper_than_fifty_levels_in_a_parameter_is_its_text(
-    memory: MemoryCoordinator,
-) -> None:
-    with MemoryOrchestrator(memory) as turn:
-        turn.track_tool_invocation("look", {"deep": _nested(51), "flat": _nested(49)})
-        (call,) = turn.to_state()["calls"]
-
-    found = call["parameters"]["deep"]
-    for _ in range(50):
-        found = found["in"]
-    assert found == '{"in": {}}'
+    turn = MemoryOrchestrator(memory).begin()
+    turn.track_tool_invocation("look", {"deep": _nested(51), "flat": _nested(49)})
+    (call,) = turn.to_state()["calls"]
+    assert json.dumps(call["parameters"]["deep"]).count('{"in": ') == 50
     assert call["parameters"]["flat"] == _nested(49)
 
 

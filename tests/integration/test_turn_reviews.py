@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import HumanMessage
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, TurnMiddleware
 from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index
-from tests.support.reviewing import BAD, Answer, Held, model_of, scoring
+from tests.support.reviewing import BAD, Held, model_of, scoring
 from tests.support.servers import wait_until
 from tests.support.wayward_chat import Wayward, minded
 
@@ -39,10 +39,6 @@ def reviewed_by(server: Wayward, when: When, timeout_ms: int = 60_000) -> Any:
     )
 
 
-def remember(store: TieredStore) -> None:
-    MemoryCoordinator(store, context=ACME).store(FACT, memory_type="semantic", key="fact")
-
-
 def agent(store: TieredStore, model: ScriptedModel, middleware: Any) -> Any:
     return agent_on(store, model, middleware, tools=[])
 
@@ -55,10 +51,10 @@ def said(store: TieredStore) -> list[str]:
 
 
 def remembering(what: str, coordinator: Any) -> Any:
-    """Middleware that stores what was said."""
+    """Middleware that recalls by a model's review and stores what was said."""
     if what == "a turn":
-        return TurnMiddleware(coordinator=coordinator)
-    return TieredMemoryMiddleware(remember=True, coordinator=coordinator)
+        return TurnMiddleware(filters={"review": "model"}, coordinator=coordinator)
+    return TieredMemoryMiddleware(remember=True, review="model", coordinator=coordinator)
 
 
 @pytest.mark.parametrize(
@@ -96,43 +92,19 @@ async def test_an_agent_answers_before_the_models_that_review_what_was_said(
     ],
 )
 @pytest.mark.parametrize("answer", BAD)
-async def test_an_agent_answers_and_remembers_though_no_reviewer_is_of_use(
+async def test_an_agent_recalls_answers_and_remembers_though_no_reviewer_is_of_use(
     url: str, way: tuple[Opened, How], when: When, answer: str, what: str
 ) -> None:
     opened, how = way
     timeout_ms = 500 if answer == "never comes" else 60_000
-    store = TieredStore(url, index=text_index())
+    store, model = TieredStore(url, index=text_index()), scripted(ANSWER)
     with minded(BAD[answer]) as server:
         async with opened_store(store, opened):
+            await MemoryCoordinator(store, context=ACME).astore(FACT, "semantic", key="fact")
             middleware = remembering(what, reviewed_by(server, when, timeout_ms))
-            made = agent(store, scripted(ANSWER), middleware)
-            state = await run(made, how, ASKED, context=ACME)
+            state = await run(agent(store, model, middleware), how, ASKED, context=ACME)
 
             assert state["messages"][-1].text == ANSWER
+            assert FACT in model.seen[0][0].text
             assert ANSWER in await asyncio.to_thread(said, store)
             assert not server.closed.is_set()
-
-
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-@pytest.mark.parametrize("answer", [*BAD, "is good"])
-async def test_an_agent_is_shown_what_was_recalled_whatever_becomes_of_its_review(
-    url: str, opened: Opened, how: How, answer: str
-) -> None:
-    answers: dict[str, Answer] = {**BAD, "is good": scoring(analyzer=1, patterns=1)}
-    timeout_ms = 500 if answer == "never comes" else 60_000
-    store = TieredStore(url, index=text_index())
-    model = scripted(ANSWER, ANSWER)
-    with minded(answers[answer]) as server:
-        async with opened_store(store, opened):
-            await asyncio.to_thread(remember, store)
-            coordinator = reviewed_by(server, "rules", timeout_ms)
-            for middleware in (
-                TurnMiddleware(filters={"review": "model"}, coordinator=coordinator),
-                TieredMemoryMiddleware(review="model", coordinator=coordinator),
-            ):
-                state = await run(agent(store, model, middleware), how, ASKED, context=ACME)
-                assert state["messages"][-1].text == ANSWER
-
-    for seen in model.seen:
-        assert isinstance(seen[0], SystemMessage)
-        assert FACT in seen[0].text

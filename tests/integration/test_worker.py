@@ -129,15 +129,6 @@ async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
     assert await workers.due(how) == []
     clock.advance(hours=0.1)
     assert tenants(await workers.due(how)) == ["acme", "beta"]
-
-
-@BOTH
-async def test_of_cycles_that_ended_one_checkpoint_is_kept(
-    workers: Workers, url: str, clock: Clock, how: How
-) -> None:
-    for _ in range(3):
-        await workers.due(how)
-        clock.advance(days=1)
     assert checkpoints(url) == {thread_of("acme"): 1, thread_of("beta"): 1}
 
 

@@ -17,7 +17,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.ruling import Ruling
 from benchmarks.year import Year
-from benchmarks.year_phrases import HELD_OUT
 from benchmarks.year_replay import Clock, Replay, Size, Story, open_year
 from benchmarks.year_score import Left, Score, knowing, score
 from langmem_tiers.consolidate.policy import ArchivalPolicy, ConsolidationPolicy
@@ -71,7 +70,7 @@ def lived(
 ) -> Iterator[Lived]:
     """A year, lived through and looked back on; then all that is due is archived."""
     memories, tenants, count = request.param
-    year = Year(SEED, memories, tenants, HELD_OUT)
+    year = Year(SEED, memories, tenants)
     with fresh_database(server_url) as url, fresh_database(server_url) as copy:
         story = live(url, year)
         left = Left.of(url)

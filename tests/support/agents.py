@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from langchain.agents import create_agent
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
 from pydantic import Field
 
-from langmem_tiers import MemoryContext
+from langmem_tiers import MemoryContext, TieredStore
 
 How = Literal["invoke", "ainvoke", "astream"]
 
@@ -33,6 +33,17 @@ async def run(graph: Any, how: How, given: Any, **options: Any) -> dict[str, Any
             pass
     assert isinstance(state, dict)
     return state
+
+
+class Way(NamedTuple):
+    """A store, and how graphs on it are run."""
+
+    store: TieredStore
+    how: How
+
+    async def __call__(self, graph: Any, given: Any, **options: Any) -> dict[str, Any]:
+        """The final state of a graph."""
+        return await run(graph, self.how, given, **options)
 
 
 class ScriptedModel(FakeMessagesListChatModel):

@@ -79,16 +79,3 @@ def completion(*, finish: str = "stop", **message: Any) -> dict[str, Any]:
         "choices": [{"index": 0, "message": said, "finish_reason": finish}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
-
-
-class ChatServer:
-    """Answers chat completions with given texts, and keeps what it was asked."""
-
-    def __init__(self, *messages: dict[str, Any]) -> None:
-        self._messages = iter(messages)
-        self.asked: list[dict[str, Any]] = []
-
-    def __call__(self, path: str, body: bytes, _: dict[str, str]) -> Any:
-        assert path == "/v1/chat/completions"
-        self.asked.append(json.loads(body))
-        return completion(**next(self._messages))

@@ -7,50 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, LiteralString
 
 import psycopg
-import pytest
 from psycopg import sql
 from psycopg.adapt import PyFormat, Transformer
 
+from benchmarks.listening import Statements
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Effect, Lookup, Query, Unit
-from langmem_tiers.postgres.session import driven
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.postgres.sql import Statement
-from langmem_tiers.postgres.steps import Steps
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
 
 
-class _Recording:
-    """A session that does the work and notes every statement."""
-
-    def __init__(self, begin: Callable[[], Any], calls: list[Call]) -> None:
-        self._begin, self._session = begin, begin()
-        self.calls = calls
-
-    def perform(self, effect: Effect) -> Steps[Any]:
-        if isinstance(effect, Unit):
-            return (yield from driven(effect.flow, _Recording(self._begin, self.calls)))
-        if isinstance(effect, Query):
-            self.calls += effect.calls
-        if isinstance(effect, Lookup):
-            self.calls.append(Lookup.call([effect]))
-        return (yield from self._session.perform(effect))
-
-    def end(self, error: BaseException | None) -> Steps[None]:
-        yield from self._session.end(error)
-
-
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
     """Use the store and answer the statements that it ran."""
-    database = store.runner._database
-    assert database is not None
-    begin, calls = database.session, list[Call]()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(database, "session", lambda: _Recording(begin, calls))
+    with Statements().of(store) as found:
         use()
-    return calls
+    return [call for sent in found.sent for call in sent]
 
 
 def named(calls: Sequence[Call], name: str) -> Call:

@@ -40,6 +40,7 @@ MEMORY = st.builds(
 )
 
 
+@settings(max_examples=50)
 @given(TEXT, st.lists(MEMORY, max_size=4))
 def test_what_is_packed_is_unpacked_the_same(tenant: str, memories: list[ArchivedMemory]) -> None:
     data = _packed(tenant, memories)

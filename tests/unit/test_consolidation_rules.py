@@ -21,12 +21,10 @@ from langmem_tiers.consolidate.policy import (
     until,
 )
 from langmem_tiers.consolidate.report import with_counts
-from langmem_tiers.consolidate.steps import Cycle, NearPair
-from langmem_tiers.consolidate.stored import Group, Stored, move_id
+from langmem_tiers.consolidate.steps import NearPair
+from langmem_tiers.consolidate.stored import Group, Stored
 from langmem_tiers.consolidate.supersede import first_of_each
-from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored
 
@@ -158,12 +156,6 @@ def test_what_says_the_same_as_the_same_lives_on_in_the_oldest_of_all(alike: lis
     assert joined(ITEMS[::-1], [], [(other, one) for one, other in reversed(alike)]) == found
 
 
-def test_a_pair_joins_whole_clusters() -> None:
-    found = [Same(1, (4, 5)), Same(2, (6,))]
-    assert joined(ITEMS, found, []) == found
-    assert joined(ITEMS, found, [(ITEMS[6], ITEMS[5])]) == [Same(1, (2, 4, 5, 6))]
-
-
 # What ends, moves and rises
 
 
@@ -171,19 +163,6 @@ def test_a_memory_ends_where_the_first_that_contradicts_it_begins() -> None:
     one, two, three, four = ITEMS[:4]
     found = [(one, four), (one, three), (two, four)]
     assert first_of_each(found) == first_of_each(found[::-1]) == [(one, three), (two, four)]
-
-
-def test_a_move_has_the_same_name_each_time_and_no_other_has_it() -> None:
-    began = Cycle("acme", "first", Moment(NOON), StoreOptions())
-    names = {
-        move_id(began._replace(cycle=cycle), step, source, target)
-        for cycle in ("first", "second")
-        for step in ("merge", "supersede")
-        for source in (1, 2)
-        for target in (None, 3)
-    }
-    assert len(names) == 16
-    assert move_id(began, "merge", 1, 3) in names
 
 
 def test_importance_accesses_or_the_end_of_its_session_let_a_memory_rise() -> None:

@@ -14,7 +14,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.postgres.session import arun, run
-from langmem_tiers.postgres.steps import Steps
+from langmem_tiers.postgres.work import Work
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
@@ -32,11 +32,11 @@ class Script:
         self.open = False
         self._answers = list(answers)
 
-    def end(self, error: BaseException | None, /) -> Steps[None]:
+    def end(self, error: BaseException | None, /) -> Work[None]:
         self.ended_with = error
         yield from ()
 
-    def perform(self, effect: Effect, /) -> Steps[Any]:
+    def perform(self, effect: Effect, /) -> Work[Any]:
         yield from ()
         self.effects.append(effect)
         if isinstance(effect, Embed):
@@ -126,7 +126,7 @@ def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
         return [first, second]
 
     class Awaited(Script):
-        def perform(self, effect: Effect, /) -> Steps[Any]:
+        def perform(self, effect: Effect, /) -> Work[Any]:
             yield asyncio.sleep(0)
             return (yield from super().perform(effect))
 
@@ -145,7 +145,7 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             undone.append(True)
 
     class Away(Script):
-        def perform(self, effect: Effect, /) -> Steps[Any]:
+        def perform(self, effect: Effect, /) -> Work[Any]:
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive

@@ -11,7 +11,7 @@ import pytest
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres.flow import Flow, Together
 from langmem_tiers.postgres.group_commit import GroupCommit
-from langmem_tiers.postgres.steps import AWAITED, BLOCKING, Steps, adone, done
+from langmem_tiers.postgres.work import AWAITED, BLOCKING, Work, adone, done
 
 
 def nothing(items: Sequence[Any]) -> Flow[None]:
@@ -30,7 +30,7 @@ class Airline:
         self.others_wait = threading.Event()
         self._refuses = refuses
 
-    def fly(self, together: Sequence[Together]) -> Steps[None]:
+    def fly(self, together: Sequence[Together]) -> Work[None]:
         yield from ()
         items = [one.item for one in together]
         if not self.flights:
@@ -109,7 +109,7 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
 async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
     flights: list[list[Any]] = []
 
-    def fly(together: Sequence[Together]) -> Steps[None]:
+    def fly(together: Sequence[Together]) -> Work[None]:
         flights.append([one.item for one in together])
         yield asyncio.sleep(0)
 
@@ -131,7 +131,7 @@ async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils
 async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again() -> None:
     flights: list[list[Any]] = []
 
-    def fly(together: Sequence[Together]) -> Steps[None]:
+    def fly(together: Sequence[Together]) -> Work[None]:
         flights.append([one.item for one in together])
         yield asyncio.sleep(0.01)
 
@@ -149,7 +149,7 @@ async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go
 async def test_a_flight_that_is_cancelled_with_its_callers_leaves_nothing_in_flight() -> None:
     flights: list[list[Any]] = []
 
-    def fly(together: Sequence[Together]) -> Steps[None]:
+    def fly(together: Sequence[Together]) -> Work[None]:
         flights.append([one.item for one in together])
         yield asyncio.sleep(60)
 

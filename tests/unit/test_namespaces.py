@@ -22,7 +22,7 @@ def test_labels_come_back(labels: tuple[str, ...]) -> None:
     assert decode(*encode(labels)) == labels
 
 
-@settings(derandomize=True, max_examples=500)
+@settings(derandomize=True, max_examples=200)
 @given(LABELS, LABELS, st.integers(0, 4))
 def test_a_scope_holds_exactly_what_begins_with_its_labels(
     labels: tuple[str, ...], other: tuple[str, ...], depth: int

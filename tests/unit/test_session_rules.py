@@ -192,7 +192,7 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
 texts = st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(texts, st.randoms(use_true_random=False))
 def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     contents: list[str], random: Any
@@ -210,7 +210,7 @@ def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     assert len({one.key for one in found}) == len(found)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 2 * PART), min_size=1, max_size=12))
 def test_no_part_of_a_digest_is_longer_than_it_need_be(sizes: list[int]) -> None:
     notes = [note(n, f"{n}" + "x" * size) for n, size in enumerate(sizes)]

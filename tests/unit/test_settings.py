@@ -159,7 +159,7 @@ def test_what_is_no_settings_file_is_refused(tmp_path: Path) -> None:
         ("[memory]", "the document holds memory"),
         ("memory: {promotion: [5]}", "memory.promotion holds min_access_count, "),
         ("memory: !!python/name:os.system", "is not YAML"),
-        ("[" * 3000, "is not YAML"),
+        ("[" * 500, "is not YAML"),
         ("memory: {coordinator: {query_timeout_ms: '9'}}", r"memory\.coordinator\.query_time.*'9'"),
     ):
         with pytest.raises(ConfigurationError, match=said):

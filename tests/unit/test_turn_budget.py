@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.context import MemoryContext
@@ -69,6 +69,7 @@ def turn() -> TurnRecord:
     return record
 
 
+@settings(max_examples=40)
 @given(
     st.text(),
     st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.lists(st.floats()))),

@@ -22,7 +22,7 @@ JSON = st.recursive(
     | st.floats(allow_nan=False, allow_infinity=False)
     | TEXT,
     lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
-    max_leaves=20,
+    max_leaves=8,
 )
 
 

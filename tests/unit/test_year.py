@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
 
-import pytest
-
 from benchmarks.year import END, START, Year
-from benchmarks.year_phrases import HELD_OUT, TUNE, VALIDATION
 
-SETS = {"tune": TUNE, "validation": VALIDATION, "held-out": HELD_OUT}
 MEMORIES, TENANTS = 1_500, 6
+YEAR = Year(3, MEMORIES, TENANTS)
 
 
-@lru_cache
-def year(phrases: str) -> Year:
-    return Year(3, MEMORIES, TENANTS, SETS[phrases])
-
-
-@pytest.mark.parametrize("phrases", SETS)
-def test_events_come_in_order_and_everything_is_stored_before_it_is_read(phrases: str) -> None:
-    events = list(year(phrases).events())
+def test_events_come_in_order_and_everything_is_stored_before_it_is_read() -> None:
+    events = list(YEAR.events())
     assert all(one.at < other.at for one, other in pairwise(events))
     assert events[0].at >= START
     assert events[-1].at < END
@@ -34,10 +24,9 @@ def test_events_come_in_order_and_everything_is_stored_before_it_is_read(phrases
     assert len(stored) == MEMORIES
 
 
-@pytest.mark.parametrize("phrases", SETS)
-def test_the_truth_is_about_what_is_stored_in_one_namespace(phrases: str) -> None:
-    stored = {one.key: one for one in year(phrases).events() if one.kind == "store"}
-    truth = year(phrases).truth
+def test_the_truth_is_about_what_is_stored_in_one_namespace() -> None:
+    stored = {one.key: one for one in YEAR.events() if one.kind == "store"}
+    truth = YEAR.truth
     assert truth.family.keys() == stored.keys()
     for later, first in truth.duplicates.items():
         one, other = stored[first], stored[later]

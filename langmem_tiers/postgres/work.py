@@ -1,8 +1,8 @@
-"""Steps: work with the driver, written once, be it blocking or awaited.
+"""Work with the driver, written once, be it blocking or awaited.
 
 The two differ in one thing: what a method of the driver returns is the answer, or what is to be
 awaited for it. So such work is a generator that yields what a method returned and is sent the
-answer: `done` does it blocking, `adone` awaits each step. A `Side` has what else differs.
+answer: `done` does it blocking, `adone` awaits what it yields. A `Side` has what else differs.
 """
 
 from __future__ import annotations
@@ -17,51 +17,51 @@ from langmem_tiers.postgres.flow import Ask
 
 T = TypeVar("T")
 
-Steps: TypeAlias = Generator[Any, Any, T]
+Work: TypeAlias = Generator[Any, Any, T]
 
 
-def done(steps: Steps[T]) -> T:
-    """What comes of steps, each of which was done when it was yielded."""
+def done(work: Work[T]) -> T:
+    """What comes of work that blocks: what it yields is the answer."""
     answer: Any = None
     while True:
         try:
-            answer = steps.send(answer)
+            answer = work.send(answer)
         except StopIteration as end:
             return cast("T", end.value)
 
 
-async def adone(steps: Steps[T]) -> T:
-    """What comes of steps, each of which is awaited."""
-    resume: Callable[[Any], Any] = steps.send
+async def adone(work: Work[T]) -> T:
+    """What comes of work that is awaited: what it yields has the answer."""
+    resume: Callable[[Any], Any] = work.send
     answer: Any = None
     while True:
         try:
-            step = resume(answer)
+            awaitable = resume(answer)
         except StopIteration as end:
             return cast("T", end.value)
         finally:
             answer = None  # an error kept here would keep this frame in turn
         try:
-            resume, answer = steps.send, await step
-        except BaseException as error:  # noqa: BLE001 - the steps deal with it, or let it pass
-            resume, answer = steps.throw, error
+            resume, answer = work.send, await awaitable
+        except BaseException as error:  # noqa: BLE001 - it is dealt with where it was yielded
+            resume, answer = work.throw, error
 
 
-def in_turn(several: Iterable[Steps[T]]) -> Steps[list[T]]:
+def in_turn(several: Iterable[Work[T]]) -> Work[list[T]]:
     """What comes of each of several, done one after another."""
     found: list[T] = []
-    for steps in several:
-        found += ((yield from steps),)
+    for one in several:
+        found += ((yield from one),)
     return found
 
 
-def within(manager: Any, steps: Steps[T]) -> Steps[T]:
-    """Do steps within a context manager, whichever way it is entered."""
+def within(manager: Any, work: Work[T]) -> Work[T]:
+    """Do work within a context manager, whichever way it is entered."""
     letter = "a" if hasattr(manager, "__aenter__") else ""
     leave = getattr(manager, f"__{letter}exit__")
     yield getattr(manager, f"__{letter}enter__")()
     try:
-        result = yield from steps
+        result = yield from work
     except BaseException as error:
         yield leave(type(error), error, error.__traceback__)
         raise
@@ -69,13 +69,13 @@ def within(manager: Any, steps: Steps[T]) -> Steps[T]:
     return result
 
 
-async def _whole(step: Awaitable[T]) -> T:
+async def _whole(awaitable: Awaitable[T]) -> T:
     """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
 
     A connection that is not given back to the end is lost to its pool, and so is a pool that is
     being replaced.
     """
-    doing = asyncio.ensure_future(step)
+    doing = asyncio.ensure_future(awaitable)
     cancelled: asyncio.CancelledError | None = None
     while not doing.done():
         try:
@@ -92,8 +92,8 @@ async def _whole(step: Awaitable[T]) -> T:
 class Side:
     """What differs between blocking and awaiting, but for the driver's own methods."""
 
-    do: Callable[[Steps[Any]], Any]
-    """Does several steps as one."""
+    do: Callable[[Work[Any]], Any]
+    """Makes of work what a method of the driver returns: the answer, or what has it."""
     whole: Callable[[Any], Any]
     """Does one that may not be left half done."""
     aside: Callable[..., Any]
