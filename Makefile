@@ -125,6 +125,12 @@ bench-recall: $(VENV)/.dev-stamp ## Measure what recall finds beside its peers; 
 fit: $(VENV)/.dev-stamp ## Fit recall's weights; FILE=path for your data
 	@$(BIN)/python -m benchmarks.fit $(FILE)
 
+.PHONY: ordinary
+ordinary: $(VENV)/.dev-stamp ## Fetch the ordinary texts that the gate is fitted on (Debian)
+	@mkdir -p benchmarks/out/ordinary
+	@$(BIN)/python -m pip download --quiet --no-deps -d benchmarks/out/ordinary chatterbot-corpus==1.3.3
+	@cd benchmarks/out/ordinary && apt-get download fortunes && dpkg-deb -x fortunes_*.deb .
+
 .PHONY: fit-likeness
 fit-likeness: $(VENV)/.dev-stamp ## Fit what the gate tells attacks by; ARGS=--write to ship it
 	@$(BIN)/python -m benchmarks.fit_likeness $(ARGS)

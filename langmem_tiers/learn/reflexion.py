@@ -89,6 +89,7 @@ class Reflexion:
         }
         return NewMemory(
             content=self.to_memory_format(),
+            parts=tuple(fields.values()),
             memory_type=REFLEXION,
             key=stable_key(context, REFLEXION, *fields.values()),
             tags=self.tags,
@@ -148,6 +149,7 @@ class FailedAttempt:
         return NewMemory(
             content=f"Failed attempt at {self.task_id}\nTried: {self.approach}\n"
             f"Failed with: {self.error}",
+            parts=(self.task_id, self.approach, self.error),
             memory_type=ATTEMPT,
             key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
             tags=(FAILED_ATTEMPT,),
