@@ -101,8 +101,8 @@ async def test_a_graph_goes_through_a_turn_however_it_is_run(
     assert MONDAY in state["context"]
     assert state["turn"] is None
     assert state["committed"]["summary"] == {
-        "episodic": 4,
-        "semantic": 1,
+        "episodic": 3,
+        "semantic": 2,
         "tool calls": 2,
         "lessons": 1,
         "skills": 0,
