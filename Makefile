@@ -60,8 +60,8 @@ SURFACES := agents_without_database archive_races conformance_peers consolidatio
 	feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware model_reviews \
 	nodes odd_input orchestrator outcome_nodes promotion_models relevance_review reminder_nodes \
 	retries retriever review_node revival session_reviews skill_memories store_bad_input store_loops \
-	store_sweeper tool_lessons tool_memories tools tracing tracing_consolidation tracing_learning \
-	turn_gate turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
+	store_sweeper tool_lessons tool_memories tools tracing tracing_learning turn_gate \
+	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
 OWN_SERVERS := embedded
 
@@ -124,6 +124,12 @@ bench-recall: $(VENV)/.dev-stamp ## Measure what recall finds beside its peers; 
 .PHONY: fit
 fit: $(VENV)/.dev-stamp ## Fit recall's weights; FILE=path for your data
 	@$(BIN)/python -m benchmarks.fit $(FILE)
+
+.PHONY: ordinary
+ordinary: $(VENV)/.dev-stamp ## Fetch the ordinary texts that the gate is fitted on (Debian)
+	@mkdir -p benchmarks/out/ordinary
+	@$(BIN)/python -m pip download --quiet --no-deps -d benchmarks/out/ordinary chatterbot-corpus==1.3.3
+	@cd benchmarks/out/ordinary && apt-get download fortunes && dpkg-deb -x fortunes_*.deb .
 
 .PHONY: fit-likeness
 fit-likeness: $(VENV)/.dev-stamp ## Fit what the gate tells attacks by; ARGS=--write to ship it

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import itertools
 import time
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -13,13 +12,13 @@ import typer
 from rich.progress import Progress
 
 from benchmarks.contenders import keys_of
-from benchmarks.context_contenders import RAW, Ask, opened, overhear
-from benchmarks.context_data import DIMS, TENANT_SIZE, Question, Talks
+from benchmarks.context_contenders import RAW, opened, overhear
+from benchmarks.context_data import DIMS, TENANT_SIZE, Talks
 from benchmarks.context_databases import fill
-from benchmarks.context_report import Found, Results, SizeResult, report
+from benchmarks.context_report import Results, SizeResult, report
 from benchmarks.databases import drop, environment, server
 from benchmarks.raw import LIMIT
-from benchmarks.store_report import LARGE, MIDDLE
+from benchmarks.store_report import LARGE, MIDDLE, Quality
 from benchmarks.tables import Json, Markdown, Quick, Url, progress
 from benchmarks.timing import Effort, one_client
 
@@ -81,7 +80,8 @@ def _measure(server_url: str, size: int, effort: Effort, bar: Progress) -> SizeR
         step()
         for name, ask in contenders.items():
             if name != RAW:  # whose rows are candidates, not an answer
-                result.found[name] = _found(ask, talks.questions[:_ASKED])
+                pages = [(keys_of(ask(one)), {one.key}) for one in talks.questions[:_ASKED]]
+                result.found[name] = Quality.of(pages, LIMIT)
         step()
         asked = itertools.cycle(talks.questions)
         result.latencies = one_client(
@@ -90,14 +90,6 @@ def _measure(server_url: str, size: int, effort: Effort, bar: Progress) -> SizeR
     gc.unfreeze()
     drop(server_url, filter(None, (databases.tiers, databases.peer)))
     return result
-
-
-def _found(ask: Ask, questions: Sequence[Question]) -> Found:
-    pages = [(keys_of(ask(one)), one.key) for one in questions]
-    return Found(
-        full_pages=sum(len(page) >= LIMIT for page, _ in pages) / len(pages),
-        target=sum(key in page for page, key in pages) / len(pages),
-    )
 
 
 if __name__ == "__main__":

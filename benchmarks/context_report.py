@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from benchmarks import tables
 from benchmarks.context_contenders import OURS, OURS_MATCH, PEER, PEER_FULL, RAW
-from benchmarks.store_report import LARGE, MIDDLE
-from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
+from benchmarks.store_report import LARGE, MIDDLE, Quality
+from benchmarks.tables import Bar, Report, Sheet, ratio_bar
 from benchmarks.timing import Timing
 
 LARGEST = 1_000_000
 CONTENDERS = (OURS, OURS_MATCH, RAW, PEER, PEER_FULL)
 _NONE = "–"
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the calls returned."""
-
-    full_pages: float
-    """Share of calls that returned ten memories."""
-    target: float
-    """Share of calls that returned the memory the question was made from."""
 
 
 @dataclass(slots=True)
@@ -31,7 +22,7 @@ class SizeResult:
 
     size: int
     latencies: dict[str, Timing] = field(default_factory=dict)
-    found: dict[str, Found] = field(default_factory=dict)
+    found: dict[str, Quality] = field(default_factory=dict)
 
     def ratio(self, slower: str, faster: str) -> float | None:
         """How many times as long the one's median is as the other's, if both were measured."""
@@ -43,24 +34,12 @@ class SizeResult:
         return self.latencies[name].milliseconds
 
 
-@dataclass(slots=True)
-class Results:
-    """A whole run."""
-
-    dims: int
-    environment: dict[str, str]
-    sizes: list[SizeResult] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def at(self, size: int) -> SizeResult | None:
-        """What was measured at that number of memories, if it was."""
-        return next((one for one in self.sizes if one.size == size), None)
+Results = tables.Results[SizeResult]
 
 
 def report(results: Results) -> Report:
     """All that is printed."""
-    foot = f"{results.dims} dimensions; {facts(results.environment, results.seconds)}"
-    return Report(list(sheets(results)), list(bars(results)), foot)
+    return Report(list(sheets(results)), list(bars(results)), results.foot)
 
 
 def bars(results: Results) -> Iterator[Bar]:
@@ -87,7 +66,7 @@ def sheets(results: Results) -> Iterator[Sheet]:
     yield _speed(results, tail=True)
     yield _ratios(results)
     rows = [
-        (f"{at.size:,}", name, f"{found.full_pages:.3f}", f"{found.target:.3f}")
+        (f"{at.size:,}", name, *found.row)
         for at in results.sizes
         for name, found in at.found.items()
     ]

@@ -1,8 +1,8 @@
 """Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
 
-Run it with `python -m benchmarks.fit_likeness`; it takes a few minutes and prints, for each of six
-authors, what the gate makes of their texts with a fit on the others' texts. With `--write` it then
-writes the fit on all of them.
+Run it with `make ordinary fit-likeness`; it takes some minutes and prints, for each of six authors
+and each kind of ordinary text, what the gate makes of it with a fit on all others. With `--write`
+it then writes the fit on all of them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final, NamedTuple
 from unittest.mock import patch
@@ -23,37 +24,32 @@ from rich.table import Table
 
 import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
+from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core.reading import words
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
     BIAS,
-    Voice,
     conceals,
     features,
     hidden_in,
     instructions_in,
     passages,
     plain,
-    voice_of,
     written,
 )
 
 Floats = NDArray[np.float64]
 
-SOFTNESS: Final = 100.0
+SOFTNESS: Final = 8.0
 """What the losses of all texts weigh against the weights' squares: scikit-learn's C."""
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
-_STEPS: Final = 500
+_STEPS: Final = 400
 _DISGUISED: Final = ("encoded", "encoder")
 """Kinds of attacks that are written in a code."""
 _SHORT: Final = 2
 """Letters of a word that stands in a code by chance."""
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
-_DEARER: Final = 2.0
-"""What an attack that passes costs, where a note that is held back costs 1."""
-_WARY: Final = 1.0
-"""What is added to every score, so that few attacks pass at 0 which the fit has not seen."""
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
 
@@ -64,7 +60,6 @@ class Text(NamedTuple):
     author: str
     attack: bool
     kind: str
-    voice: Voice
     text: str
     span: str = ""
 
@@ -81,7 +76,15 @@ def texts() -> list[Text]:
 
 
 def _text(author: str, sample: Sample, *, attack: bool) -> Text:
-    return Text(author, attack, sample.kind, voice_of(sample.source), sample.text, sample.span)
+    return Text(author, attack, sample.kind, sample.text, sample.span)
+
+
+def harmless() -> Iterator[Text]:
+    """Ordinary texts of every kind, and this project's own documents."""
+    for kind in KINDS:
+        for one in ordinary(kind):
+            yield Text(author=kind, attack=False, kind="ordinary", text=one)
+    yield from documents()
 
 
 def documents() -> Iterator[Text]:
@@ -95,7 +98,7 @@ def documents() -> Iterator[Text]:
         several = [one for one in ast.walk(tree) if isinstance(one, _DOCUMENTED)]
         said += [told for one in several if (told := ast.get_docstring(one))]
     for one in dict.fromkeys(said):
-        yield Text(author="own", attack=False, kind="document", voice="outside", text=one)
+        yield Text(author="own", attack=False, kind="document", text=one)
 
 
 _SHOWING: Final = frozenset(("gate.md", "review.md", "turn.md", "README.md"))
@@ -115,12 +118,12 @@ def fit(several: Iterable[Text]) -> dict[str, float]:
     for one in corpus:
         text = _undone(one.text, known) if _disguised(one) else plain(one.text)
         parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
-        rows += [features(part, one.voice) for part in sorted(parts)]
+        rows += [features(part) for part in sorted(parts)]
         attacks += [one.attack] * len(parts)
     counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     found = _fitted(_Matrix.of(rows, names), np.array(attacks, float))
-    return {BIAS: float(found[-1]) + _WARY, **dict(zip(names, map(float, found), strict=False))}
+    return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
 
 
 def _disguised(one: Text) -> bool:
@@ -157,7 +160,7 @@ class _Matrix(NamedTuple):
         known = [sorted(places[one] for one in row if one in places) for row in rows]
         lengths = [len(one) + 1 for one in known]
         column = [place for one in known for place in (*one, len(names))]
-        shares = [len(row) ** -0.5 for row in rows]
+        shares = [max(1, len(row)) ** -0.5 for row in rows]
         value = [
             part
             for one, share in zip(known, shares, strict=True)
@@ -177,13 +180,12 @@ class _Matrix(NamedTuple):
 
 def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
     """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
-    cost = np.where(attacks > 0, _DEARER, 1.0)
-    steep = matrix.back(cost * matrix.times(np.ones(matrix.shape[1]))) / 4
+    steep = matrix.back(matrix.times(np.ones(matrix.shape[1]))) / 4
     stride = 1 / (steep + 1 / SOFTNESS)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - attacks
-        slope = matrix.back(cost * wrong)
+        slope = matrix.back(wrong)
         slope[:-1] += ahead[:-1] / SOFTNESS
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
@@ -191,11 +193,11 @@ def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
     return weights
 
 
-def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[bool]:
-    """Whether the gate finds that each instructs, were these the weights that ship."""
+def found_with(weights: Mapping[str, float], several: Iterable[tuple[str, str]]) -> list[bool]:
+    """Whether the gate finds that each text of a source instructs, were these what ships."""
     instructions_in.cache_clear()
     with patch.object(instructs, "shipped", lambda: weights):
-        found = [bool(instructions_in(one.text, one.source)) for one in several]
+        found = [bool(instructions_in(text, source)) for text, source in several]
     instructions_in.cache_clear()
     return found
 
@@ -203,24 +205,38 @@ def found_with(weights: Mapping[str, float], several: Sequence[Sample]) -> list[
 def main() -> None:
     """Print what is made of each author's texts, and write the fit of all."""
     console = Console(width=100)
-    corpus, own = texts(), list(documents())
+    corpus, others = texts(), list(harmless())
     columns = ("plain attacks pass", "oblique", "notes held back")
-    table = Table("author", *columns, title="with a fit on the others' texts")
-    for half in track(hands(), "Leaving out each author"):
-        weights = shipped(fit([one for one in corpus if one.author != half.name] + own))
-        table.add_row(half.name, *_rates(half, weights))
-    console.print(table)
+    authors = Table("author", *columns, title="with a fit on the others' texts")
+    kinds = Table("ordinary texts", *_SOURCES, title="held back, with a fit on the other kinds")
+    for half, kind in track(list(zip_longest(hands(), KINDS)), "Leaving out one of each"):
+        left_out = (half and half.name, kind)
+        weights = shipped(fit(one for one in (*corpus, *others) if one.author not in left_out))
+        if half is not None:
+            authors.add_row(half.name, *_rates(half, weights))
+        kinds.add_row(kind, *_held(ordinary(kind), weights))
+    console.print(authors, kinds)
     if "--write" in sys.argv:
-        found = shipped(fit(corpus + own))
+        found = shipped(fit(corpus + others))
         _WHERE.write_text(written(found), "utf-8")
-        console.print(f"{len(found):,} weights of {len(corpus):,} texts: {_WHERE.name}")
+        console.print(f"{len(found):,} weights of {len(corpus + others):,} texts: {_WHERE.name}")
+
+
+_SOURCES: Final = ("user", "agent", "web")
 
 
 def _rates(half: Half, weights: Mapping[str, float]) -> Iterator[str]:
     plain = [one for one in half.attacks if OBLIQUE not in one.kind]
     oblique = [one for one in half.attacks if OBLIQUE in one.kind]
     for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
-        yield f"{found_with(weights, several).count(wrong)} of {len(several)}"
+        found = found_with(weights, [(one.text, one.source) for one in several])
+        yield f"{found.count(wrong)} of {len(several)}"
+
+
+def _held(several: Sequence[str], weights: Mapping[str, float]) -> Iterator[str]:
+    for source in _SOURCES:
+        found = found_with(weights, [(one, source) for one in several])
+        yield f"{sum(found) / max(1, len(found)):.1%}"
 
 
 if __name__ == "__main__":

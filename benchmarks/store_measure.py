@@ -101,7 +101,7 @@ class Measurer:
         nearest = [corpus.nearest(query, LIMIT) for query in asked]
         for name, client in clients.items():
             found = [keys_of(client[SEARCH](query)) for query in asked]
-            self.result.quality[name] = Quality.of(list(zip(found, nearest, strict=True)))
+            self.result.quality[name] = Quality.of(list(zip(found, nearest, strict=True)), LIMIT)
 
     def _measure_one(self, clients: Mapping[str, Client], verbs: Sequence[str]) -> None:
         for verb in verbs:

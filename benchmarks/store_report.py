@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from benchmarks import tables
 from benchmarks.contenders import BATCH, GET, OURS, PEER, PUT, RAW, SEARCH, VERBS
 from benchmarks.databases import Relation
-from benchmarks.tables import Bar, Report, Sheet, facts, ratio_bar
+from benchmarks.tables import Bar, Report, Sheet, ratio_bar
 from benchmarks.timing import Timing
 
 ONE, TASKS = MODES = ("1 client", "16 tasks")
@@ -31,19 +32,20 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What searches of limit 10 found, each in a namespace of 1 % of the rows."""
+    """What searches of limit 10 found."""
 
     full_pages: float
     """Share of searches that returned 10."""
     recall: float
-    """Share of the ten nearest by exact cosine that were among them."""
+    """Share of what is meant that was among them: the ten nearest by exact cosine, or what the
+    question was made from."""
 
     @classmethod
-    def of(cls, pages: Sequence[tuple[set[str], set[str]]]) -> Quality:
-        """From (found, nearest) of each search."""
+    def of(cls, pages: Sequence[tuple[set[str], set[str]]], limit: int) -> Quality:
+        """From (found, meant) of each search."""
         return cls(
-            sum(len(found) >= len(nearest) for found, nearest in pages) / len(pages),
-            sum(len(found & nearest) / len(nearest) for found, nearest in pages) / len(pages),
+            sum(len(found) >= limit for found, _ in pages) / len(pages),
+            sum(len(found & meant) / len(meant) for found, meant in pages) / len(pages),
         )
 
     @property
@@ -71,24 +73,12 @@ class SizeResult:
         return sum(one.bytes for one in kept) / self.size
 
 
-@dataclass(slots=True)
-class Results:
-    """A whole run."""
-
-    dims: int
-    environment: dict[str, str]
-    sizes: list[SizeResult] = field(default_factory=list)
-    seconds: float = 0.0
-
-    def at(self, size: int) -> SizeResult | None:
-        """What was measured at that number of rows, if it was."""
-        return next((one for one in self.sizes if one.size == size), None)
+Results = tables.Results[SizeResult]
 
 
 def report(results: Results) -> Report:
     """All that is printed."""
-    foot = f"{results.dims} dimensions; {facts(results.environment, results.seconds)}"
-    return Report(list(sheets(results)), list(bars(results)), foot)
+    return Report(list(sheets(results)), list(bars(results)), results.foot)
 
 
 def bars(results: Results) -> Iterator[Bar]:

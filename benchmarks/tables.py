@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 import typer
 from rich.console import Console
@@ -20,6 +20,12 @@ Quick = Annotated[bool, typer.Option(help="A sample of everything.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write every figure.")]
 Markdown = Annotated[bool, typer.Option(help="Print the tables as Markdown.")]
 Url = Annotated[str, typer.Option(help="A server to use instead of an embedded one.")]
+
+
+class Sized(Protocol):
+    """What was measured at one size."""
+
+    size: int
 
 
 class Sheet(NamedTuple):
@@ -121,6 +127,28 @@ def show(sheets: Iterable[Sheet], console: Console) -> None:
         for row in sheet.rows:
             table.add_row(*row, style="red" if "MISS" in row else None)
         console.print(table)
+
+
+S = TypeVar("S", bound=Sized)
+
+
+@dataclass(slots=True)
+class Results(Generic[S]):
+    """A whole run at several sizes."""
+
+    dims: int
+    environment: dict[str, str]
+    sizes: list[S] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def at(self, size: int) -> S | None:
+        """What was measured at that size, if it was."""
+        return next((one for one in self.sizes if one.size == size), None)
+
+    @property
+    def foot(self) -> str:
+        """What the figures depend on."""
+        return f"{self.dims} dimensions; {facts(self.environment, self.seconds)}"
 
 
 def facts(environment: Mapping[str, str], seconds: float) -> str:

@@ -221,19 +221,26 @@ def quarantine(
 ) -> None:
     """List what the gate holds back, oldest first; release or reject one of it."""
     from langmem_tiers.core.context import MemoryContext
-    from langmem_tiers.memory.coordinator import MemoryCoordinator
+    from langmem_tiers.memory.asking import checked_limit
+    from langmem_tiers.remember import quarantine as held
+    from langmem_tiers.remember.trust import TrustPolicy
 
     if release is not None and reject is not None:
         raise InvalidInputError("--release and --reject: do one of them")
-    if (release or reject) and reason is None:
+    key = release or reject
+    if key is not None and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
-    with opened_to_read(url, lexical=True) as store:
-        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-        if release is not None:
-            memory.release(release, reason=str(reason))
-        elif reject is not None:
-            memory.reject(reject, reason=str(reason))
-        found = memory.list_quarantined(limit=limit)
+    context = MemoryContext(tenant=tenant)
+    # Without an index, and so without a coordinator: words may be of any language.
+    with opened_to_read(url, index=False) as store:
+        moment = store.flows.moment()
+        if key is not None:
+            told = (store.run(held.named(context, key, moment)), str(reason))
+            if release is not None:
+                store.run(held.release(*told, TrustPolicy(), store.options, moment))
+            else:
+                store.run(held.reject(*told, store.options, moment))
+        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
     if as_json:
         rendering.print_json({"tenant": tenant, "quarantined": [asdict(one) for one in found]})
         return

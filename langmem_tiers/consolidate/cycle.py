@@ -29,12 +29,14 @@ from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.values import content_of
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.learn.promotable import Guard, Promoting
+from langmem_tiers.learn.promotable import Promoting
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, extent, rows_of
+from langmem_tiers.remember.transaction import Check
 from langmem_tiers.store.write import Write, delete_expired_calls
 
 STAYS = "it has not reached what rises"
@@ -190,12 +192,13 @@ class Promote(CycleStep):
             if isinstance(worthy, Promotion):
                 kept.append(SETTLED if worthy.decision is None else UNPROVEN)
                 continue
+            names = promote.private_names(worthy, cycle.tenant)
+            said = content_of(source.value)
             try:
-                general = yield from promote.generalised(worthy, how)
+                general = yield from promotable.said_for_all(said, names, self._generaliser)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            names = promote.private_names(worthy, cycle.tenant)
             detail = {"general": general, "names": names}
             decisions.append(decision(source, PROVEN, detail=detail))
             unlike = yield from apart(partial(promotable.unlike, source, how), much)
@@ -235,7 +238,7 @@ class Promote(CycleStep):
             cycle.moment,
             lambda: cycle.moment,
             lambda one: move_id(cycle, self.name, one),
-            Guard(guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
+            Check(lambda _: guard(cycle), lambda rows: check_guard(rows, cycle.tenant)),
         )
 
 

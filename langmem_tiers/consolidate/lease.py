@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, rows_of
 
 
 def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
@@ -51,7 +52,7 @@ def guard(cycle: Cycle) -> Call:
     return Call("guard_lease", {**cycle.params, "fence": cycle.fence})
 
 
-def check_guard(rows: Sequence[Row], tenant: str) -> None:
+def check_guard(rows: Sequence[Sequence[Any]], tenant: str) -> None:
     """Look at what the guard answered.
 
     Raises:

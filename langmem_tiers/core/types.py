@@ -181,6 +181,8 @@ class MemoryTypes:
 
     def __init__(self, types: Iterable[MemoryType] = BUILT_IN) -> None:
         self._types: dict[str, MemoryType] = {}
+        self.scored: dict[str, MemoryType] = {}
+        """Those that have a score of their own, by name."""
         for one in types:
             self.register(one)
 
@@ -196,6 +198,7 @@ class MemoryTypes:
                 "or pass replace=True"
             )
         self._types[memory_type.name] = memory_type
+        self.scored = {name: one for name, one in self._types.items() if one.score is not None}
 
     def get(self, name: str) -> MemoryType:
         """The type of a name.

@@ -15,7 +15,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 
-class _Asking:
+class _AtCaller:
     """What a flow is driven on that does nothing but ask."""
 
     def __init__(self, ask: Callable[[Ask], Any]) -> None:
@@ -37,11 +37,11 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return run(asking, _Asking(Ask.ask))
+        return run(asking, _AtCaller(Ask.ask))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await arun(asking, _Asking(Ask.aask))
+        return await arun(asking, _AtCaller(Ask.aask))
 
 
 CALLER = Caller()

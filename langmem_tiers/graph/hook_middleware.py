@@ -23,7 +23,7 @@ from langmem_tiers.graph.extra import Runtime, ToolCallRequest
 from langmem_tiers.graph.hooks import at_starts, merged, noted, said_last, started, submitted
 from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import OnHookError, careful_of
-from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
 from langmem_tiers.graph.tool_calls import Answer, Handler, held_once
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options
@@ -110,7 +110,7 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
             InvalidInputError: for an option that cannot be.
         """
         super().__init__()
-        self._asking = Asking(None, at_starts(predicates), limit, limit, False, lease_seconds)  # noqa: FBT003 - no message
+        self._asking = Reminding(None, at_starts(predicates), limit, limit, False, lease_seconds)  # noqa: FBT003 - no message
         self._remind = remind
         self._options = checked_options(before_tools, intends, expire_days)
         self._careful = careful_of("tell" if on_error == "continue" else on_error, "tell")

@@ -31,7 +31,7 @@ from langmem_tiers.graph.node import (
     text_of,
 )
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.graph.remind import LEASE_SECONDS, Asking, remind
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
@@ -103,7 +103,7 @@ def create_session_start_node(
     """
     careful = careful_of(on_error, "tell")
     listed = limit if at_start is None else at_start
-    asking = Asking(query, at_starts(predicates), limit, listed, as_message, lease_seconds)
+    asking = Reminding(query, at_starts(predicates), limit, listed, as_message, lease_seconds)
 
     def start(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig

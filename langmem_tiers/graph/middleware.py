@@ -49,9 +49,6 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 
-Judge = Callable[[Any], bool | None]
-"""Whether a turn succeeded, of an agent's state; None is not known."""
-
 _MOST = 1000
 """Memories that one recall returns at most."""
 _TURNS = 256
@@ -109,7 +106,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         remember: bool = False,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
-        outcome: Judge | None = None,
+        outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
         holdout: float = 0.0,
         on_error: OnError = "continue",

@@ -55,12 +55,12 @@ OnError = Literal["continue", "raise"]
 OnHookError = Literal["tell", "raise"]
 """What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
-Body = Callable[[MemoryCoordinator, Any, RunnableConfig], Flow[dict[str, Any]]]
+NodeBody = Callable[[MemoryCoordinator, Any, RunnableConfig], Flow[dict[str, Any]]]
 """What a node does with the run's memory, the state and the config; it returns an update."""
 
 
 def node(
-    name: str, body: Body, whose: Remembered, keys: Sequence[str] = ()
+    name: str, body: NodeBody, whose: Remembered, keys: Sequence[str] = ()
 ) -> Runnable[Any, dict[str, Any]]:
     """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
 

@@ -105,7 +105,7 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    asking = Asking(query, predicates, limit, at_start, as_message, lease_seconds, judge)
+    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
     return node(name, partial(remind, asking=asking), Remembered(context, coordinator))
 
 
@@ -132,7 +132,7 @@ def create_acknowledge_node(
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class Reminding:
     """What a node asks of a state, checked when it is made."""
 
     query: OfState | None = None
@@ -165,7 +165,7 @@ class Asking:
 
 
 def remind(
-    memory: MemoryCoordinator, state: Any, config: RunnableConfig, *, asking: Asking
+    memory: MemoryCoordinator, state: Any, config: RunnableConfig, *, asking: Reminding
 ) -> Flow[dict[str, Any]]:
     """Raise what is due, and at a session's start list what else is open."""
     if asking.lease_seconds is not None:

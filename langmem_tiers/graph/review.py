@@ -19,7 +19,7 @@ from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.graph.context import Remembered, Scope
 from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import END, StateGraph, interrupt
-from langmem_tiers.graph.node import Body, node
+from langmem_tiers.graph.node import NodeBody, node
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -115,7 +115,7 @@ def create_review_node(
         ```
     """
     whose, most = Remembered(context, coordinator), checked_limit(limit)
-    steps: dict[str, Body] = {
+    steps: dict[str, NodeBody] = {
         "look": partial(_look, most=most),
         "ask": partial(_ask, most=most),
         "decide": _decide,

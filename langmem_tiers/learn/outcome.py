@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 from langmem_tiers.recall.candidates import Candidate
 
 _BITS = 64
@@ -287,5 +287,5 @@ class LearningStats(MemoryStats):
 
 def uplift_of(tenant: str) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
     """What each memory of a tenant that was ever held out does to runs."""
-    (rows,) = yield Query((Call("holdout_counts", {"tenant": tenant}),), commit=True)
+    rows = yield from rows_of("holdout_counts", tenant=tenant)
     return uplifts({(decode(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows})

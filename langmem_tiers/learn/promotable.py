@@ -15,7 +15,8 @@ from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart
+from langmem_tiers.postgres.flow import Ask, Call, Flow, apart, rows_of
+from langmem_tiers.remember.transaction import Check
 
 
 class Promotable(NamedTuple):
@@ -64,14 +65,6 @@ class Near(NamedTuple):
         return f"{self.key} ({self.similarity:.2f})"
 
 
-class Guard(NamedTuple):
-    """What a move asks in its transaction before it writes anything."""
-
-    call: Call
-    check: Callable[[Rows], None]
-    """Raises what stands against the move."""
-
-
 class Promoting(NamedTuple):
     """What holds for all moves of one call."""
 
@@ -86,7 +79,7 @@ class Promoting(NamedTuple):
     """The moment anew: a model may have taken long."""
     named: Callable[[int], str] = lambda _: str(uuid4())
     """Names the move of a memory, by its id."""
-    guard: Guard | None = None
+    check: Check | None = None
 
 
 def candidates(how: Promoting, after: int, limit: int) -> Call:
@@ -106,8 +99,7 @@ def candidates(how: Promoting, after: int, limit: int) -> Call:
 
 def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
     """What speaks for and against these memories."""
-    params = {"tenant": tenant, "ids": list(ids)}
-    (rows,) = yield Query((Call("promotion_evidence", params),), commit=True)
+    rows = yield from rows_of("promotion_evidence", tenant=tenant, ids=list(ids))
     return [Promotable(*row) for row in rows]
 
 

@@ -116,7 +116,8 @@ def promote_one(source: Promotable, how: Promoting) -> Flow[Promotion]:
     if isinstance(worthy, Promotion):
         return worthy
     names = private_names(worthy, how.tenant)
-    write = _successor(source, (yield from generalised(worthy, how)), names, how)
+    general = yield from said_for_all(content_of(source.value), names, how.generaliser)
+    write = _successor(source, general, names, how)
     vectors = yield from embed([write], how.options)
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
 
@@ -131,30 +132,16 @@ def judged(source: Promotable, how: Promoting) -> Worthy | Promotion:
     return worthy if decision.promote else _stays(worthy, "not proven yet")
 
 
-def generalised(worthy: Worthy, how: Promoting) -> Flow[str]:
-    """What a memory says, said for everybody.
-
-    Raises:
-        ModelError: if the model gave nothing usable. The flow may catch it and go on.
-    """
-    names = private_names(worthy, how.tenant)
-    return said_for_all(content_of(worthy.source.value), names, how.generaliser)
-
-
 def _settled(source: Promotable, now: datetime) -> str | None:
     """Why there is nothing to decide."""
-    if source.successor is not None and source.successor["state"] == "demoted":
-        return f"it was promoted as {source.successor['key']}, which was demoted"
     if source.successor is not None:
-        return f"it lives on as {source.successor['key']} already"
+        key, demoted = source.successor["key"], source.successor["state"] == "demoted"
+        was_promoted = f"it was promoted as {key}, which was demoted"
+        return was_promoted if demoted else f"it lives on as {key} already"
     if source.tier != Tier.WORKING:
         return f"it is in {source.tier}: what is in working is promoted"
     if source.state is not None:
         return f"it is {source.state}"
-    return _untrue(source, now)
-
-
-def _untrue(source: Promotable, now: datetime) -> str | None:
     if source.valid_to is not None and source.valid_to <= now:
         return f"it was true until {source.valid_to.isoformat()}"
     if source.valid_from is not None and source.valid_from > now:
@@ -239,14 +226,14 @@ def _move(
     }
     evidence = Call("promotion_evidence", {"tenant": how.tenant, "ids": [worthy.source.id]})
     calls = [Call("promotion_sources", params), Call("promotion_targets", params), evidence]
-    if how.guard is not None:
-        calls.append(how.guard.call)
+    if how.check is not None:
+        calls.append(how.check.looks(how.moment))
     locked = write.key
     for _ in range(TRIES):
         lock = _lock(worthy, (write.key, locked), how)
-        _, sources, targets, rows, *guarded = yield Query((lock, *calls))
-        if how.guard is not None:
-            how.guard.check(guarded[0])
+        _, sources, targets, rows, *looked = yield Query((lock, *calls))
+        if how.check is not None:
+            how.check.judges(looked[0])
         target = _target([_Target(*row) for row in targets], worthy.source, write, how)
         if target is None or target.key in {write.key, locked}:
             kept = _kept(sources, worthy)
@@ -336,7 +323,12 @@ def _recorded(
 ) -> Flow[Promotion]:
     """Write the successor, or reinforce the target."""
     puts = _puts(*made, how) if target is None else ()
-    record = _record(worthy, kept, how) | {
+    record: dict[str, Any] = {
+        "tenant": how.tenant,
+        "sources": list(kept),
+        "event": how.named(worthy.source.id),
+        "now": how.moment.now,
+        "detail": json.dumps({"reasons": list(map(str, worthy.decision.reasons))}),
         "key": made[0].key if target is None else target.key,
         "kind": "promoted" if target is None else "reinforced",
     }
@@ -355,16 +347,6 @@ def _recorded(
         reason="promoted" if target is None else "the same lesson was there and is reinforced",
         near=worthy.near,
     )
-
-
-def _record(worthy: Worthy, kept: Sequence[int], how: Promoting) -> dict[str, Any]:
-    return {
-        "tenant": how.tenant,
-        "sources": list(kept),
-        "event": how.named(worthy.source.id),
-        "now": how.moment.now,
-        "detail": json.dumps({"reasons": list(map(str, worthy.decision.reasons))}),
-    }
 
 
 def _puts(

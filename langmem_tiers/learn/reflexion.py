@@ -18,7 +18,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.recall import Reach, visibility
@@ -89,6 +89,7 @@ class Reflexion:
         }
         return NewMemory(
             content=self.to_memory_format(),
+            parts=tuple(fields.values()),
             memory_type=REFLEXION,
             key=stable_key(context, REFLEXION, *fields.values()),
             tags=self.tags,
@@ -148,6 +149,7 @@ class FailedAttempt:
         return NewMemory(
             content=f"Failed attempt at {self.task_id}\nTried: {self.approach}\n"
             f"Failed with: {self.error}",
+            parts=(self.task_id, self.approach, self.error),
             memory_type=ATTEMPT,
             key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
             tags=(FAILED_ATTEMPT,),
@@ -243,7 +245,7 @@ def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], 
         "alive_at": moment.alive_at,
         **visibility(moment.now),
     }
-    (rows,) = yield Query((Call("lessons", params),), commit=True)
+    rows = yield from rows_of("lessons", **params)
     found = [one for one in read_columns(rows, Distance.COSINE) if _is_of(one, concern.approach)]
     memories = [recollection(one, 0.0, {}) for one in found]
     rarity = _rarity(concern.query, memories)
@@ -252,7 +254,7 @@ def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], 
         for memory, one in zip(memories, found, strict=True)
     ]
     scored.sort(key=lambda pair: (-pair[0].score, pair[0].namespace, pair[0].key))
-    best = _without_repeats(_without_answered(scored))[: concern.limit]
+    best = _distinct(scored)[: concern.limit]
     return [memory for memory, _ in best], [row for _, row in best]
 
 
@@ -297,27 +299,16 @@ def record_lessons(
     yield Query((lock, Call("record_lessons", params), doubt), commit=True)
 
 
-def _without_answered(
+def _distinct(
     scored: Sequence[tuple[Recollection, Candidate]],
 ) -> list[tuple[Recollection, Candidate]]:
-    """Without attempts whose lesson is there as well."""
-    answered = {
-        memory.value.get("signature") for memory, _ in scored if memory.memory_type == REFLEXION
-    }
-    return [
-        (memory, row)
-        for memory, row in scored
-        if memory.memory_type == REFLEXION or memory.value.get("signature") not in answered
-    ]
-
-
-def _without_repeats(
-    scored: Sequence[tuple[Recollection, Candidate]],
-) -> list[tuple[Recollection, Candidate]]:
-    """Of lessons that give the same advice, the best one: there is room for few."""
+    """Of what gives the same advice the best one, and no attempt whose lesson is there as well."""
+    answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
     distinct: dict[object, tuple[Recollection, Candidate]] = {}
     for memory, row in scored:
-        distinct.setdefault(memory.value.get("improved_approach") or memory.content, (memory, row))
+        said = memory.value
+        if memory.memory_type == REFLEXION or said.get("signature") not in answered:
+            distinct.setdefault(said.get("improved_approach") or memory.content, (memory, row))
     return list(distinct.values())
 
 

@@ -16,7 +16,7 @@ from langmem_tiers.core.memory import TIERS, Moment
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, anew, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {
@@ -102,7 +102,7 @@ def demote_all(
 def promoted(tenant: str, policy: PromotionPolicy, after: int, limit: int) -> Flow[list[Promoted]]:
     """Promoted memories that failed a run since, by id."""
     params = {"tenant": tenant, "after": after, "limit": limit, "latest": policy.demote_within}
-    (rows,) = yield Query((Call("demotion_candidates", params),), commit=True)
+    rows = yield from rows_of("demotion_candidates", **params)
     return [Promoted(*row) for row in rows]
 
 
@@ -149,7 +149,7 @@ def _rollback(
 ) -> Flow[bool]:
     tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
-    (rows,) = yield Query((Call("event", params),), commit=True)
+    rows = yield from rows_of("event", **params)
     known = _event(rows, move, context)
     lock = lock_call(_keys(tenant, known.key or ""), options)
     _, rows = yield Query((lock, Call("event", params)))

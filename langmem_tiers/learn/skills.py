@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.trust import checked_trust, derived_trust
 
@@ -342,7 +342,7 @@ def stored_values(
         "namespaces": [place.namespace for place, _ in places],
         "keys": [key for _, key in places],
     }
-    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    rows = yield from rows_of("get_many", **params)
     return {
         key: value
         for _, _, key, value, _, _, _, expires_at, _, _ in rows

@@ -62,16 +62,16 @@ class MemoryFlows:
         """
         verdicts = yield from self.judged(memories, context)
         kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
-        refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if not some]
+        refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if some is None]
         yield from self._checked(refused, context)
-        todo = list(chain.from_iterable(kept))
+        todo = [one for one in kept if one is not None]
         repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
         writes = yield from self.bounded(todo, context, repeated)
         applied = yield from write(without_held_twins(writes), self._store)
         own = iter(writes)
         return [
-            admitted_as(one.verdict, [next(own) for _ in several], applied)
-            for one, several in zip(verdicts, kept, strict=True)
+            admitted_as(one.verdict, None if some is None else next(own), applied)
+            for one, some in zip(verdicts, kept, strict=True)
         ]
 
     def judged(

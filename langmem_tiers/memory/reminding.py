@@ -233,16 +233,16 @@ def _intended(
     for name in after:
         needed.add((yield from memory.flows.known(name, memory.context)).id)
     (judged,) = yield from memory.flows.judged([one], memory.context)
-    kept = passed(judged.memory, judged.verdict, memory.flows.gate)[:1]
-    if not kept:
+    kept = passed(judged.memory, judged.verdict, memory.flows.gate)
+    if kept is None:
         return result_of(judged.verdict)
-    (write,) = yield from memory.flows.writes(kept, memory.context)
-    rooms = memory.flows.gate.rooms(kept[0].memory_type or "episodic", write.tier)
+    (write,) = yield from memory.flows.writes([kept], memory.context)
+    rooms = memory.flows.gate.rooms(kept.memory_type or "episodic", write.tier)
     write = replace(write, ttl=math.inf, rooms=rooms)
     yield from memory.tiered_store.flows.refresh_state()
     new = intention(write=write, after=tuple(sorted(needed)))
     applied = yield from raising.intend(new, _here(memory))
-    result = admitted_as(judged.verdict, [write], applied)
+    result = admitted_as(judged.verdict, write, applied)
     begin_reviews(memory, [] if result.key is None else [result.key])
     return result
 

@@ -255,7 +255,7 @@ def _ranked(
         return (), []
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
-    scored_by = {kind.name: kind for kind in reader.types if kind.score is not None}
+    scored_by = reader.types.scored
     reorders = scored_by or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)

@@ -29,6 +29,8 @@ class Candidate:
     content: str
     memory_type: str | None = "episodic"
     """None leaves it to what the text says."""
+    parts: tuple[str, ...] = ()
+    """What the content was put together of, in a layout of ours; each is judged by itself."""
     source: str = Source.USER
     tags: tuple[str, ...] = ()
     importance: float | None = None
@@ -40,8 +42,6 @@ class Candidate:
     them is no new evidence."""
     stored: tuple[Known, ...] = ()
     """What is stored and might say the same."""
-    expiring: tuple[str, ...] = ()
-    """Memory types of a tier that expires: what it says leads to none of them."""
 
 
 MOST: Final = 256

@@ -8,14 +8,14 @@ instructions and trust, the reviewers, then where it goes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source
+from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.echo import copy_of, echo_of
@@ -39,37 +39,8 @@ _MANY: Final = 5
 """Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
-HAPPENED: Final = "it happened"
-_INTENDED: Final = re.compile(
-    r"\b(?:to-?do|later|need(?:s)? to|plan(?:s|ned|ning)? to|remind(?:er)?|don't forget|must not forget"
-    r"|remember to|going to|will have to|by (?:mon|tues|wednes|thurs|fri|satur|sun)day|deadline|due)\b",
-    re.IGNORECASE,
-)
-"""The first four are the specification's keywords of prospective memory."""
-_WAYS: Final = re.compile(
-    r"\b(?:implemented|how to|steps?:|workflow|procedure|in order to \w+,|to \w+, (?:run|use|call|open)"
-    r"|run `|fixed \w+ by|use \w+(?:\.\w+)+|pattern:)|(?:^|\s)1[.)] .+2[.)] ",
-    re.IGNORECASE | re.DOTALL,
-)
-_LESSON: Final = re.compile(
-    r"\b(?:lesson|learned that|turned out|next time|should have)\b", re.IGNORECASE
-)
-_HAPPENED: Final = re.compile(
-    r"\b(?:decided|agreed|happened|went|met|started|finished|failed|released|deployed|asked|told|said"
-    r"|called|yesterday|this morning|last (?:week|month|night|year)|ago|was|were|did)\b",
-    re.IGNORECASE,
-)
-_HOLDS: Final = re.compile(
-    r"\b(?:is|are|likes?|loves?|hates?|prefers?|lives?|works?|owns?|has|have|uses?|runs?|costs?|means"
-    r"|rotates?|expires|needs|requires?|returns?|contains?|supports?|takes|holds|belongs?|listens?|lasts?"
-    r"|depends?|opens|closes|begins|knows?|speaks?|wants?|allows?|refuses|times out"
-    r"|always|never|every|allergic|birthday|called|named)\b",
-    re.IGNORECASE,
-)
-_NOW: Final = re.compile(
-    r"\b(?:currently|right now|at the moment|working on|waiting for|in progress|debugging|next:)",
-    re.IGNORECASE,
-)
+_INTENDED: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
+"""The specification's keywords of prospective memory."""
 
 
 class Decision(StrEnum):
@@ -145,8 +116,8 @@ class Verdict:
     reason: str
     """Why, in a sentence; it begins with the rule: `trivial: a greeting`."""
     trust: float = 1.0
-    destinations: tuple[Destination, ...] = ()
-    """Where it goes; none if it is refused."""
+    destination: Destination | None = None
+    """Where it goes; None if it is refused."""
     review: ReviewResult | None = None
     repeats: str | None = None
     """The key of the memory that it repeats."""
@@ -186,16 +157,11 @@ def judge(
         return verdict
     if review is None and reviewers is not None and len(reviewers):
         review = reviewers.review_storage(candidate)
-    findings = _findings(candidate)
+    findings = findings_in(candidate)
     own = policy.trust.of_source(candidate.source)
     trust = min(own, INSTRUCTS) if findings else own
-    destinations = route(
-        candidate.content,
-        candidate.memory_type,
-        source=candidate.source,
-        avoiding=candidate.expiring,
-    )
-    held = _held(trust, findings, destinations, policy) or (verdict and verdict.reason)
+    destination = route(candidate.content, candidate.memory_type)
+    held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
     if held is None and review is not None:
         held = _held_by_reviewers(review)
     if held is None and review is not None and review.refuses(policy.consensus):
@@ -206,7 +172,7 @@ def judge(
         decision=Decision.ACCEPT if held is None else Decision.QUARANTINE,
         reason=held or "stored",
         trust=trust,
-        destinations=destinations,
+        destination=destination,
         review=review,
         repeats=None if copied is None else copied.key,
         findings=findings,
@@ -242,12 +208,13 @@ def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
     return None if kind is None else _rejected(f"trivial: {kind}")
 
 
-def _findings(candidate: Candidate) -> tuple[Finding, ...]:
-    """What instructs the reader: in the content, or in what is long enough to beside it."""
-    found = instructions_in(candidate.content, candidate.source)
+def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
+    """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
     beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
     told = [one for one in beside if len(one.split()) >= _SENTENCE]
-    return (*found, *instructions_in("\n".join(told), candidate.source)) if told else found
+    parts = (*(candidate.parts or (candidate.content,)), "\n".join(told))
+    found = (each for one in parts if one for each in instructions_in(one, candidate.source))
+    return tuple(sorted(found, key=lambda one: -one.sure))
 
 
 def _known(candidate: Candidate, copied: Known | None, policy: GatePolicy) -> Verdict | None:
@@ -286,18 +253,17 @@ def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
 def _held(
     trust: float,
     findings: Sequence[Finding],
-    destinations: Sequence[Destination],
+    memory_type: str,
     policy: GatePolicy,
 ) -> str | None:
     """Why it is not to be recalled; None if it may be."""
-    strictest = max(destinations, key=lambda one: policy.trust.below(one.memory_type)).memory_type
-    if not policy.trust.quarantines(trust, strictest):
+    if not policy.trust.quarantines(trust, memory_type):
         return None
     if findings:
         return f"instructs: {findings[0]}"
     return (
-        f"trust: {trust:g} is below {policy.trust.below(strictest):g}, what memories of type "
-        f"{strictest!r} need"
+        f"trust: {trust:g} is below {policy.trust.below(memory_type):g}, what memories of type "
+        f"{memory_type!r} need"
     )
 
 
@@ -339,47 +305,19 @@ def _noise(word: str) -> str | None:
     return "noise" if len(word) >= _MANY and len(set(word)) <= _FEW else None
 
 
-def route(
-    content: str,
-    memory_type: str | None = None,
-    *,
-    source: str = Source.USER,
-    avoiding: Collection[str] = (),
-) -> tuple[Destination, ...]:
-    """Where a text goes: to the type that is named, or to each that it is of by its words.
-
-    Words lead to none of the types that are to be avoided, as what is stored there expires. What a
-    tool says is something that happened. A text of which nothing can be said is episodic; there is
-    always one destination, the best first.
+def route(content: str, memory_type: str | None = None) -> Destination:
+    """Where a text goes: to the type that is named; else by the specification's keywords.
 
     Example:
         ```python
         from langmem_tiers.remember.gate import route
 
-        assert [one.memory_type for one in route("I need to renew the certificate later")] == [
-            "prospective"
-        ]
+        assert route("I need to renew the certificate later").memory_type == "prospective"
+        assert route("The certificate is renewed").memory_type == "episodic"
         ```
     """
     if memory_type is not None:
-        return (Destination(memory_type, "its type was named"),)
-    if source == Source.TOOL:
-        return (Destination("episodic", "a tool said it"),)
-    content = ends_of(content)
-    found = {
-        name: Destination(name, reason)
-        for name, reason, pattern in (
-            ("prospective", "it is intended", _INTENDED),
-            ("procedural", "it says how something is done", _WAYS),
-            ("learning", "it is a lesson", _LESSON),
-            ("episodic", HAPPENED, _HAPPENED),
-            ("episodic", "it is going on", _NOW),
-            ("semantic", "it holds in general", _HOLDS),
-        )
-        if pattern.search(content)
-    }
-    if found.keys() & {"prospective", "procedural", "episodic"}:
-        # What is going to be done, how, or only now, is not a general truth as well.
-        found.pop("semantic", None)
-    kept = tuple(one for name, one in found.items() if name not in avoiding)
-    return kept or (Destination("episodic", "nothing says otherwise"),)
+        return Destination(memory_type, "its type was named")
+    if _INTENDED.search(ends_of(content)):
+        return Destination("prospective", "it is intended")
+    return Destination("episodic", "nothing says otherwise")

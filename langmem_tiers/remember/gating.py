@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import (
@@ -62,19 +61,18 @@ class Gate:
         *,
         recalled: Sequence[Known] = (),
         stored: Sequence[Known] = (),
-        expiring: Iterable[str] = (),
     ) -> Candidate:
         """A memory as the gate and the reviewers look at it."""
         return Candidate(
             content=checked_content(one.content),
             memory_type=_type_name(one.memory_type),
+            parts=tuple(one.parts),
             source=label(one.source, "source") or Source.UNKNOWN,
             tags=tuple(normalised_tags(one.tags)),
             importance=one.importance,
             beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),
             recalled=tuple(recalled),
             stored=tuple(stored),
-            expiring=tuple(expiring),
         )
 
     def judge(
@@ -152,31 +150,26 @@ class Judged(NamedTuple):
     """The memory that it repeats, where it is refused for that."""
 
 
-def passed(one: NewMemory, verdict: Verdict, gate: Gate | None = None) -> list[NewMemory]:
-    """A memory as those that it becomes, one for each destination; none if it is refused.
+def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
+    """A memory as it is stored; None if it is refused.
 
-    Each says how far it is trusted and why it is quarantined, so that its write does so too. The
-    first has the key that was given, and the others keys that follow from it.
+    It says how far it is trusted and why it is quarantined, so that its write does so too.
     """
-    policy = DEFAULT_POLICY if gate is None else gate.policy
+    if verdict.destination is None:
+        return None
     held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
-    awaits = gate is not None and gate.afterwards and verdict.decision is Decision.ACCEPT
-    if awaits and verdict.trust < policy.keep_copies_from:
+    awaits = gate.afterwards and verdict.decision is Decision.ACCEPT
+    if awaits and verdict.trust < gate.policy.keep_copies_from:
         held = f"unreviewed: models look at what a {one.source} says before it is recalled"
-    return [
-        replace(
-            one,
-            memory_type=each.memory_type,
-            key=one.key if place == 0 or one.key is None else _further_key(one.key, each[0]),
-            recalled=(),
-            trust=verdict.trust,
-            held=held,
-            threshold=policy.trust.below(each.memory_type),
-            awaits_review=awaits,
-        )
-        for place, each in enumerate(verdict.destinations)
-        if verdict.stored
-    ]
+    return replace(
+        one,
+        memory_type=verdict.destination.memory_type,
+        recalled=(),
+        trust=verdict.trust,
+        held=held,
+        threshold=gate.policy.trust.below(verdict.destination.memory_type),
+        awaits_review=awaits,
+    )
 
 
 def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[list[Judged]]:
@@ -187,15 +180,13 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     """
     new = {check_key(one.key): one.content for one in memories if one.key is not None}
     knowing = knowing._replace(leaving={**new, **knowing.leaving})
-    expiring = [one.name for one in knowing.types if one.tier in knowing.options.tier_ttl]
     long = extent_of(memories)
-
     recalled = [recalled_by(one, knowing) for one in memories]
 
     def seek() -> list[Looked]:
         found = []
         for one, may_repeat in zip(memories, recalled, strict=True):
-            candidate = gate.candidate(one, recalled=may_repeat, expiring=expiring)
+            candidate = gate.candidate(one, recalled=may_repeat)
             found.append(sought(one, candidate, gate.policy, knowing))
         return found
 
@@ -243,32 +234,23 @@ def without_held_twins(writes: Sequence[Write]) -> list[Write]:
     return [one for one in writes if not one.held or (one.place, one.key) not in open_keys]
 
 
-def admitted_as(verdict: Verdict, writes: Sequence[Write], applied: Applied) -> StoreResult:
+def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreResult:
     """What is answered to whoever wanted something stored, once what passed is written."""
-    if not writes:
+    if one is None or verdict.destination is None:
         return result_of(verdict)
-    places = [(one.place, one.key) for one in writes]
-    done = applied.done
-    kept = [done[place] for place, one in zip(places, writes, strict=True) if _kept(one, done)]
-    if not kept:
-        reason = applied.refused.get(places[0], SAME_KEY)
+    done = applied.done.get((one.place, one.key))
+    if done is None or (one.held and not done.held):
+        reason = applied.refused.get((one.place, one.key), SAME_KEY)
         return result_of(verdict, stored=False, quarantined=False, reason=reason)
-    held = next((one.held for one in kept if one.held), None)
-    keys = {one.key for one in kept}
-    named = zip(verdict.destinations, writes, strict=True)
     return result_of(
         verdict,
-        key=kept[0].key,
-        tier=kept[0].tier,
-        trust=min(one.trust for one in kept),
-        quarantined=held is not None,
-        evicted=tuple(one.memory.key for one in applied.evicted if one.by in keys),
-        reason=held or verdict.reason,
-        destinations=tuple(
-            each._replace(key=one.key, tier=one.tier)
-            for each, one in named
-            if (one.place, one.key) in done
-        ),
+        key=done.key,
+        tier=done.tier,
+        trust=done.trust,
+        quarantined=done.held is not None,
+        evicted=tuple(each.memory.key for each in applied.evicted if each.by == done.key),
+        reason=done.held or verdict.reason,
+        destinations=(verdict.destination._replace(key=done.key, tier=done.tier),),
     )
 
 
@@ -276,12 +258,6 @@ def _type_name(given: object) -> str | None:
     if given is not None and not isinstance(given, str):
         raise InvalidTypeError(f"memory_type is a name, not {type(given).__name__}")
     return given
-
-
-def _kept(one: Write, done: Mapping[tuple[Place, str], Write]) -> bool:
-    """Whether a write was carried out, and not one of the same key that is not held."""
-    written = done.get((one.place, one.key))
-    return written is not None and not (one.held and not written.held)
 
 
 def unjudged_as(one: Write, applied: Applied) -> StoreResult:
@@ -321,7 +297,3 @@ def result_of(verdict: Verdict, **told: object) -> StoreResult:
         **told_of_review,  # type: ignore[arg-type]
     )
     return replace(result, **told)  # type: ignore[arg-type]
-
-
-def _further_key(key: str, memory_type: str) -> str:
-    return str(uuid5(NAMESPACE_OID, f"{key}\0{memory_type}"))

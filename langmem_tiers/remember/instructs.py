@@ -1,10 +1,11 @@
 """Texts that instruct whoever reads them: what is told by a user is kept, by others is held back.
 
 Disguises are undone first: look-alike letters, hidden signs, codes, letters apart. How much a text
-reads like attacks on a memory rather than like notes was learned from both: a logistic regression
-over the words of a text, their pairs, and the first word of each sentence (`^`). Its weights ship
-as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors,
-and they are there to be read. How it fares with authors it has not seen: docs/gate.md.
+reads like attacks on a memory rather than like other texts was learned from both: a logistic
+regression over the words of a text, their pairs, and the first word of each sentence (`^`). Its
+weights ship as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by
+many authors and on ordinary texts of many kinds, and they are there to be read. How it fares with
+authors and kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
 found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
@@ -24,22 +25,19 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from string import ascii_lowercase
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 from unicodedata import normalize
 from urllib.parse import unquote
 
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.reading import spaced, visible
 
-_VOICES: Final[Mapping[str, Voice]] = {
-    Source.USER: "user",
-    Source.SYSTEM: "user",
-    Source.AGENT: "agent",
-}
+_ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
+"""Who answers for an order."""
 ALIKE: Final = 0.0
-"""The score from which on a text is rather an attack than a note."""
-HANDED_ON: Final = 2.0
-"""The same for what a user pastes or quotes, who may well tell of an attack."""
+"""The likeness from which on a text is held: it is rather an attack than not."""
+HANDED_ON: Final = 1.0
+"""The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(
     r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
 )
@@ -56,8 +54,8 @@ class Finding:
 
     kind: str
     """`likeness`, `encoded` (the same behind a disguise), `hidden` or `unread`."""
-    chance: float
-    """That it is an attack, in 0…1, as far as one can tell from other texts."""
+    sure: float
+    """How sure it is: 0.5 where it is just held, up to 1."""
     excerpt: str
     words: tuple[str, ...] = ()
     """Those that weighed most."""
@@ -74,28 +72,20 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     Orders of users and operators are memories like any other ("Always use tabs"); of them only
     what they quote or paste is looked at, and what somebody disguised.
     """
-    voice = voice_of(source)
     text = _bounded(content)
-    found = [*_openly(plain(text), voice), *_disguised(text)]
-    if voice == "outside" and text != content:
+    found = [*_openly(plain(text), source), *_disguised(text)]
+    if text != content and source not in (*_ANSWERS, Source.AGENT):
         found.append(Finding("unread", 0.5, f"{len(content):,} characters"))
-    return tuple(sorted(found, key=lambda one: -one.chance))
+    return tuple(sorted(found, key=lambda one: -one.sure))
 
 
-def voice_of(source: str) -> Voice:
-    """Whose word a source has: a user's, an agent's, or that of anybody else."""
-    return _VOICES.get(source, "outside")
-
-
-def _openly(text: str, voice: Voice) -> Iterator[Finding]:
+def _openly(text: str, source: str) -> Iterator[Finding]:
     """What reads like an attack as it is written: all of it, or what a user hands on."""
-    if voice != "user":
-        yield from _alike(text, voice, ALIKE, "likeness")
-        return
-    _, *pasted = _PASTED.split(text, maxsplit=1)
-    yield from _alike(
-        "\n".join((*pasted, *_QUOTED.findall(text))), "outside", HANDED_ON, "likeness"
-    )
+    if source in _ANSWERS:
+        _, *pasted = _PASTED.split(text, maxsplit=1)
+        yield from _alike("\n".join((*pasted, *_QUOTED.findall(text))), HANDED_ON, "likeness")
+    else:
+        yield from _alike(text, ALIKE, "likeness")
 
 
 def _disguised(text: str) -> Iterator[Finding]:
@@ -103,13 +93,14 @@ def _disguised(text: str) -> Iterator[Finding]:
     if how is not None:
         yield Finding("hidden", 1.0, how)
     for one in hidden_in(text):
-        yield from _alike(one, "outside", ALIKE, "encoded")
+        yield from _alike(one, ALIKE, "encoded")
 
 
-def _alike(text: str, voice: Voice, least: float, kind: str) -> Iterator[Finding]:
-    like = likeness(text, voice)
-    if like.score >= least:
-        yield Finding(kind, like.chance, _excerpt(like.passage), _weightiest(like.passage))
+def _alike(text: str, least: float, kind: str) -> Iterator[Finding]:
+    score, passage = likeness(text)
+    if score >= least:
+        sure = 1 / (1 + math.exp(least - score))
+        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage))
 
 
 def _bounded(content: str) -> str:
@@ -130,10 +121,8 @@ def _excerpt(text: str) -> str:
     return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line
 
 
-Voice: TypeAlias = Literal["user", "agent", "outside"]
-"""Whose word a text is: a user's, an agent's, or that of anybody else."""
-BIAS: Final = "*"
-"""The name of what is added to every sum; no word is called so."""
+BIAS: Final = "of every text"
+"""The name of what is added to every sum; a feature has two words at most."""
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
 _TOLD: Final = 3
@@ -166,18 +155,12 @@ class Likeness(NamedTuple):
     passage: str
     """Up to three sentences."""
 
-    @property
-    def chance(self) -> float:
-        """That it is an attack, in 0…1."""
-        return 1 / (1 + math.exp(-self.score))
 
-
-def likeness(text: str, voice: Voice) -> Likeness:
+def likeness(text: str) -> Likeness:
     """The passage of a text that reads most like an attack."""
     weights = shipped()
-    several = ((scored(weights, features(one, voice)), one) for one in passages(text))
-    score, passage = max(several, default=(-math.inf, ""), key=lambda one: one[0])
-    return Likeness(score, passage)
+    several = (Likeness(scored(weights, features(one)), one) for one in passages(text))
+    return max(several, default=Likeness(-math.inf, ""), key=lambda one: one.score)
 
 
 def _weightiest(passage: str) -> tuple[str, ...]:
@@ -208,10 +191,9 @@ def passages(text: str) -> list[str]:
     return list(dict.fromkeys((*sentences, *runs))) if sentences else []
 
 
-def features(text: str, voice: Voice) -> frozenset[str]:
-    """What counts of a text: its words, alone and in pairs, and whose word it is."""
-    found = (name for one in sentences_of(text) for name, _ in _features(one))
-    return frozenset((f"@{voice}", *found))
+def features(text: str) -> frozenset[str]:
+    """What counts of a text: its words, alone and in pairs."""
+    return frozenset(name for one in sentences_of(text) for name, _ in _features(one))
 
 
 @lru_cache(maxsize=2_000)
@@ -230,7 +212,8 @@ def _words(text: str) -> list[str]:
 
 def scored(weights: Mapping[str, float], found: frozenset[str]) -> float:
     """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
-    return weights[BIAS] + sum(weights.get(one, 0.0) for one in found) / math.sqrt(len(found))
+    several = sum(weights.get(one, 0.0) for one in found)
+    return weights[BIAS] + several / math.sqrt(max(1, len(found)))
 
 
 def written(weights: Mapping[str, float]) -> str:

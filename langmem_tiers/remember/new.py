@@ -29,6 +29,8 @@ class NewMemory:
     content: str
     memory_type: str | None = "episodic"
     """None leaves it to what the content says."""
+    parts: Sequence[str] = ()
+    """What the content was put together of, in a layout of ours: the gate judges each by itself."""
     tier: Tier | None = None
     key: str | None = None
     tags: Iterable[str] = ()

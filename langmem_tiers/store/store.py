@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -113,7 +114,9 @@ class TieredStore(SweepingStore):
             raise ConfigurationError("clock must tell timezone-aware time: datetime.now(UTC)")
         self.index_config = index
         self.ttl_config = ttl
-        self._flows = StoreFlows(self.options, clock=clock or _utc_now, ttl=lambda: self.ttl_config)
+        self._flows = StoreFlows(
+            self.options, clock=clock or partial(datetime.now, UTC), ttl=lambda: self.ttl_config
+        )
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside = self.runner.briefly
@@ -355,7 +358,3 @@ def local_index(**overrides: Any) -> dict[str, Any]:
 
 def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:
     return ensure_embeddings(index["embed"]) if index and index.get("dims") else None
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)

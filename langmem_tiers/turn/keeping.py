@@ -7,11 +7,11 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.memory import Destination, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
-from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gate import Decision, route
 from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
@@ -120,7 +120,8 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         memory = one.to_memory(turn.now, record.task)
         gate = _of_a_tool(turn.memory.gate, memory, whole)
         verdict = discreet(Judged(memory, gate.judge(memory)), gate).verdict
-        kept = passed(memory, verdict, gate)
+        stored = passed(memory, verdict, gate)
+        kept = [] if stored is None else [stored]
         writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
         record.calls.append(one)
         record.wanted.append(record.wish(turn.context, one.key, memory.content))
@@ -228,7 +229,8 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
         wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
         record.wanted.append(wish)
     try:
-        route = turn.router(given) if turn.router and given.memory_type is None else None
+        router = turn.router if given.memory_type is None else None
+        route = (router or _by_default)(given)
         found, *again = yield from _judged(turn, one, route)
         memorized = _memorized(turn, found, route, cut)
         if memorized.pending:
@@ -239,13 +241,21 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     return memorized
 
 
-def _judged(turn: Turn, one: NewMemory, route: Route | None) -> Flow[list[Judged]]:
+def _by_default(one: NewMemory) -> Route:
+    """To its type; without one, an agent memorizes what it intends, or what it wants to know."""
+    to = route(one.content, one.memory_type)
+    if one.memory_type is None and to.memory_type == "episodic":
+        to = Destination("semantic", "it was memorized")
+    return Route(destinations=(to,))
+
+
+def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
     """What the gate says of something, and of what the turn's changes leave unsaid with it."""
     record, gate = going_on(turn), turn.memory.gate
-    evicted = (*record.evicted, *(route.evicted if route is not None else ()))
+    evicted = (*record.evicted, *route.evicted)
     new = {each.key: each.content for each in record.pending if each.key is not None}
     leaving = {**dict.fromkeys(evicted), **new}
-    if route is not None and route.destinations:
+    if route.destinations:
         below = gate.policy.trust.below
         strictest = max(route.destinations, key=lambda to: below(to.memory_type))
         one = replace(one, memory_type=strictest.memory_type)
@@ -254,18 +264,16 @@ def _judged(turn: Turn, one: NewMemory, route: Route | None) -> Flow[list[Judged
     judged = yield from unit(turn.memory.flows.judged(several, turn.context, leaving))
     found, *others = (discreet(each, gate) for each in judged)
     verdict = found.verdict
-    if route is not None and verdict.stored and not route.destinations:
+    if verdict.stored and not route.destinations:
         nowhere = "routed: its router keeps it nowhere"
-        verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destinations=())
-    elif route is not None and verdict.stored:
-        verdict = replace(verdict, destinations=route.destinations)
+        verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
     return [found._replace(verdict=verdict), *others]
 
 
 def _taken_up(turn: Turn, again: Sequence[Judged]) -> None:
     """Keep what repeated a memory that the turn has replaced since, or evicts."""
     gate = turn.memory.gate
-    kept = [each for one in again for each in passed(one.memory, one.verdict, gate)]
+    kept = [each for one in again if (each := passed(one.memory, one.verdict, gate))]
     with changing(turn) as record:
         taken = {str(each.key) for each in kept}
         record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
@@ -281,23 +289,39 @@ def _taken_up(turn: Turn, again: Sequence[Judged]) -> None:
             )
 
 
-def _memorized(turn: Turn, one: Judged, route: Route | None, cut: str) -> Memorized:
+def _kept(turn: Turn, one: Judged, route: Route) -> list[NewMemory]:
+    """What the gate lets pass, once for each type that it goes to, under keys of their own."""
+    if not one.verdict.stored:
+        return []
+    first, keyed = str(one.memory.key), going_on(turn).key
+    several = (
+        passed(
+            replace(one.memory, key=keyed(first, place) if place else first),
+            replace(one.verdict, destination=to),
+            turn.memory.gate,
+        )
+        for place, to in enumerate(route.destinations)
+    )
+    return [each for each in several if each is not None]
+
+
+def _memorized(turn: Turn, one: Judged, route: Route, cut: str) -> Memorized:
     """Keep what the gate lets pass, and note what it says."""
     gate, verdict = turn.memory.gate, one.verdict
-    kept = passed(one.memory, verdict, gate)
+    kept = _kept(turn, one, route)
     writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
     result = result_of(
         verdict,
         key=kept[0].key if kept else None,
         tier=writes[0].tier if kept else None,
-        evicted=route.evicted if route is not None and kept else (),
+        evicted=route.evicted if kept else (),
         destinations=tuple(
             to._replace(key=each.key, tier=each.tier)
-            for to, each in zip(verdict.destinations, writes, strict=bool(kept))
+            for to, each in zip(route.destinations, writes, strict=bool(kept))
         ),
     )
     found = Memorized.of(result)
-    why = "; ".join(dict.fromkeys(to.reason for to in verdict.destinations))
+    why = "; ".join(dict.fromkeys(to.reason for to in route.destinations))
     about = _judgement(found)
     if not kept or found.quarantined:
         about |= beginning(one.memory, gate)
@@ -305,7 +329,7 @@ def _memorized(turn: Turn, one: Judged, route: Route | None, cut: str) -> Memori
         record.pending += kept
         record.evicted += found.evicted
         record.repeated(one.memory, one.repeats)
-        reason = why if found.reason == "stored" and why else found.reason
+        reason = why if found.reason == "stored" else found.reason
         told = "; ".join(part for part in (reason, cut) if part)
         note(turn, "memorized" if kept else "refused", told, *writes[:1], **about)
     return found

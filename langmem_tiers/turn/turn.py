@@ -75,8 +75,9 @@ class Turn:
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
-            router: Says where something goes that names no memory type; if not given, the gate
-                does, by what it says.
+            router: Says where something goes that names no memory type; if not given, what is
+                intended goes to `prospective`, by the specification's keywords, and anything
+                else to `semantic`.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not given.
 
         Raises:

@@ -63,15 +63,15 @@ async def test_of_several_one_that_cannot_be_stored_stops_all(call: Caller, url:
     assert tables(url)["memories"] == []
 
 
-async def test_a_memory_without_a_type_goes_to_each_that_it_is_of(call: Caller) -> None:
-    text = "I learned that the deploy failed; I need to renew the certificate later."
-    result = await stored(call, text, None, key="one")
-    types = [one.memory_type for one in result.destinations]
-    assert len(types) > 1
-    assert result.key == result.destinations[0].key == "one"
-    for one in result.destinations:
-        found = await call("get", one.key)
-        assert (found.memory_type, found.content, found.tier) == (one.memory_type, text, one.tier)
+async def test_a_memory_without_a_type_is_prospective_by_a_keyword_or_episodic(
+    call: Caller,
+) -> None:
+    for text, kind in (("I need to renew it.", "prospective"), ("It was renewed.", "episodic")):
+        result = await stored(call, text, None, key=kind)
+        (to,) = result.destinations
+        found = await call("get", kind)
+        assert (to.key, to.memory_type, to.tier) == (kind, kind, found.tier)
+        assert (found.memory_type, found.content) == (kind, text)
 
 
 async def test_private_data_is_named_by_its_kind_and_may_be_refused(call: Caller) -> None:

@@ -310,7 +310,8 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
 ) -> None:
     async with turning(call) as turn:
         fact = await turn("memorize", "The API key is rotated on Mondays.")
-        event = await turn("memorize", "Ann asked for the key yesterday", {"channel": "chat"})
+        said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
+        event = await turn("memorize", said, {"channel": "chat"})
         traced = turn.turn.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
         before = tables(url)["memories"]
         report = await turn("commit")
@@ -427,7 +428,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
     assert [one["kind"] for one in lines] == ["assembled", "memorized", "committed"]
     assert {one["turn"] for one in lines} == {"a/b %"}
     (wrote,) = (await call("history", kept.keys[0])).events
-    assert (wrote.kind, wrote.reasons) == ("memorized", ("it holds in general",))
+    assert (wrote.kind, wrote.reasons) == ("memorized", ("it was memorized",))
 
 
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:

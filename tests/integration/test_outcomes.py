@@ -34,6 +34,14 @@ async def test_an_outcome_credits_what_was_recalled_for_its_run(ours: Team) -> N
     assert await credits_of(ours, unasked, ours.shipping) == (0, 0)
 
 
+async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
+    key = await ours.learn(ours.billing)
+    found = await ours.billing("get_lessons", "KeyError: 'amount'", tools="python", run_id="r1")
+    assert [one.key for one in found] == [key]
+    await ours.billing("record_outcome", success=False, run_id="r1")
+    assert await credits_of(ours, key) == (0, 1)
+
+
 # What is held out
 
 

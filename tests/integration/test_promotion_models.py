@@ -73,6 +73,13 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
     assert await ours.context_keys(ours.shipping, "alpha apples") == [move.successor]
 
 
+async def test_a_model_says_it_for_everybody(ours: Team) -> None:
+    key = await ours.proven()
+    with wayward(general("Expect keys to be absent")) as server:
+        move = await ours.billing("promote_to_long_term", key, model=model_of(server))
+    assert (await ours.billing("get", move.successor)).content == "Expect keys to be absent"
+
+
 @pytest.mark.parametrize(
     "replies",
     [[general(f"In {BILLING}, kiwis")] * 2, [fails(400, "no such model")], [says("no JSON")] * 2],

@@ -342,7 +342,7 @@ READS = {
 }
 
 
-def test_a_statement_visits_what_it_returns_or_what_is_kept_and_removed(
+def test_a_read_is_one_statement_that_visits_what_it_returns(
     filled: TieredStore,
 ) -> None:
     labels = {"agent_id": "coder", "project_id": "billing", "session_id": "chat"}

@@ -78,7 +78,7 @@ async def test_closing_a_store_stops_its_sweeper(url: str) -> None:
     assert until(lambda: threading.active_count() == before)
     async with TieredStore(url, index=text_index()) as store:
         task = await store.astart_ttl_sweeper(OFTEN)
-        with pytest.raises(asyncio.InvalidStateError, match="astop_ttl_sweeper"):
+        with pytest.raises(asyncio.InvalidStateError, match="opened async"):
             store.stop_ttl_sweeper()
         assert not task.done()
     assert task.done()
@@ -112,7 +112,7 @@ def test_an_interval_is_positive(url: str) -> None:
         assert store.stop_ttl_sweeper(5)
 
 
-async def test_stopping_on_the_stores_own_loop_names_the_way_and_never_waits(
+async def test_stopping_on_the_stores_own_loop_is_refused_and_never_waits(
     url: str, clock: Clock
 ) -> None:
     async with TieredStore(url, index=text_index(), clock=clock) as store:
@@ -122,7 +122,7 @@ async def test_stopping_on_the_stores_own_loop_names_the_way_and_never_waits(
             future = store.start_ttl_sweeper(OFTEN)
             await asyncio.to_thread(wait_until, lambda: blocked(url))  # a sweep is under way
             for timeout in (None, 60):
-                with pytest.raises(asyncio.InvalidStateError, match=r"await astop_ttl_sweeper\("):
+                with pytest.raises(asyncio.InvalidStateError, match="opened async"):
                     store.stop_ttl_sweeper(timeout)
             assert not future.done()
             assert not await store.astop_ttl_sweeper(timeout=0.01)

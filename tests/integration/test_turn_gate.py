@@ -108,6 +108,19 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert memory.get_lessons(ORDER, tools="read") == []
 
 
+def test_what_is_memorized_without_a_type_is_intended_or_known(memory: MemoryCoordinator) -> None:
+    texts = ("I need to renew the certificate.", "The certificate is renewed.")
+    with MemoryOrchestrator(memory) as turn:
+        found = [to for one in texts for to in turn.memorize(one).destinations]
+        report = turn.commit()
+
+    types = ["prospective", "semantic"]
+    assert [one.memory_type for one in found] == types
+    assert all(one.reason and one.tier is not None for one in found)
+    stored = [memory.get(str(one.key)) for one in report.stored]
+    assert [one and one.memory_type for one in stored] == types
+
+
 def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
     store: TieredStore,
 ) -> None:
