@@ -105,8 +105,6 @@ class Connections:
         """Describe the database; `open` connects."""
         self.target = target
         self.side = side
-        self.suspect: Any = None
-        """The pool that a connection came back to dead, so that its server may be gone."""
         self._recovering = side.lock()
         self.pool = self._new_pool()
 
@@ -143,7 +141,7 @@ class Connections:
     def give_back(self, conn: Any, pool: Any) -> Work[None]:
         """Return a connection to its pool, dead or alive."""
         if conn.closed:
-            self.suspect = pool
+            pool.suspect = True  # its server may be gone
         yield self.side.whole(pool.putconn(conn))
 
     def _recovered(self, lost: Any) -> Work[None]:
@@ -154,7 +152,7 @@ class Connections:
         """Whether it was this caller who replaced the pool."""
         if self.pool is not lost:
             return False
-        self.suspect = lost
+        lost.suspect = True
         yield from self._reach()
         fresh = self._new_pool()
         yield fresh.open()
@@ -182,10 +180,11 @@ class Connections:
 
     def _new_pool(self) -> Any:
         awaited = self.side is AWAITED
-        pool: Any = AsyncConnectionPool if awaited else ConnectionPool
-        return pool(
+        made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
             self.target.conninfo,
             connection_class=AsyncConnection if awaited else Connection,
             configure=lambda conn: self.side.do(self._configure(conn)),
             **self.target.pool_options(),
         )
+        made.suspect = False
+        return made

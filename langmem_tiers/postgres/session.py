@@ -263,7 +263,7 @@ class Session:
         for _ in range(_ATTEMPTS):
             if self._conn is not None:
                 return self._conn
-            if self._database.suspect is self._database.pool:
+            if self._database.pool.suspect:
                 yield from self._database.recover(self._database.pool)
             self._conn = yield from self._take()
             if (yield from self._conn.is_ready(self._database.target.vector_type)):

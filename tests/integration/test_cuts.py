@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +16,7 @@ from langgraph.store.base import GetOp, Op, PutOp
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.store import accesses
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
@@ -275,8 +277,9 @@ def terminate(url: str) -> None:
 
 
 async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(accesses, "FLUSH_SECONDS", math.inf)  # nobody connects but this test
     for act in (*WRITES.values(), *READS.values()):
         terminate(url)
         wait_until(lambda: not proxy.passing())
