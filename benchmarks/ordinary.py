@@ -34,7 +34,7 @@ _OWN: Final = (
     "histories/chats",
     "histories/facts",
     "histories/logs",
-    "year/tune",
+    "year",
     "cues",
     "faulty_tools",
     "failures",

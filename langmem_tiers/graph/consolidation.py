@@ -251,7 +251,7 @@ def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
-        done = yield from asked(one.store.run, does(one, state))
+        done = yield from asked(one.store.run, one.store.arun, does(one, state))
         runtime.stream_writer(progress(does.__name__, state, done))
         return done
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -47,11 +47,11 @@ class Caller:
 CALLER = Caller()
 
 
-def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
-    """What an object's verb answers: it, or its twin with an `a` before its name is called."""
-    method: Any = verb
-    twin = getattr(method.__self__, f"a{method.__name__}")
-    answer = yield Ask(partial(verb, *given, **options), partial(twin, *given, **options))
+def asked(
+    call: Callable[P, Any], acall: Callable[P, Awaitable[T]], *given: P.args, **options: P.kwargs
+) -> Flow[T]:
+    """What a verb, or whatever has two forms, answers: by that of them that the flow is driven."""
+    answer = yield Ask(partial(call, *given, **options), partial(acall, *given, **options))
     return cast("T", answer)
 
 

@@ -138,7 +138,9 @@ class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
         if text and leased and not answered:
             memory = self._memory(request.runtime)
             with self._careful(_SESSION, None):
-                yield from asked(memory.acknowledge, *[one["token"] for one in leased])
+                yield from asked(
+                    memory.acknowledge, memory.aacknowledge, *[one["token"] for one in leased]
+                )
         return answer
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:

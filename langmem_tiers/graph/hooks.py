@@ -282,8 +282,9 @@ def submitted(
 ) -> Flow[dict[str, Any]]:
     """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
     text, message_id = said
-    kept = then(asked(hooks.on_user_prompt_submit, text, message_id=message_id), _became)
-    done = (yield from careful.hook(name, kept)) if text.strip() else {}
+    verbs = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
+    submitting = asked(*verbs, text, message_id=message_id)
+    done = (yield from careful.hook(name, then(submitting, _became))) if text.strip() else {}
     return {"hooks": {name: done}}
 
 
@@ -317,7 +318,9 @@ def _noted(
     for one in fresh:
         done = {"steps": steps_of(one["content"], messages_of(state)), **one}
         key = hooks.key(str(said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
-        result = yield from asked(hooks.on_todo_write_complete, done, key=key)
+        result = yield from asked(
+            hooks.on_todo_write_complete, hooks.aon_todo_write_complete, done, key=key
+        )
         if result is not None:
             stored.append(_facts(result))
     return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
@@ -346,7 +349,7 @@ def _stopped(
     memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
     hooks = MemoryHooks(memory)
-    stop = yield from asked(hooks.on_session_stop, told, model=model)
+    stop = yield from asked(hooks.on_session_stop, hooks.aon_session_stop, told, model=model)
     report = asdict(stop.report).items()
     return {
         **{name: list(one) if isinstance(one, tuple) else one for name, one in report},

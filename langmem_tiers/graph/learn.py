@@ -78,7 +78,7 @@ def create_reflexion_node(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
         failed = _failed(state, config, attempts)
-        learned = yield from asked(memory.reflect, failed, model=model)
+        learned = yield from asked(memory.reflect, memory.areflect, failed, model=model)
         return {"reflexions": [one.key for one in learned]}
 
     return node(name, reflect, Remembered(context, coordinator))
@@ -110,7 +110,7 @@ def create_outcome_node(
         if (judged := judged_of(state, success)) is None:
             return {"credited": 0}
         credited: Any = {"success": judged, "run_id": _run(state)}
-        report = yield from asked(memory.record_outcome, **credited)
+        report = yield from asked(memory.record_outcome, memory.arecord_outcome, **credited)
         return {"credited": report.credited}
 
     return node(name, credit, Remembered(context, coordinator))
@@ -142,8 +142,8 @@ def create_promotion_node(
         checked_model(model)
 
     def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
-        demoted = yield from asked(memory.demote, policy=policy)
-        promoted = yield from asked(memory.promote, policy=policy, model=model)
+        demoted = yield from asked(memory.demote, memory.ademote, policy=policy)
+        promoted = yield from asked(memory.promote, memory.apromote, policy=policy, model=model)
         return _moved(demoted, promoted)
 
     return node(name, promote, Remembered(context, coordinator))
@@ -187,7 +187,7 @@ def create_evolution_node(
             return _evolved(_NOT_JUDGED)
         happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
         options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-        result = yield from asked(memory.evolve, happened, metrics, **options)
+        result = yield from asked(memory.evolve, memory.aevolve, happened, metrics, **options)
         return _evolved(result)
 
     return node(name, evolve, Remembered(context, coordinator))
@@ -222,7 +222,9 @@ def create_skill_node(
     def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (trace := _trace(state, success)) is None:
             return {"skills": []}
-        found = yield from asked(memory.learn_skills, trace, min_support=min_support)
+        found = yield from asked(
+            memory.learn_skills, memory.alearn_skills, trace, min_support=min_support
+        )
         return {"skills": [one.key for one in found if one.stored]}
 
     return node(name, learn, Remembered(context, coordinator))

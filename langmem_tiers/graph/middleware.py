@@ -184,7 +184,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         lessons: Sequence[Recollection] = ()
         if concern := concern_of(request, self._lessons):
             with self._careful("lessons", request.runtime, told):
-                lessons = yield from asked(memory.get_lessons, **concern, **shown_to)
+                lessons = yield from asked(
+                    memory.get_lessons, memory.aget_lessons, **concern, **shown_to
+                )
         response = yield from handed_over(handler, shown(request, recalled_text(found, lessons)))
         update = errors_of(request.state, told, known is not None)
         if known is None:
@@ -195,7 +197,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless it is held as one that failed before."""
         lessons = self._tool_lessons
-        return asked(lessons.wrap_tool_call, request, handler)
+        return asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler)
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -205,16 +207,16 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         told: dict[str, str] = {}
         if credit := self._credit(state):
             with self._careful("outcome", runtime, told):
-                yield from asked(memory.record_outcome, **credit)
+                yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
                 failed = attempts_in(state["messages"])
-                yield from asked(memory.reflect, failed, model=self._model)
+                yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
             found = self._found(state) or ()
             new = said(state["messages"], memory.context, ensure_config(), found)
             with self._careful("remember", runtime, told):
-                yield from asked(memory.store_many, new)
+                yield from asked(memory.store_many, memory.astore_many, new)
         return errors_of(state, told, state) or None
 
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
@@ -244,11 +246,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             room = min(self._limit + len(request.messages), _MOST)
             options = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
-            found = yield from asked(memory.get_context, asking, **options)
+            found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             if self._remember:
                 seen = {key_of(one, ensure_config()) for one in request.messages}
                 new = [one for one in found if one.key not in seen][: self._limit]
-                found = yield from asked(memory.expose, new, **shown_to)
+                found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
             return found
         return ()
 

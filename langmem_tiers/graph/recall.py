@@ -118,10 +118,10 @@ def _recall(
     shown_to: Any = {"run_id": this_run(), "holdout": holdout}
     first: Sequence[Recollection] = ()
     if concern := concern_of(state, lessons):
-        first = yield from asked(memory.get_lessons, **concern, **shown_to)
+        first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
     asking: Any = {**shown_to, **options}
-    found = yield from asked(memory.get_context, question, **asking)
+    found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],

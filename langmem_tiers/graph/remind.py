@@ -175,6 +175,7 @@ def remind(
     yield from _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
     raised = yield from asked(
         memory.remind,
+        memory.aremind,
         asking.question(state),
         tool=about_to_run(messages_of(state)) or None,
         state=None if asking.predicates is None else state,
@@ -208,7 +209,7 @@ def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Fl
 def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
     with GOING_ON("acknowledge", None):
-        yield from asked(memory.acknowledge, *[one["token"] for one in told])
+        yield from asked(memory.acknowledge, memory.aacknowledge, *[one["token"] for one in told])
 
 
 def _last_answer(state: Any) -> str | int:
@@ -231,7 +232,7 @@ def _beside(
     if not number:
         return []
     keys = {(one.namespace, one.key) for one in raised}
-    listed = yield from asked(memory.intentions)
+    listed = yield from asked(memory.intentions, memory.aintentions)
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 

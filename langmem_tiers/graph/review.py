@@ -160,7 +160,7 @@ def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[di
         if one.id in waiting:  # else it was dealt with already
             yield from _carried_out(memory, one)
     since = {one.id: datetime.fromisoformat(one.since) for one in decided}
-    done = yield from asked(memory.decisions, since)
+    done = yield from asked(memory.decisions, memory.adecisions, since)
     reviewed = [
         {"key": one.key, "decision": _DECISIONS[done[one.id].kind], "reason": done[one.id].reason}
         for one in decided
@@ -172,8 +172,12 @@ def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[di
 def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
     version = datetime.fromisoformat(one.version)
+    verbs = {
+        "release": (memory.release, memory.arelease),
+        "reject": (memory.reject, memory.areject),
+    }
     try:
-        yield from asked(getattr(memory, one.decision), one.key, reason=one.reason, version=version)
+        yield from asked(*verbs[one.decision], one.key, reason=one.reason, version=version)
     except ConflictError:
         return
     except NotQuarantinedError:
@@ -190,7 +194,9 @@ def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """What of the context is quarantined."""
     context = memory.context
     own = context.project_id is not None or context.session_id is not None
-    return (yield from asked(memory.list_quarantined, limit=_MOST, own=own))
+    return (
+        yield from asked(memory.list_quarantined, memory.alist_quarantined, limit=_MOST, own=own)
+    )
 
 
 def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:

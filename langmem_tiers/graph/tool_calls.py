@@ -161,7 +161,7 @@ class ToolLessons(Remembering):
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
         with GOING_ON("lessons of a tool call", request.runtime):
-            return (yield from asked(memory.get_lessons, **concern))
+            return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
 
 
@@ -262,5 +262,7 @@ def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequenc
     call: Any = request.tool_call
     run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
     with GOING_ON("reminders of a tool call", request.runtime):
-        return (yield from asked(memory.remind, tool=call, kinds=["tool"], run_id=run))
+        return (
+            yield from asked(memory.remind, memory.aremind, tool=call, kinds=["tool"], run_id=run)
+        )
     return ()

@@ -88,7 +88,7 @@ def create_search_memory_tool(
         with _told():
             if isinstance(searched, OurStore):
                 shown = found(searched, SearchOp(prefix, **asking))
-                items = yield from asked(searched.run, shown)
+                items = yield from asked(searched.run, searched.arun, shown)
             else:
                 items = yield from _answers(searched, SearchOp(prefix, **asking))
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
@@ -190,7 +190,7 @@ def create_complete_reminder_tool(
     def complete_reminder(key: str) -> Flow[str]:
         memory = whose.memory(get_runtime(), ensure_config())
         with _told():
-            closed = yield from asked(memory.complete, key)
+            closed = yield from asked(memory.complete, memory.acomplete, key)
         return (REMINDER_WAS_COMPLETED if closed else REMINDER_WAS_CLOSED).format(key=key)
 
     complete, acomplete = ways(complete_reminder)
@@ -275,9 +275,9 @@ def _managed(
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
     if not isinstance(store, OurStore):
-        yield from asked(store.put, labels, put.key, value)
+        yield from asked(store.put, store.aput, labels, put.key, value)
     else:
-        result = yield from asked(store.run, changed(store, put, action))
+        result = yield from asked(store.run, store.arun, changed(store, put, action))
         if result is not None and not result.stored:
             return NOT_STORED.format(reason=result.reason)
         if result is not None and result.quarantined:
@@ -291,7 +291,7 @@ def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
 
     def page(limit: int, offset: int) -> Flow[tuple[int, list[SearchItem]]]:
         about: Any = {"query": op.query, "filter": op.filter, "limit": limit, "offset": offset}
-        items = yield from asked(store.search, op.namespace_prefix, **about)
+        items = yield from asked(store.search, store.asearch, op.namespace_prefix, **about)
         return len(items), [one for one in items if not asks_again(one.value, str(op.query))]
 
     return paged(page, op)

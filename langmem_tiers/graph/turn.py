@@ -107,7 +107,7 @@ class _Turns(NamedTuple):
 def on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
     """What a flow of a turn returns, which the store runs."""
     store = memory.tiered_store
-    return asked(store.run, flow)
+    return asked(store.run, store.arun, flow)
 
 
 def create_assemble_node(

@@ -158,7 +158,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took; if it raises, the turn leaves its trace."""
-        timed = asked(self._clock.wrap_tool_call, request, handler)
+        timed = asked(self._clock.wrap_tool_call, self._clock.awrap_tool_call, request, handler)
         return self._leaving_trace(request, timed)
 
     def _after_agent(self, state: TurnState, runtime: Runtime[Any]) -> Flow[dict[str, Any]]:

@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from langmem_tiers.postgres.flow import Ask
@@ -22,12 +23,18 @@ Work: TypeAlias = Generator[Any, Any, T]
 
 def done(work: Work[T]) -> T:
     """What comes of work that blocks: what it yields is the answer."""
+    resume: Callable[[Any], Any] = work.send
     answer: Any = None
     while True:
         try:
-            answer = work.send(answer)
+            while True:
+                answer, resume = resume(answer), work.send
         except StopIteration as end:
             return cast("T", end.value)
+        except BaseException as error:
+            if getgeneratorstate(work) == GEN_CLOSED:
+                raise
+            resume, answer = work.throw, error  # a signal between two steps: the work hears of it
 
 
 async def adone(work: Work[T]) -> T:

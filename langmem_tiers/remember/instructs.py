@@ -36,6 +36,8 @@ _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
 ALIKE: Final = 0.0
 """The likeness from which on a text is held: it is rather an attack than not."""
+FROM_OUTSIDE: Final = -0.5
+"""The same for what nobody here answers for (tools, pages): it need not be so sure."""
 HANDED_ON: Final = 1.0
 """The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(
@@ -85,7 +87,8 @@ def _openly(text: str, source: str) -> Iterator[Finding]:
         _, *pasted = _PASTED.split(text, maxsplit=1)
         yield from _alike("\n".join((*pasted, *_QUOTED.findall(text))), HANDED_ON, "likeness")
     else:
-        yield from _alike(text, ALIKE, "likeness")
+        least = ALIKE if source == Source.AGENT else FROM_OUTSIDE
+        yield from _alike(text, least, "likeness")
 
 
 def _disguised(text: str) -> Iterator[Finding]:

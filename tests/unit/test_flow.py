@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -14,7 +15,7 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
 from langmem_tiers.postgres.session import arun, run
-from langmem_tiers.postgres.work import Work
+from langmem_tiers.postgres.work import Work, done
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
@@ -151,3 +152,29 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
         run(work(), Away())
     assert (undone, str(kept.value)[:8]) == ([True], "no model")
+
+
+def test_work_that_a_signal_interrupts_between_two_steps_ends_as_it_does_within_one() -> None:
+    def interrupted(_signal: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    ended: list[bool] = []
+
+    def work() -> Work[None]:
+        try:
+            while True:
+                yield None
+        finally:
+            yield None
+            ended.append(True)
+
+    before = signal.signal(signal.SIGALRM, interrupted)
+    try:
+        for _ in range(100):
+            signal.setitimer(signal.ITIMER_REAL, 0.001)
+            with pytest.raises(KeyboardInterrupt):
+                done(work())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+    assert len(ended) == 100
