@@ -231,14 +231,14 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
         record.wanted.append(wish)
     try:
         route = _routed(turn, given)
-        found, *again = yield from _judged(turn, one, route)
-        memorized = _memorized(turn, found, route, cut)
-        if memorized.pending:
+        judged, *again = yield from _judged(turn, one, route)
+        found = _memorized(turn, judged, route, cut)
+        if found.pending:
             _taken_up(turn, again)
     except BaseException:
         record.wanted.remove(wish)
         raise
-    return memorized
+    return found
 
 
 def _routed(turn: Turn, one: NewMemory) -> Route:
