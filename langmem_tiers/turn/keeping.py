@@ -12,7 +12,7 @@ from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
 from langmem_tiers.remember.gate import Decision, route
-from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
+from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.record import Invocation, both_ends, called
@@ -230,7 +230,7 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
         record.wanted.append(wish)
     try:
         router = turn.router if given.memory_type is None else None
-        route = (router or _by_default)(given)
+        route = _by_default(turn, given) if router is None else router(given)
         found, *again = yield from _judged(turn, one, route)
         memorized = _memorized(turn, found, route, cut)
         if memorized.pending:
@@ -241,9 +241,11 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     return memorized
 
 
-def _by_default(one: NewMemory) -> Route:
+def _by_default(turn: Turn, one: NewMemory) -> Route:
     """To its type; without one, an agent memorizes what it intends, or what it wants to know."""
-    to = route(one.content, one.memory_type)
+    memory = turn.memory
+    expires = expiring(memory.types, memory.tiered_store.options)
+    to = route(one.content, one.memory_type, expires)
     if one.memory_type is None and to.memory_type == "episodic":
         to = Destination("semantic", "it was memorized")
     return Route(destinations=(to,))
