@@ -13,7 +13,7 @@ from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gate import route as by_its_words
-from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
+from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.record import Invocation, both_ends, called
@@ -251,7 +251,9 @@ def _routed(turn: Turn, one: NewMemory) -> Route:
         return told
     if told is not None:
         raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
-    to = by_its_words(one.content, one.memory_type)
+    memory = turn.memory
+    expires = expiring(memory.types, memory.tiered_store.options)
+    to = by_its_words(one.content, one.memory_type, expires)
     if one.memory_type is None and to.memory_type == "episodic":
         to = Destination("semantic", "it was memorized")
     return Route(destinations=(to,))
