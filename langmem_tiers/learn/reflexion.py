@@ -22,6 +22,7 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.recall import Reach, visibility
+from langmem_tiers.remember.candidate import Part
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 from langmem_tiers.store.write import LOCK, lock_call
 
@@ -89,7 +90,7 @@ class Reflexion:
         }
         return NewMemory(
             content=self.to_memory_format(),
-            parts=tuple(fields.values()),
+            parts=tuple(map(Part, fields.values())),
             memory_type=REFLEXION,
             key=stable_key(context, REFLEXION, *fields.values()),
             tags=self.tags,
@@ -149,7 +150,11 @@ class FailedAttempt:
         return NewMemory(
             content=f"Failed attempt at {self.task_id}\nTried: {self.approach}\n"
             f"Failed with: {self.error}",
-            parts=(self.task_id, self.approach, self.error),
+            parts=(
+                Part(self.task_id, Source.AGENT),
+                Part(self.approach, Source.AGENT),
+                Part(self.error),
+            ),
             memory_type=ATTEMPT,
             key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
             tags=(FAILED_ATTEMPT,),

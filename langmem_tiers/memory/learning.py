@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of
@@ -122,8 +122,15 @@ def _drawn(
 
 
 def _screened(memory: Memory, lessons: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
-    """Lessons, each held back with its attempt, or because it instructs by itself."""
-    screened = yield from memory.gate.screening(lessons)
+    """Lessons, each held back with its attempt, or because it instructs by itself.
+
+    What an agent draws from an error is the agent's word: the error was judged with the attempt.
+    """
+    told = [
+        replace(one, parts=[part._replace(source=Source.AGENT) for part in one.parts])
+        for one in lessons
+    ]
+    screened = yield from memory.gate.screening(told)
     return [own if own.held else one for own, one in zip(lessons, screened, strict=True)]
 
 

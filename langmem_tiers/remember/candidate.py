@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Source
@@ -22,6 +22,14 @@ class Known:
     namespace: tuple[str, ...] | None = None
 
 
+class Part(NamedTuple):
+    """One of the texts that a content was put together of, and whose word it is."""
+
+    text: str
+    source: str | None = None
+    """None for that of the whole."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A text that may become a memory."""
@@ -29,7 +37,7 @@ class Candidate:
     content: str
     memory_type: str | None = "episodic"
     """None leaves it to what the text says."""
-    parts: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
     """What the content was put together of, in a layout of ours; each is judged by itself."""
     source: str = Source.USER
     tags: tuple[str, ...] = ()

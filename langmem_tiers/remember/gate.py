@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeAlias
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.remember.candidate import Candidate, Known
+from langmem_tiers.remember.candidate import Candidate, Known, Part
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
@@ -212,8 +212,13 @@ def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
     beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
     told = [one for one in beside if len(one.split()) >= _SENTENCE]
-    parts = (*(candidate.parts or (candidate.content,)), "\n".join(told))
-    found = (each for one in parts if one for each in instructions_in(one, candidate.source))
+    parts = (*(candidate.parts or (Part(candidate.content),)), Part("\n".join(told)))
+    found = (
+        each
+        for one in parts
+        if one.text
+        for each in instructions_in(one.text, one.source or candidate.source)
+    )
     return tuple(sorted(found, key=lambda one: -one.sure))
 
 

@@ -16,6 +16,7 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key,
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
+from langmem_tiers.remember.candidate import Part
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
@@ -29,7 +30,7 @@ class NewMemory:
     content: str
     memory_type: str | None = "episodic"
     """None leaves it to what the content says."""
-    parts: Sequence[str] = ()
+    parts: Sequence[Part] = ()
     """What the content was put together of, in a layout of ours: the gate judges each by itself."""
     tier: Tier | None = None
     key: str | None = None
