@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial
 from hashlib import sha256
 from importlib.metadata import Distribution, distributions
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,20 +129,28 @@ def _paragraphs(text: str) -> Iterator[str]:
             yield one
 
 
+def _transcripts() -> Iterator[str]:
+    """Chats in English as they are noted: who said what, a line each."""
+    for said in _conversations(english=True):
+        for asked, answer in pairwise(said):
+            yield f"User: {asked}\nAssistant: {answer}"
+            yield f"Human: {asked}\nAI: {answer}"
+
+
 def _chats(*, english: bool) -> Iterator[str]:
+    return (text for said in _conversations(english=english) for text in said)
+
+
+def _conversations(*, english: bool) -> Iterator[list[str]]:
     for wheel in FETCHED.glob("chatterbot_corpus-*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             names = [one for one in archive.namelist() if one.endswith(".yml")]
             for name in names:
                 if (Path(name).parent.name == _ENGLISH) is english:
                     told = yaml.safe_load(archive.read(name))
-                    yield from _turns(told.get("conversations") or ())
-
-
-def _turns(conversations: Iterable[object]) -> Iterator[str]:
-    for one in conversations:
-        said = one if isinstance(one, list) else [one]
-        yield from (text for text in said if isinstance(text, str))
+                    for one in told.get("conversations") or ():
+                        said = one if isinstance(one, list) else [one]
+                        yield [text for text in said if isinstance(text, str)]
 
 
 def _fortunes() -> Iterator[str]:
@@ -156,6 +165,7 @@ KINDS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "docstrings": _docstrings,
     "chats in English": partial(_chats, english=True),
     "chats in other languages": partial(_chats, english=False),
+    "transcripts": _transcripts,
     "quotations": _fortunes,
     "this project's histories": _own,
     "this project's lessons": _lessons,

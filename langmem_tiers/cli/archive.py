@@ -49,7 +49,6 @@ def archive(
 ) -> None:
     """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
     from langmem_tiers.memory.cold_storage import archiving
-    from langmem_tiers.memory.coordinator import MemoryCoordinator
 
     policy = ArchivalPolicy(
         url=to,
@@ -59,12 +58,12 @@ def archive(
         agent_id=agent,
         max_share=max_share,
     )
-    with opened_to_read(url, lexical=True) as store:
-        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-        report = memory.archive(policy, dry_run=True)
+    context = MemoryContext(tenant=tenant)
+    with opened_to_read(url, index=False) as store:  # words may be of any language
+        report = store.run(archiving(store, context, policy, dry_run=True))
         if not dry_run:
             with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
-                report = store.run(archiving(memory, policy, advance=advance))
+                report = store.run(archiving(store, context, policy, advance=advance))
     if as_json:
         rendering.print_json({"tenant": tenant, **asdict(report)})
         return
@@ -89,15 +88,16 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.memory.coordinator import MemoryCoordinator
+    from langmem_tiers.consolidate.restore import archives
+    from langmem_tiers.memory.cold_storage import restoring
 
     if everything and (archive is not None or key):
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     if key and archive is None:
         raise InvalidInputError("name the archive that the key is in; without one, they are listed")
-    with opened_to_read(url, lexical=True) as store:
-        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-        known = memory.archives()
+    context = MemoryContext(tenant=tenant)
+    with opened_to_read(url, index=False) as store:  # words may be of any language
+        known = store.run(archives(context.root))
         if archive is None and not everything:
             _list(tenant, known, as_json=as_json)
             return
@@ -105,7 +105,7 @@ def restore(
         reports: dict[str, RestoreReport] = {}
         with rendering.progress("Restoring", len(names)) as advance:
             for name in names:
-                report = memory.restore_archive(name, key or None)
+                report = store.run(restoring(store, context, name, key or None))
                 reports[name] = report
                 if not as_json:
                     line = f"{rendering.plain(name)}: {report}"
@@ -119,7 +119,6 @@ def restore(
 
 
 def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
-
     if as_json:
         rendering.print_json({"tenant": tenant, "archives": [asdict(one) for one in known]})
     elif known:

@@ -182,6 +182,7 @@ class MemorySettings:
 
     Example:
         ```python
+        from langmem_tiers.core.settings import MemorySettings
 
         env = {"LANGMEM_TIERS_MEMORY__COORDINATOR__MAX_CONTEXT_ITEMS": "20"}
         settings = MemorySettings.load(env=env)

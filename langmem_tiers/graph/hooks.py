@@ -188,7 +188,7 @@ def create_completed_task_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    checked_of_state(tasks=tasks)
+    checked_of_state(["tasks"], tasks=tasks)
     careful = careful_of(on_error, "tell")
 
     def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -231,7 +231,7 @@ def create_session_end_node(
         InvalidInputError: when it runs, if no session is named.
         ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
     """
-    checked_of_state(ended=ended, events=events, concepts=concepts)
+    checked_of_state(["ended"], ended=ended, events=events, concepts=concepts)
     if model is not None:
         checked_model(model)
     careful = careful_of(on_error, "tell")

@@ -61,8 +61,12 @@ def nonblank_lines(path: Path) -> Iterator[tuple[int, str]]:
 def elements(path: Path) -> Iterator[Element | BadRecord]:
     """Yield the records of a JSON Lines file, or the elements of a JSON document."""
     if _is_document(path):
-        return _Document(path.read_bytes().removeprefix(_BOM).decode()).elements()
+        return _document(path).elements()
     return _line_elements(path)
+
+
+def _document(path: Path) -> _Document:
+    return _Document(path.read_bytes().removeprefix(_BOM).decode())
 
 
 def _line_elements(path: Path) -> Iterator[Element | BadRecord]:
@@ -100,7 +104,17 @@ def _is_document(path: Path) -> bool:
         return first.startswith("[")
     if _parses(first, list, dict):
         return False
-    return first.startswith("[") or not any(_parses(one, dict) for one in lines if one[0] == "{")
+    if first.startswith("[") and _opens_array(path):
+        return True
+    return not any(_parses(one, dict) for one in lines if one[0] == "{")
+
+
+def _opens_array(path: Path) -> bool:
+    """Tell whether a file begins as an array of objects or lists does, and not as a broken line."""
+    element = next(_document(path).elements(), None)
+    return element is None or (
+        isinstance(element, Element) and isinstance(element.value, dict | list)
+    )
 
 
 def _parses(line: str, *kinds: type) -> bool:

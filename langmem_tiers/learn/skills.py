@@ -197,6 +197,11 @@ def _check_trace(trace: object) -> None:
         raise InvalidTypeError(
             f"run {short(trace.run, 40)} has no outcome: say True or False, or leave its trace out"
         )
+    if not isinstance(trace.calls, Sequence):  # they are read more than once
+        raise InvalidTypeError(
+            f"the calls of run {short(trace.run, 40)} are a list of ToolCall, not "
+            f"{short(trace.calls, 40)}"
+        )
     for call in trace.calls:
         _check_call(call)
 

@@ -15,9 +15,11 @@ from langmem_tiers.consolidate.restore import (
 )
 from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
     from langmem_tiers.consolidate.files import ArchiveFiles
@@ -50,7 +52,7 @@ def archive(
         report = memory.archive(ArchivalPolicy(url="./archive"))
         ```
     """
-    return archiving(memory, policy, dry_run=dry_run)
+    return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
 
 
 def restore_archive(
@@ -72,14 +74,7 @@ def restore_archive(
         InvalidInputError: if the tenant has no such archive, or it never held such a key.
         MissingExtraError: without the `archive` extra.
     """
-    if not isinstance(archive, str):
-        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
-        raise InvalidTypeError(
-            f"an archive is named by a string, not {type(archive).__name__}{hint}"
-        )
-    store = memory.tiered_store
-    how = Restoring(memory.context, _files(), store.options, store.flows.now)
-    return restore(how, archive, _keys(keys))
+    return restoring(memory.tiered_store, memory.context, archive, keys)
 
 
 def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
@@ -87,8 +82,12 @@ def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
     return listed(memory.context.root)
 
 
+# The same, of a store that may have no index and so no coordinator: files know no words.
+
+
 def archiving(
-    memory: Memory,
+    store: TieredStore,
+    context: MemoryContext,
     policy: ArchivalPolicy,
     *,
     dry_run: bool = False,
@@ -105,11 +104,10 @@ def archiving(
         raise InvalidTypeError(f"dry_run is True or False, not {short(dry_run)}")
     files = _files()
     files.check(policy.url)
-    store = memory.tiered_store
     yield from store.flows.flush()  # what was read a moment ago counts
     moment = store.flows.moment()
     cycle = Cycle(
-        tenant=memory.context.root,
+        tenant=context.root,
         cycle=f"{moment.now:%Y-%m-%d}",
         moment=moment,
         options=store.options,
@@ -118,13 +116,27 @@ def archiving(
     return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
 
 
-def _keys(keys: Iterable[str] | None) -> list[str] | None:
+def restoring(
+    store: TieredStore, context: MemoryContext, archive: str, keys: Iterable[str] | None = None
+) -> Flow[RestoreReport]:
+    """Bring memories back from an archive of the context's tenant."""
+    if not isinstance(archive, str):
+        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
+        raise InvalidTypeError(
+            f"an archive is named by a string, not {type(archive).__name__}{hint}"
+        )
+    how = Restoring(context, _files(), store.options, store.flows.now)
+    return restore(how, archive, _keys(keys))
+
+
+def _keys(keys: object) -> list[str] | None:
     if keys is None:
         return None
-    several = [] if isinstance(keys, str) else list(keys)
-    if isinstance(keys, str) or not all(isinstance(one, str) for one in several):
-        raise InvalidTypeError("keys is a list of strings, or None for all")
-    return several
+    if isinstance(keys, Iterable) and not isinstance(keys, str):
+        several = list(keys)
+        if all(isinstance(one, str) for one in several):
+            return several
+    raise InvalidTypeError("keys is a list of strings, or None for all")
 
 
 def _files() -> ArchiveFiles:

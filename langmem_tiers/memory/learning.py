@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -38,7 +39,7 @@ from langmem_tiers.learn.skills import (
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import AT_ONCE, Ask, Flow, apart, extent, then
+from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
     checked_text,
@@ -315,10 +316,12 @@ def evolve(
     """
     if extract_entities is not None and not callable(extract_entities):
         raise InvalidTypeError("extract_entities is a function of a text, or None")
-    finds = {} if extract_entities is None else {"extract_entities": extract_entities}
-    judge = partial(evolved, interaction, success_metrics, threshold=threshold, **finds)
-    reads = AT_ONCE + 1 if finds else extent((interaction, success_metrics))  # it may ask a model
-    return _kept_if_worth(memory, apart(judge, reads))
+    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    if extract_entities is None:
+        told = apart(judge, extent((interaction, success_metrics)))
+    else:  # it may ask a model
+        told = apart(partial(judge, extract_entities=extract_entities), sys.maxsize)
+    return _kept_if_worth(memory, told)
 
 
 def _kept_if_worth(memory: Memory, told: Flow[Evolved]) -> Flow[StoreResult]:

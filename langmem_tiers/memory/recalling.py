@@ -98,8 +98,6 @@ def showing(run_id: str | Run | None, holdout: float) -> Showing | None:
     Raises:
         InvalidInputError: for a hold-out without a run, or beyond 0…1.
     """
-    if run_id is None and not holdout:
-        return None
     held = share(holdout, "holdout") or 0.0
     named, root = run_id if isinstance(run_id, Run) else (run_id, None)
     if (run := label(named, "run_id")) is not None:

@@ -42,6 +42,8 @@ class Candidate:
     them is no new evidence."""
     stored: tuple[Known, ...] = ()
     """What is stored and might say the same."""
+    expiring: frozenset[str] = frozenset()
+    """Memory types of a tier that expires: what it says leads to none of them."""
 
 
 MOST: Final = 256

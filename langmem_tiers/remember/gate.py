@@ -8,7 +8,7 @@ instructions and trust, the reviewers, then where it goes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -160,7 +160,7 @@ def judge(
     findings = findings_in(candidate)
     own = policy.trust.of_source(candidate.source)
     trust = min(own, INSTRUCTS) if findings else own
-    destination = route(candidate.content, candidate.memory_type)
+    destination = route(candidate.content, candidate.memory_type, candidate.expiring)
     held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
     if held is None and review is not None:
         held = _held_by_reviewers(review)
@@ -305,8 +305,12 @@ def _noise(word: str) -> str | None:
     return "noise" if len(word) >= _MANY and len(set(word)) <= _FEW else None
 
 
-def route(content: str, memory_type: str | None = None) -> Destination:
+def route(
+    content: str, memory_type: str | None = None, avoiding: Collection[str] = ()
+) -> Destination:
     """Where a text goes: to the type that is named; else by the specification's keywords.
+
+    Words lead to none of the types that are to be avoided, as what is stored there expires.
 
     Example:
         ```python
@@ -318,6 +322,6 @@ def route(content: str, memory_type: str | None = None) -> Destination:
     """
     if memory_type is not None:
         return Destination(memory_type, "its type was named")
-    if _INTENDED.search(ends_of(content)):
+    if "prospective" not in avoiding and _INTENDED.search(ends_of(content)):
         return Destination("prospective", "it is intended")
     return Destination("episodic", "nothing says otherwise")

@@ -36,7 +36,7 @@ _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
 ALIKE: Final = 0.0
 """The likeness from which on a text is held: it is rather an attack than not."""
-FROM_OUTSIDE: Final = -0.5
+FROM_OUTSIDE: Final = -0.75
 """The same for what nobody here answers for (tools, pages): it need not be so sure."""
 HANDED_ON: Final = 1.0
 """The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""

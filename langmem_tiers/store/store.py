@@ -86,8 +86,7 @@ class TieredStore(SweepingStore):
                 says so, False if left out, as in LangGraph's stores.
             pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout`
                 (seconds), `kwargs` for each connection, and so on.
-            schema_prefix: Put before the four schema names, so that stores can share a
-                database.
+            schema_prefix: Put before the four schema names, so that stores can share a database.
             short_term_ttl: Minutes that a short_term memory lives after its last read; None
                 for ever.
             exact_limit: The number of vectors up to which a search is exact.

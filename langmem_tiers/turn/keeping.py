@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Destination, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
-from langmem_tiers.remember.gate import Decision, route
-from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
+from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gate import route as by_its_words
+from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.record import Invocation, both_ends, called
@@ -229,21 +230,30 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
         wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
         record.wanted.append(wish)
     try:
-        router = turn.router if given.memory_type is None else None
-        route = (router or _by_default)(given)
-        found, *again = yield from _judged(turn, one, route)
-        memorized = _memorized(turn, found, route, cut)
-        if memorized.pending:
+        route = _routed(turn, given)
+        judged, *again = yield from _judged(turn, one, route)
+        found = _memorized(turn, judged, route, cut)
+        if found.pending:
             _taken_up(turn, again)
     except BaseException:
         record.wanted.remove(wish)
         raise
-    return memorized
+    return found
 
 
-def _by_default(one: NewMemory) -> Route:
-    """To its type; without one, an agent memorizes what it intends, or what it wants to know."""
-    to = route(one.content, one.memory_type)
+def _routed(turn: Turn, one: NewMemory) -> Route:
+    """To its type; without one, where the turn's router sends it.
+
+    A router that has no say answers None: an agent memorizes what it intends, or wants to know.
+    """
+    told: object = turn.router(one) if turn.router and one.memory_type is None else None
+    if isinstance(told, Route):
+        return told
+    if told is not None:
+        raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
+    memory = turn.memory
+    expires = expiring(memory.types, memory.tiered_store.options)
+    to = by_its_words(one.content, one.memory_type, expires)
     if one.memory_type is None and to.memory_type == "episodic":
         to = Destination("semantic", "it was memorized")
     return Route(destinations=(to,))

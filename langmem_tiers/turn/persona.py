@@ -228,8 +228,9 @@ def _read_soul(text: str, texts: Collection[str]) -> dict[str, Any]:
         for field, lines in read.said.items()
     }
     kept = "\n".join("\n".join([*head, *lines]) for head, lines in read.beside if lines)
-    told["backstory"] = "\n\n".join(one for one in (told.get("backstory"), kept) if one)
-    name, *_ = (told.get("persona_name") or title).splitlines() or [""]
+    name, _, beside = (told.get("persona_name") or title).partition("\n")
+    parts = (told.get("backstory"), beside.strip(), kept)
+    told["backstory"] = "\n\n".join(one for one in parts if one)
     return {**told, "persona_name": name}
 
 

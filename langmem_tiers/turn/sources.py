@@ -51,7 +51,7 @@ def built_in() -> dict[str, Any]:
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": Asked.of(lambda _, metadata: _tools(metadata["tools"] or ())),
+        "tools": FunctionSource.of(lambda _, metadata: _tools(metadata["tools"] or ())),
         **{name: MemorySource(name) for name in recalling},
     }
 
@@ -66,17 +66,17 @@ def as_source(name: str, given: Any) -> Any:
         return given
     verbs = [getattr(given, one, None) for one in ("remember", "aremember")]
     if any(map(callable, verbs)):
-        return Asked.of(*filter(callable, verbs), name=name)
+        return FunctionSource.of(*filter(callable, verbs), name=name)
     queried = getattr(given, "query", None)
     if callable(queried):
         if name == "identity":
             return Identity(given)
-        return Asked.of(lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told}))
+        return FunctionSource.of(lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told}))
     kind, made = _FORMS.get(name, (object, None))
     if made is not None and isinstance(given, kind) and not isinstance(given, str):
         return made(given)
     if callable(given):
-        return Asked.of(given, name=name)
+        return FunctionSource.of(given, name=name)
     raise InvalidTypeError(
         f"a source is anything with remember(prompt, metadata), or such a function, not "
         f"{type(given).__name__}; identity and goals may be mappings, tools and conversation lists"
@@ -84,14 +84,14 @@ def as_source(name: str, given: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class FunctionSource:
     """What answers by a function, or by its async twin."""
 
     verb: Callable[..., Any]
     averb: Callable[..., Any]
 
     @classmethod
-    def of(cls, *verbs: Callable[..., Any], name: str | None = None) -> Asked:
+    def of(cls, *verbs: Callable[..., Any], name: str | None = None) -> FunctionSource:
         """A function and its twin, or one that is both; those of a `name` are a user's.
 
         Raises:
@@ -322,8 +322,8 @@ def _typed(schema: Any) -> str:
 
 _FORMS: Final[Mapping[str, tuple[type, Callable[[Any], Any]]]] = {
     "identity": (Mapping, Identity),
-    "goals": (Mapping, lambda given: Asked.of(lambda *_: _goals(given))),
-    "tools": (Sequence, lambda given: Asked.of(lambda *_: _tools(given))),
+    "goals": (Mapping, lambda given: FunctionSource.of(lambda *_: _goals(given))),
+    "tools": (Sequence, lambda given: FunctionSource.of(lambda *_: _tools(given))),
     "conversation": (Sequence, Conversation),
 }
 """What may be given as a source that is neither asked nor called, and what is made of it."""

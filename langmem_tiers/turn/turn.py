@@ -41,7 +41,7 @@ class Route:
     """Keys of memories that are deleted when the turn is committed."""
 
 
-Router = Callable[[NewMemory], Route]
+Router = Callable[[NewMemory], Route | None]
 """Says which memory types receive what is memorized without naming one."""
 
 
@@ -75,9 +75,9 @@ class Turn:
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
-            router: Says where something goes that names no memory type; if not given, what is
-                intended goes to `prospective`, by the specification's keywords, and anything
-                else to `semantic`.
+            router: Says where something goes that names no memory type; if not given, or where it
+                answers None, what is intended goes to `prospective`, by the specification's
+                keywords, and anything else to `semantic`.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not given.
 
         Raises:

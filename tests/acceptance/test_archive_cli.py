@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,20 @@ def test_without_the_extra_one_line_names_it(
         "archive", "--tenant", "acme", "--to", cold
     )
     assert count(url, "memories") == NUMBER
+
+
+def test_memories_in_any_language_are_archived_and_come_back(tmp_path: Path, cold: str) -> None:
+    home = tmp_path / "data"
+    whose, place = ("--tenant", "acme"), ("--url", f"embedded:{home}")
+    long_ago = datetime.now(UTC) - timedelta(days=1_000)
+    with TieredStore.embedded(home, index={"language": "german"}, clock=lambda: long_ago) as store:
+        store.put(("acme", "billing"), "a", {"text": "Die Schlüssel wechseln montags"})
+
+    told = document("archive", *whose, "--to", cold, *ALL, *place)
+    back = document("restore", "--all", *whose, *place)
+
+    assert (told["memories"], [one["restored"] for one in back["restored"]]) == (1, [1])
+    assert document("restore", *whose, *place)["archives"][0]["remaining"] == 0
 
 
 def test_no_embedded_database_is_made_to_archive_nothing(tmp_path: Path) -> None:

@@ -106,6 +106,9 @@ def test_some_keys_come_back_and_the_others_wait(
 
     assert (some.restored, keys(url)) == (2, ["key 4", "key 8"])
     assert memory.restore_archive(archived, keys=["key 4"]).restored == 0
+    for wrong in (4, "key 4", [4]):
+        with pytest.raises(InvalidInputError, match="keys is a list of strings"):
+            memory.restore_archive(archived, keys=wrong)  # type: ignore[arg-type]
     assert memory.restore_archive(archived).restored == NUMBER - 2
 
 

@@ -230,6 +230,10 @@ def test_a_mistake_is_raised_before_anything_runs() -> None:
         create_user_prompt_node(on_error="ignore")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="prompt is a key of the state"):
         create_user_prompt_node(prompt=3)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="tasks is a key of the state"):
+        create_completed_task_node(tasks=None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="ended is a key of the state"):
+        create_session_end_node(ended=None)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="limit is -1"):
         MemoryHooksMiddleware(limit=-1)
 

@@ -239,6 +239,18 @@ def test_an_argument_of_another_type_is_refused_with_what_to_give(
         MemoryOrchestrator(memory, layout=PERSONA)
 
 
+async def test_a_router_may_leave_it_to_the_words_and_answers_a_route_else(call: Caller) -> None:
+    async with turning(call, router=lambda _: None) as turn:
+        (one,) = (await turn("memorize", "Keys rotate on Mondays")).destinations
+        await turn("commit")
+    async with turning(call, router=lambda _: "semantic") as turn:
+        with pytest.raises(InvalidTypeError, match=r"a router answers Route\(.*, not 'semantic'"):
+            await turn("memorize", "Doors close at nine")
+        assert not (await turn("commit")).stored
+
+    assert one.memory_type == "semantic"
+
+
 def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory: Any) -> None:
     with MemoryOrchestrator(memory) as turn:
         with pytest.raises(InvalidTypeError, match="filters: there is no 'limitt': use one of"):

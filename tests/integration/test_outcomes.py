@@ -56,6 +56,12 @@ async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Te
     assert (await ours.billing("stats")).uplift[one.namespace, key].counts.held_successes == 1
 
 
+@pytest.mark.parametrize("wrong", [False, "", [], "half", 2, float("nan")])
+async def test_a_holdout_that_is_no_share_is_refused(ours: Team, wrong: object) -> None:
+    with pytest.raises(InvalidInputError, match="holdout is"):
+        await ours.billing("get_context", QUERY, holdout=wrong)
+
+
 # Whose
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from langchain_core.load import dumpd
 from langchain_core.messages import (
@@ -445,6 +445,7 @@ def test_an_array_s_bad_elements_are_on_the_lines_they_start_on(
         text += "\n\n "
         expected.append(text.count("\n") + 1)
         text += json.dumps({"no text": element}, indent=indent) + ","
+    assume("Infinity" not in text and "NaN" not in text)  # no JSON: nothing after it is read
     with tempfile.TemporaryDirectory() as folder:
         path = written(Path(folder), text.removesuffix(",") + "\n]")
         assert [item.line for item in bad(read_records(path, format=Format.JSONL))] == expected
@@ -461,7 +462,7 @@ def test_a_broken_document_gives_what_is_before_the_break_and_says_so(tmp_path: 
 
 
 def test_a_first_bad_line_does_not_make_json_lines_a_document(tmp_path: Path) -> None:
-    for first in ("{", '{"content": "a"', "oops", '["a"]'):
+    for first in ("{", '{"content": "a"', "oops", '["a"]', "[INFO] exported", '["a",'):
         found = list(read_records(written(tmp_path, f'{first}\n{{"content": "b"}}\n')))
         assert [type(item) for item in found] == [BadRecord, Record]
 

@@ -198,7 +198,7 @@ def test_of_what_it_was_fitted_on_few_texts_are_misjudged() -> None:
     held = [one.text for one in notes if instructions_in(one.text, one.source)]
 
     assert len([one for one in missed if OBLIQUE not in one.kind]) <= 0.1 * len(attacks)
-    assert len(missed) <= 0.22 * len(attacks)
+    assert len(missed) <= 0.17 * len(attacks)
     assert len(held) <= 0.01 * len(notes), held
 
 
@@ -216,7 +216,7 @@ def test_of_what_packages_say_of_themselves_next_to_nothing_is_held() -> None:
 
 
 @pytest.mark.proof
-def test_of_authors_never_seen_half_of_the_attacks_are_held_and_a_tenth_of_notes() -> None:
+def test_of_authors_never_seen_most_attacks_are_held_and_a_tenth_of_notes() -> None:
     corpus, others = texts(), list(harmless())
     missed: dict[bool, list[bool]] = {True: [], False: []}
     held: list[bool] = []
@@ -227,6 +227,13 @@ def test_of_authors_never_seen_half_of_the_attacks_are_held_and_a_tenth_of_notes
             missed[OBLIQUE in one.kind].append(not is_found)
         held += found_with(weights, [(one.text, one.source) for one in half.benign])
 
-    assert sum(missed[False]) <= 0.5 * len(missed[False])
-    assert sum(missed[True]) <= 0.65 * len(missed[True])
+    assert sum(missed[False]) <= 0.35 * len(missed[False])
+    assert sum(missed[True]) <= 0.45 * len(missed[True])
     assert sum(held) <= 0.1 * len(held)
+
+
+@pytest.mark.parametrize("source", ["user", "agent", "tool", "web"])
+def test_a_talk_that_was_noted_with_its_roles_is_no_attack(source: str) -> None:
+    talk = "User: Which train do I take on Mondays?\nAssistant: The one at nine, from platform 4."
+
+    assert instructions_in(talk, source) == ()

@@ -212,6 +212,12 @@ def test_the_lists_of_a_front_matter_are_read_whole() -> None:
     )
 
 
+def test_a_name_is_one_line_and_what_stands_below_it_is_not_lost() -> None:
+    for text in ("# Soul\nName: Nova\nShe is calm.", "---\nname: |\n  Nova\n  She is calm.\n---\n"):
+        soul = Persona.of_markdown(text)
+        assert (soul.persona_name, soul.backstory) == ("Nova", "She is calm.")
+
+
 def test_three_dashes_are_no_front_matter_by_themselves() -> None:
     for text in ("---\n# Nova\n---\n\nCalm", "---\n\n# Nova\n\nCalm"):
         soul = Persona.of_markdown(text)

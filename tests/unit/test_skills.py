@@ -123,6 +123,8 @@ def test_bounds_and_traces_that_mean_nothing_are_refused() -> None:
         ({"run": ""}, InvalidInputError),
         ({"succeeded": None}, InvalidTypeError),
         ({"calls": ["a"]}, InvalidTypeError),
+        ({"calls": None}, InvalidTypeError),
+        ({"calls": iter(trace("1", "ab").calls)}, InvalidTypeError),
         ({"calls": [like_call(tool=1)]}, InvalidTypeError),
         ({"calls": [like_call(tool="")]}, InvalidInputError),
         ({"calls": [like_call(arguments="query")]}, InvalidTypeError),
