@@ -265,13 +265,13 @@ class Session:
                 return self._conn
             if self._database.pool.suspect:
                 yield from self._database.recover(self._database.pool)
-            yield from self._take()
-            if (yield from self._conn.is_ready(self._database.target.vector_type)):
-                return self._conn
+            conn = yield from self._take()
+            if (yield from conn.is_ready(self._database.target.vector_type)):
+                return conn
             yield from self._release()
         raise psycopg.OperationalError("one connection after the other was lost at once")
 
-    def _take(self) -> Work[None]:
+    def _take(self) -> Work[Any]:
         while self._conn is None:
             self._pool = self._database.pool
             try:
@@ -281,6 +281,7 @@ class Session:
             except PoolClosed:
                 if self._pool is self._database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
+        return self._conn
 
     def _release(self) -> Work[None]:
         conn, self._conn, self._open, self._past = self._conn, None, False, []
