@@ -90,6 +90,7 @@ def _reflected(
         seen = [(one, one.extracted(), own) for one, own in zip(attempts, kept, strict=True)]
         attempts = [one for one, each, _ in seen if each]
         drawn = [drawn_from(own, each.to_memory(context)) for _, each, own in seen if each]
+        drawn = yield from _screened(memory, drawn)
         learned = (yield from memory.flows.remember(drawn, context)) if drawn else []
     else:
         learned = yield from _drawn(memory, attempts, kept, reflector)
@@ -116,8 +117,14 @@ def _drawn(
             continue
         lesson = yield Ask(partial(reflector.call, one), partial(reflector.acall, one))
         own = replace(drawn_from(origin, lesson.to_memory(context)), key=key)
-        learned += yield from memory.flows.remember([own], context)
+        learned += yield from memory.flows.remember((yield from _screened(memory, [own])), context)
     return learned
+
+
+def _screened(memory: Memory, lessons: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
+    """Lessons, each held back with its attempt, or because it instructs by itself."""
+    screened = yield from memory.gate.screening(lessons)
+    return [own if own.held else one for own, one in zip(lessons, screened, strict=True)]
 
 
 def get_lessons(
