@@ -174,10 +174,10 @@ class Session:
 
     def _build(self, build: Build) -> Work[bool]:
         conn = yield from self._connection()
-        locked = yield conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
-        if (yield locked.fetchall()) != [(True,)]:
-            return False
         try:
+            locked = yield conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
+            if (yield locked.fetchall()) != [(True,)]:
+                return False
             yield from conn.unhurried(_one_after_another(conn, build.statements))
         except BaseException:
             yield conn.close()  # which also lets go of the lock
@@ -265,20 +265,23 @@ class Session:
                 return self._conn
             if self._database.pool.suspect:
                 yield from self._database.recover(self._database.pool)
-            self._conn = yield from self._take()
-            if (yield from self._conn.is_ready(self._database.target.vector_type)):
-                return self._conn
+            conn = yield from self._take()
+            if (yield from conn.is_ready(self._database.target.vector_type)):
+                return conn
             yield from self._release()
         raise psycopg.OperationalError("one connection after the other was lost at once")
 
     def _take(self) -> Work[Any]:
-        while True:
+        while self._conn is None:
             self._pool = self._database.pool
             try:
-                return (yield self._pool.getconn())
+                taken = self._pool.getconn()
+                # what a thread has, it holds at once: a signal as it yields would lose it
+                self._conn = (yield taken) if self._side is AWAITED else taken
             except PoolClosed:
                 if self._pool is self._database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
+        return self._conn
 
     def _release(self) -> Work[None]:
         conn, self._conn, self._open, self._past = self._conn, None, False, []

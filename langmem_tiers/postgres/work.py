@@ -64,15 +64,16 @@ def in_turn(several: Iterable[Work[T]]) -> Work[list[T]]:
 
 def within(manager: Any, work: Work[T]) -> Work[T]:
     """Do work within a context manager, whichever way it is entered."""
-    letter = "a" if hasattr(manager, "__aenter__") else ""
-    leave = getattr(manager, f"__{letter}exit__")
-    yield getattr(manager, f"__{letter}enter__")()
+    if not hasattr(manager, "__aenter__"):
+        with manager:  # no signal comes between entering it and having to leave it
+            return (yield from work)
+    yield manager.__aenter__()
     try:
         result = yield from work
     except BaseException as error:
-        yield leave(type(error), error, error.__traceback__)
+        yield manager.__aexit__(type(error), error, error.__traceback__)
         raise
-    yield leave(None, None, None)
+    yield manager.__aexit__(None, None, None)
     return result
 
 

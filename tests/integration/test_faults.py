@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
     PoolExhaustedError,
 )
+from langmem_tiers.postgres.flow import Build, Call, Flow, Query
+from langmem_tiers.postgres.session import driven
+from langmem_tiers.postgres.work import Work
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.invariants import values
@@ -239,6 +243,49 @@ async def test_embedding_holds_no_connection(database_url: str) -> None:
 
 
 # Nothing is left behind
+
+
+def signalled(work: Work[Any], step: int) -> bool:
+    """Do blocking work to its end as `done` does, with a signal after a step; whether it came."""
+    resume: Callable[[Any], Any] = work.send
+    answer: Any = None
+    for now in count():
+        try:
+            answer, resume = resume(answer), work.send
+        except StopIteration:
+            return False
+        except KeyboardInterrupt:
+            return True
+        if now == step:
+            resume, answer = work.throw, KeyboardInterrupt()
+    raise AssertionError("unreachable")
+
+
+def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
+    database_url: str, index: dict[str, Any]
+) -> None:
+    def reads() -> Flow[None]:
+        yield Query((Call("settings", {}),), commit=True)
+        yield Query((Call("settings", {}),))
+        yield Query((Call("settings", {}), Call("settings", {})), commit=True)
+
+    def builds() -> Flow[None]:
+        yield Build(("SELECT 1",), lock=7)
+
+    pool = {"min_size": 1, "max_size": 1, "timeout": 2}
+    with TieredStore.from_conn_string(database_url, index=index, pool_config=pool) as store:
+        store.setup()
+        database = store.runner._database
+        assert database is not None
+        for flow in (reads, builds):
+            steps = 0
+            while signalled(driven(flow(), database.session()), steps):
+                steps += 1
+                wait_until(lambda: database.pool.get_stats()["pool_available"] == 1)
+                assert not signalled(driven(reads(), database.session()), -1)
+                with psycopg.connect(database_url) as other:
+                    assert other.execute("SELECT pg_try_advisory_lock(7)").fetchone() == (True,)
+            assert steps > 2
 
 
 def test_close_leaves_no_thread_and_no_connection(database_url: str, index: dict[str, Any]) -> None:
