@@ -115,7 +115,8 @@ class Measurer:
             for verb in verbs:
                 runs = {name: [one[verb] for one in several] for name, several in clients.items()}
                 work, effort = self._begin(TASKS, verb)
-                warm = CLIENTS * (1 if verb == BATCH else 8)
+                # Tasks share flights, and each of the connections has to have flown some.
+                warm = CLIENTS * (1 if verb == BATCH else 8 * CLIENTS)
                 self._keep(TASKS, verb, await many_tasks(runs, work, effort, warm))
 
     def _begin(self, mode: str, verb: str) -> tuple[Callable[[int], list[Any]], Effort]:
