@@ -40,6 +40,7 @@ from tests.support.consolidating import (
 from tests.support.learning import broken
 from tests.support.opening import Clock, Opened, opened_store, tables
 from tests.support.savers import Saver, saver
+from tests.support.servers import fresh_database
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 NODES = ("begin", "select", "propose", "review", "apply", "report")
@@ -241,16 +242,11 @@ def undisturbed(
     server_url: str, filled: tuple[str, Clock]
 ) -> tuple[dict[str, list[tuple[Any, ...]]], dict[str, int]]:
     """The tables that a cycle leaves which nothing befalls, and what it did."""
-    name = f"{filled[0]}_undisturbed"
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE {filled[0]}".encode())
-    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    with pytest.MonkeyPatch.context() as patch, opened_world(url, filled[1]) as store:
-        patch.setattr(consolidation_nodes, "uuid4", lambda: UUID(int=1))
-        report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
-    left = everything(url)
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server_url, filled[0]) as url:
+        with pytest.MonkeyPatch.context() as patch, opened_world(url, filled[1]) as store:
+            patch.setattr(consolidation_nodes, "uuid4", lambda: UUID(int=1))
+            report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
+        left = everything(url)
     return left, done(report)
 
 
