@@ -31,25 +31,15 @@ from tests.support.cycling import (
     without_events,
 )
 from tests.support.learning import broken
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import Clock, tables
 from tests.support.plans import calls_of
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with psycopg.connect(url) as conn:
-        conn.execute("DELETE FROM memory.leases")
-        conn.execute("DELETE FROM memory.cycles")
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
+def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
+    """A project's coordinator in a session, on a store that stays whole."""
+    yield coordinator(store, project_id="billing", session_id="chat")
     assert broken(url) == {}
-
-
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    """A project's coordinator in a session."""
-    return coordinator(store, project_id="billing", session_id="chat")
 
 
 # Of every step
