@@ -8,18 +8,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from langgraph.store.base import BaseStore, TTLConfig
 
-from langmem_tiers.testing import calls, changes, finding, items, vectors
-from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreDriver, StoreFactory
+from langmem_tiers.testing.calls import Batches, Search
+from langmem_tiers.testing.changes import Concurrency, Recency, Ttl
+from langmem_tiers.testing.finding import Filters, Listing
+from langmem_tiers.testing.items import Basics, Labels, Values
+from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreFactory
+from langmem_tiers.testing.vectors import Index, Scoring
 
 if TYPE_CHECKING:
     import pytest
 
-CHECKS = {
-    each.name: each
-    for module in (items, calls, finding, vectors, changes)
-    for each in vars(module).values()
-    if isinstance(each, Check)
-}
+_AREAS = (
+    *(Basics, Values, Labels, Batches, Search, Filters),
+    *(Listing, Scoring, Index, Recency, Ttl, Concurrency),
+)
+CHECKS = {each.name: each for area in _AREAS for each in area.checks()}
 """Every rule by its name, in the order in which they are written."""
 
 
@@ -85,8 +88,7 @@ async def _outcome(each: Check, make_store: StoreFactory, mode: Mode) -> BaseExc
     index_config = None if each.index is None else each.index.config()
     ttl_config = None if each.ttl is None else TTLConfig(**each.ttl)
     async with _entered(make_store(index=index_config, ttl=ttl_config)) as store:
-        body = each.body(StoreDriver(store, mode))
-        return (await asyncio.gather(body, return_exceptions=True))[0]
+        return (await asyncio.gather(each.on(store, mode), return_exceptions=True))[0]
 
 
 @asynccontextmanager
@@ -147,7 +149,7 @@ def _as_test(each: Check) -> _Test:
 
     test.__name__ = f"test_{each.name}"
     test.__qualname__ = f"BaseStoreConformance.{test.__name__}"
-    test.__doc__ = each.body.__doc__
+    test.__doc__ = f"{each.claim}."
     return test
 
 
