@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import (
     LeaseLostError,
 )
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.memory import consolidating
+from langmem_tiers.memory import tending
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.learning import broken
@@ -172,7 +172,7 @@ def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
     memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
     noted(memory, clock)
     before = tables(url)
-    flow = consolidating.consolidate_session(memory, None)
+    flow = tending.consolidate_session(memory, None)
 
     def broken_off() -> Any:
         asked = 0
@@ -227,7 +227,7 @@ def _meanwhile(
     store: TieredStore, memory: MemoryCoordinator, act: Callable[[], object], times: int = 1
 ) -> None:
     """End a session while somebody acts between what it reads and what it writes."""
-    flow = consolidating.consolidate_session(memory, None)
+    flow = tending.consolidate_session(memory, None)
 
     def raced() -> Any:
         left = times
