@@ -258,9 +258,7 @@ def store_reflexion(
         failure_reason=failure_reason,
         improved_approach=improved_approach,
         tags=tuple(normalised_tags(tags)),
-        failure=None
-        if failure is None and tool is None
-        else _signed(failure or failure_reason, tool),
+        failure=None if failure is None and tool is None else _signed(cause, tool),
     )
     return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
 
