@@ -52,7 +52,7 @@ Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""
 MOST_LESSONS = 100
 """Lessons that one call returns at most."""
-_UNCHANGED: Any = {"stored": False, "reason": "known already, with the same evidence"}
+_UNCHANGED = StoreResult(stored=False, reason="known already, with the same evidence")
 
 
 def reflect(
@@ -355,6 +355,6 @@ def learn_skills(
         known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
         news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
-            return [stored.get(key, StoreResult(key=key, **_UNCHANGED)) for key in skills]
+            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in skills]
         results = yield from memory.flows.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)
