@@ -124,7 +124,7 @@ def _wired(
         output_schema=nodes.Output,
     )
     for does in _NODES:
-        retry = None if model is not None and does is nodes.propose else _RETRY
+        retry = None if model is not None and does.__name__ == nodes.propose.__name__ else _RETRY
         graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])

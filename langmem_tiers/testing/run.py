@@ -1,7 +1,7 @@
-"""Running the rules: one by one, as a pytest class, or as a table of several stores."""
+"""Running the rules: one by one, or as a pytest class."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -155,36 +155,3 @@ def _as_test(each: Check) -> _Test:
 
 for _check in CHECKS.values():
     setattr(BaseStoreConformance, f"test_{_check.name}", _as_test(_check))
-
-
-def conformance_table(
-    defects: Mapping[str, Collection[str]], unclaimed: Mapping[str, Collection[str]]
-) -> str:
-    """Return one row a check and one column a store: ✓ kept, ✗ broken, – not claimed.
-
-    `defects` names, for each store in the order of columns, the checks it fails; `unclaimed`
-    those that do not apply to it.
-    """
-    stores = tuple(defects)
-    lines = [_line(("area", "rule", *stores)), _line(("---",) * (len(stores) + 2))]
-    for each in CHECKS.values():
-        marks = [_mark(each, defects[store], unclaimed.get(store, ())) for store in stores]
-        lines.append(_line((each.area, f"{each.claim}<br>`{each.name}`", *marks)))
-    kept = [_kept(defects[store], unclaimed.get(store, ())) for store in stores]
-    lines.append(_line(("", "**kept**", *kept)))
-    return "\n".join(lines)
-
-
-def _line(cells: Collection[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _mark(each: Check, defects: Collection[str], unclaimed: Collection[str]) -> str:
-    if each.name in unclaimed:
-        return "–"
-    return "✗" if each.name in defects else "✓"
-
-
-def _kept(defects: Collection[str], unclaimed: Collection[str]) -> str:
-    claimed = len(CHECKS) - len(unclaimed)
-    return f"{claimed - len(defects)} of {claimed}"

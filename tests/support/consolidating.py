@@ -115,7 +115,7 @@ def crashing(
     monkeypatch: pytest.MonkeyPatch, node: str, *, after: bool, error: Exception, at: int = 1
 ) -> None:
     """Let a node fail once, the `at`-th time it runs: before its work, or when it is done."""
-    does = getattr(consolidation, node)
+    does = getattr(consolidation.nodes, node)
     times = count(1)
 
     def failing(run: Any, state: Any) -> Any:
