@@ -12,7 +12,7 @@ from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.graph import consolidation
+from langmem_tiers.graph import consolidation, consolidation_nodes
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator
@@ -115,7 +115,7 @@ def crashing(
     monkeypatch: pytest.MonkeyPatch, node: str, *, after: bool, error: Exception, at: int = 1
 ) -> None:
     """Let a node fail once, the `at`-th time it runs: before its work, or when it is done."""
-    does = getattr(consolidation.nodes, node)
+    does = getattr(consolidation_nodes, node)
     times = count(1)
 
     def failing(run: Any, state: Any) -> Any:
