@@ -13,7 +13,6 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.agents import WAYS, Way
-from tests.support.consolidating import fill, opened_world
 from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
@@ -174,32 +173,3 @@ async def driver(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
     """An empty store on `url`, indexed over "text", opened and called each way."""
     async with open_store(url=url, index=text_index()) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def filled(server_url: str, template: str) -> Iterator[tuple[str, Clock]]:
-    """The name of a database in which every step finds something to do, and when that is."""
-    name = template.replace("template", "world")
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(copied(template, name))
-    clock = Clock()
-    with opened_world(psycopg.conninfo.make_conninfo(server_url, dbname=name), clock) as store:
-        fill(store, clock)
-    yield name, clock
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
-
-
-@pytest.fixture
-def worlds(server_url: str, filled: tuple[str, Clock]) -> Iterator[Callable[[], str]]:
-    """Make copies of that database; each call returns a connection string."""
-    made: list[str] = []
-
-    def make() -> str:
-        made.append(f"{filled[0]}_{next(_numbers)}")
-        with psycopg.connect(server_url, autocommit=True) as conn:
-            conn.execute(copied(filled[0], made[-1]))
-        return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
-
-    yield make
-    _drop(server_url, made)

@@ -22,8 +22,8 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import ConfigurationError, DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from tests.support.archives import keys
-from tests.support.consolidating import crashing
 from tests.support.coordinating import coordinator
+from tests.support.cycles import crashing
 from tests.support.opening import Clock, text_index
 
 ACME = MemoryContext(tenant="acme")

@@ -28,8 +28,8 @@ from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
-from tests.support.consolidating import ACME, opened_world
 from tests.support.coordinating import coordinator
+from tests.support.cycles import ACME, opened_world
 from tests.support.opening import Clock, Opened, opened_store, tier_of
 from tests.support.savers import Saver, saver
 

@@ -60,7 +60,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def test_what_is_read_before_it_is_removed_lives_on(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    expired(store, memory, clock)
+    expired(memory, clock)
     at, one = cycle(store), step("expire")
     decisions = judged(store, one, at)
     with psycopg.connect(url) as conn:
@@ -79,7 +79,7 @@ def test_what_is_read_before_it_is_removed_lives_on(
 def test_what_rises_is_found_in_every_session_and_does_not_expire(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    important(store, memory, clock)
+    important(memory, clock)
     assert done(store, step("rise"), cycle(store))["done"] == {"importance >= 0.6": 1}
     assert (tier_of(url, "one"), tier_of(url, "two")) == (["working"], ["short_term"])
     clock.advance(days=90)
@@ -114,7 +114,7 @@ def test_a_session_that_has_ended_and_frequent_reading_let_memories_rise(
 def test_the_oldest_lives_on_with_the_evidence_of_all(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    alike(store, memory, clock)
+    alike(memory, clock)
     applied = done(store, step("merge"), cycle(store))
     assert (sum(applied["done"].values()), len(applied["moves"])) == (2, 1)
     assert column(url, "state") == {"one": None, "two": "consolidated", "three": "consolidated"}
@@ -142,7 +142,7 @@ def test_what_is_apart_is_not_merged(
 def test_what_is_said_anew_after_a_merge_is_counted_once(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    alike(store, memory, clock)
+    alike(memory, clock)
     done(store, step("merge"), cycle(store))
     clock.advance(hours=1)
     fact(memory, "two", "Anna likes green tea")
@@ -164,8 +164,8 @@ def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
     with TieredStore.from_conn_string(url, index={"fields": ["content"]}, clock=clock) as store:
         store.setup()
         memory = coordinator(store, project_id="billing")
-        alike(store, memory, clock)
-        contradicting(store, coordinator(store, project_id="ports"), clock)
+        alike(memory, clock)
+        contradicting(coordinator(store, project_id="ports"), clock)
         at = cycle(store)
         assert sum(done(store, step("merge"), at)["done"].values()) == 2
         assert sum(done(store, step("supersede"), at)["done"].values()) == 2
@@ -177,7 +177,7 @@ def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
 def test_what_is_contradicted_was_true_until_the_newer_one(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    contradicting(store, memory, clock)
+    contradicting(memory, clock)
     done(store, step("supersede"), cycle(store))
     began, ended = column(url, "created_at"), column(url, "valid_to")
     assert ended == {"one": began["two"], "two": began["three"], "three": None}
@@ -190,7 +190,7 @@ def test_what_is_told_late_ends_where_the_next_one_began(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     began = clock.now
-    contradicting(store, memory, clock)
+    contradicting(memory, clock)
     done(store, step("supersede"), cycle(store))
     fact(
         memory,
@@ -392,7 +392,7 @@ def test_what_happens_between_a_merge_and_its_rollback_stays_with_the_oldest(
     def ends(tenant: str, *, merged: bool) -> list[tuple[Any, ...]]:
         mine = coordinator(store, tenant, project_id="billing", session_id="chat")
         clock.now = began
-        alike(store, mine, clock)
+        alike(mine, clock)
         at = cycle(store, tenant=tenant)
         moves = done(store, step("merge"), at)["moves"] if merged else []
         for _ in range(2):

@@ -80,7 +80,7 @@ def broken_off(flow: Flow[Any], after: int) -> Flow[Any]:
 def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_nothing_to_do(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     at, one = cycle(store), step(name)
     decisions = judged(store, one, at)
     seen = [tables(url)]
@@ -105,7 +105,7 @@ def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_
 def test_a_tenant_that_somebody_else_consolidates_is_left_alone(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     fence = store.run(lease.acquire("acme", "one", clock.now, 60))
     at = cycle(store, fence=fence)
     one = step(name)
@@ -124,7 +124,7 @@ def test_a_tenant_that_somebody_else_consolidates_is_left_alone(
 def test_what_changed_since_it_was_judged_is_left(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     at, one = cycle(store), step(name)
     decisions = judged(store, one, at)
     with psycopg.connect(url) as conn:
@@ -140,7 +140,7 @@ def test_what_changed_since_it_was_judged_is_left(
 def test_a_move_that_is_rolled_back_leaves_the_very_rows_there_were(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     at = cycle(store)
     before = without_events(url)
     applied = done(store, step(name), at)
@@ -156,7 +156,7 @@ def test_a_move_that_is_rolled_back_leaves_the_very_rows_there_were(
 def test_what_was_rolled_back_is_not_done_again(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     for move in reversed(done(store, step(name), cycle(store))["moves"]):
         memory.rollback(move)
     with psycopg.connect(url) as conn:

@@ -31,11 +31,11 @@ def kill(server: EmbeddedPostgres) -> None:
 
 
 @contextmanager
-def fresh_database(server_url: str) -> Iterator[str]:
-    """An empty database for longer than one test."""
+def fresh_database(server_url: str, template: str = "template1") -> Iterator[str]:
+    """A copy of a database, an empty one unless told otherwise, for longer than one test."""
     name = f"own_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
+        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
     try:
         yield psycopg.conninfo.make_conninfo(server_url, dbname=name)
     finally:
