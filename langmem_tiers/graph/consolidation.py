@@ -101,13 +101,10 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    chosen = ConsolidationPolicy() if policy is None else policy
-    if not isinstance(chosen, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     known, stops = [one.__name__ for one in _NODES], list(interrupt_before)
     if unknown := set(stops) - {*known}:
         raise InvalidInputError(f"there is no node {min(unknown)!r}: use one of {', '.join(known)}")
-    graph = _wired(chosen, model, Remembered(context))
+    graph = _wired(policy or ConsolidationPolicy(), model, Remembered(context))
     compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
     return compiled.with_config(recursion_limit=_MOST_STEPS)
 
@@ -208,6 +205,8 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
 
 
 def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, CycleStep]:
+    if not isinstance(policy, ConsolidationPolicy):
+        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
