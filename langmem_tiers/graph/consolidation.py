@@ -101,16 +101,20 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    known, stops = [one.__name__ for one in _NODES], list(interrupt_before)
-    if unknown := set(stops) - {*known}:
-        raise InvalidInputError(f"there is no node {min(unknown)!r}: use one of {', '.join(known)}")
-    graph = _wired(policy or ConsolidationPolicy(), model, Remembered(context))
+    graph, stops = _wired(policy, model, Remembered(context)), _known(interrupt_before)
     compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
     return compiled.with_config(recursion_limit=_MOST_STEPS)
 
 
+def _known(names: Sequence[str]) -> list[str]:
+    known = [one.__name__ for one in _NODES]
+    if unknown := set(names) - {*known}:
+        raise InvalidInputError(f"there is no node {min(unknown)!r}: use one of {', '.join(known)}")
+    return list(names)
+
+
 def _wired(
-    policy: ConsolidationPolicy, model: BaseChatModel | None, whose: Remembered
+    policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: Remembered
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
     run = partial(nodes.CycleRun, whose, _steps(policy, model))
@@ -204,7 +208,8 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
             )
 
 
-def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, CycleStep]:
+def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
+    policy = ConsolidationPolicy() if given is None else given
     if not isinstance(policy, ConsolidationPolicy):
         raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
     asked_of: Any = {}
