@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import (
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.memory import consolidating
+from langmem_tiers.memory import tending
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.cycling import CHAT, cycle, done, step
@@ -40,7 +40,7 @@ def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
 
 def ending(memory: MemoryCoordinator, before: Callable[[Query], object]) -> SessionReport:
     """End a session, and do something before each of its queries."""
-    flow = consolidating.consolidate_session(memory, None)
+    flow = tending.consolidate_session(memory, None)
 
     def disturbed() -> Any:
         answer: Any = None
