@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
-from langmem_tiers.importers import chatgpt, chats, jsonl, locomo
+from langmem_tiers.importers import chats, jsonl, locomo
 from langmem_tiers.importers.records import (
     BadRecord,
     Format,
@@ -45,7 +45,7 @@ class _Reader(NamedTuple):
 # In the order they are tried: the most particular shape first.
 _READERS = {
     Format.LOCOMO: _Reader(locomo.recognises, locomo.said_in),
-    Format.CHATGPT: _Reader(chatgpt.recognises, chatgpt.said_in),
+    Format.CHATGPT: _Reader(chats.recognises_chatgpt, chats.said_in_chatgpt),
     Format.LANGCHAIN: _Reader(
         chats.recognises_langchain, partial(chats.said_in, chats.message_facts)
     ),

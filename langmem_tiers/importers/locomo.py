@@ -33,8 +33,9 @@ def said_in(element: Element, _stem: str, tenant: str | None) -> Iterator[Said]:
     for name in _sessions(sessions):
         for index, raw in enumerate(sessions[name]):
             yield Said(
-                facts=partial(_facts, raw, sample, prefix),
-                where=partial(element.where, ("conversation", name, index)),
+                raw,
+                partial(_facts, tenant=sample, prefix=prefix),
+                partial(element.where, ("conversation", name, index)),
                 session=f"{prefix}-{name}" if prefix else name,
                 date=sessions.get(f"{name}_date_time"),
             )
@@ -50,26 +51,18 @@ def _sessions(conversation: dict[str, Any]) -> list[str]:
     return sorted(numbers, key=lambda name: numbers[name])
 
 
-def _facts(raw: object, tenant: str | None, prefix: str) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise InvalidInputError("this turn is not an object")
-    key = _text(raw, "dia_id")
+def _facts(raw: dict[str, Any], tenant: str | None, prefix: str) -> dict[str, Any]:
+    key, said = _text(raw, "dia_id"), raw.get("text")
+    if not isinstance(said, str):
+        raise InvalidInputError("this turn has no `text`")
     caption = _text(raw, "blip_caption") if raw.get("blip_caption") else None
     return {
-        "content": _content(raw, caption),
+        "content": said if caption is None else f"{said} [image: {caption}]".lstrip(),
         "speaker": _text(raw, "speaker"),
         "image_caption": caption,
         "tenant": tenant,
         "key": f"{prefix}:{key}" if prefix else key,
     }
-
-
-def _content(raw: dict[str, Any], caption: str | None) -> str:
-    """Say what is said and, behind it, what the shared image shows."""
-    said = raw.get("text")
-    if not isinstance(said, str):
-        raise InvalidInputError("this turn has no `text`")
-    return said if caption is None else f"{said} [image: {caption}]".lstrip()
 
 
 def _text(raw: dict[str, Any], field: str) -> str:

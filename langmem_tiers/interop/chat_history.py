@@ -222,7 +222,7 @@ def _kept(memory: MemoryCoordinator, new: Mapping[int, Mapping[str, Any]]) -> Fl
     return {}
 
 
-def _said(message: object) -> dict[str, Any]:
+def _said(message: dict[str, Any]) -> dict[str, Any]:
     """Content, speaker and what else a message says.
 
     Raises:

@@ -18,7 +18,7 @@ from langmem_tiers.store.write import lock_call
 from tests.support.coordinating import coordinator
 from tests.support.cycling import column, cycle, done, judged, step
 from tests.support.learning import broken
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 from tests.support.servers import blocked, wait_until
 
 ACME = MemoryContext(tenant="acme")
@@ -27,10 +27,9 @@ BOTH = ("merge", "supersede")
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
+def store(store: TieredStore, url: str) -> Iterator[TieredStore]:
+    """A store on an empty database, which stays whole."""
+    yield store
     assert broken(url) == {}
 
 

@@ -22,7 +22,7 @@ from langmem_tiers import (
     create_recall_node,
     create_search_memory_tool,
 )
-from langmem_tiers.cli.importing import import_records
+from langmem_tiers.cli.memories import import_records
 from langmem_tiers.core.errors import TooLargeError
 from langmem_tiers.importers import Record
 from tests.support.coordinating import Caller, calling, coordinator, keys

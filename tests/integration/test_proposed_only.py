@@ -203,14 +203,3 @@ def test_what_is_near_is_merged_or_ended_where_the_model_that_is_named_says_so(
     report = cycle(store, model)
     assert column(url, "state") == states
     assert report.proposed == ()
-
-
-def test_what_is_so_again_is_not_merged_with_what_it_was(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    for key, port in (("a", 80), ("b", 443), ("c", 80)):
-        said(memory, key, f"The deployment port is {port}.")
-        clock.advance(days=1)
-    report = cycle(store, Ruling())
-    assert column(url, "state") == {"a": "superseded", "b": "superseded", "c": None}
-    assert report.count("merge") == 0

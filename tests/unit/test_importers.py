@@ -31,7 +31,7 @@ from langmem_tiers.importers import (
     detect_format,
     read_records,
 )
-from langmem_tiers.importers.text import utc_date
+from langmem_tiers.importers.records import utc_date
 
 Wrote = Callable[..., Path]
 
