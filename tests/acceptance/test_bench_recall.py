@@ -45,10 +45,10 @@ CHAT = {
 
 @pytest.fixture(scope="module")
 def results(server_url: str) -> Results:
-    """A run over one history a style, 16 questions each."""
-    styles = [one.sample(1, 16) for one in generated()]
+    """A run over one history a style, 8 questions each."""
+    styles = [one.sample(1, 8) for one in generated()]
     path = Path("../shared/data/locomo/locomo-dev.json")
-    found = [read(path).sample(1, 16)] if path.exists() else []
+    found = [read(path).sample(1, 8)] if path.exists() else []
     return run(server_url, [*found, *styles])
 
 
@@ -128,7 +128,7 @@ def test_the_cut_off_is_fitted_on_what_the_shipped_one_goes_by(results: Results)
 
 def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> None:
     url = create(server_url, "recall_fit")
-    style = generated()[1].sample(2, 12)
+    style = generated()[1].sample(2, 6)
     own = Style(name="own", histories=[replace(one) for one in style.histories])
     with System(url) as system:
         examples, trials = collect(system, url, [(own, 1.0)])
