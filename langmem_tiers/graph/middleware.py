@@ -24,8 +24,6 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     shown,
 )
-from langmem_tiers.graph.context import Remembered, Remembering, Scope
-from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
@@ -42,6 +40,7 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT

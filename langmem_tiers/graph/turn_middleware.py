@@ -22,8 +22,6 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     shown,
 )
-from langmem_tiers.graph.context import Remembered, Remembering, Scope
-from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
 from langmem_tiers.graph.node import (
@@ -35,6 +33,7 @@ from langmem_tiers.graph.node import (
     of_state,
     text_of,
 )
+from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
