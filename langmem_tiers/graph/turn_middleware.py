@@ -211,16 +211,13 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         """Commit; a turn that cannot be leaves its trace when the next one begins."""
         told: dict[str, str] = {}
         with self._careful("commit", runtime, told):
-            return (yield from self._committed(memory, state))
+            turn = self._turn(memory).begin(state.get("turn"))
+            messages: Sequence[BaseMessage] = state["messages"]
+            track_calls(turn, messages)
+            spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
+            episodes = [{**one, "memory_type": "episodic"} for one in spoken]
+            yield from keep(turn, episodes, longest=LONGEST_SAID)
+            judged = None if self._outcome is None else self._outcome(state)
+            report = yield from unit(commit(turn, success=judged))
+            return {"turn": None, "committed": report.to_state()}
         return {"committed": {}, **errors_of(state, told, known=state)}
-
-    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Flow[dict[str, Any]]:
-        turn = self._turn(memory).begin(state.get("turn"))
-        messages: Sequence[BaseMessage] = state["messages"]
-        track_calls(turn, messages)
-        spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
-        episodes = [{**one, "memory_type": "episodic"} for one in spoken]
-        yield from keep(turn, episodes, longest=LONGEST_SAID)
-        judged = None if self._outcome is None else self._outcome(state)
-        report = yield from unit(commit(turn, success=judged))
-        return {"turn": None, "committed": report.to_state()}
