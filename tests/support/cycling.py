@@ -106,6 +106,13 @@ def important(memory: MemoryCoordinator, clock: Clock, one: str = "one", two: st
     clock.advance(minutes=5)
 
 
+def ended(memory: MemoryCoordinator, clock: Clock) -> None:
+    """Two notes of a session."""
+    for key in ("one", "two"):
+        memory.store(f"Reading the mail of May, {key}", "working", key=key)
+    clock.advance(minutes=5)
+
+
 def alike(memory: MemoryCoordinator, clock: Clock, keys: tuple[str, str, str] = THREE) -> None:
     """Three memories that say the same, each read at several times."""
     one, two, three = keys
@@ -170,6 +177,7 @@ def read(memory: MemoryCoordinator, clock: Clock) -> None:
 PREPARE: dict[str, Callable[[MemoryCoordinator, Clock], None]] = {
     "expire": expired,
     "rise": important,
+    "session_end": ended,
     "merge": alike,
     "supersede": contradicting,
     "demote": failed,
