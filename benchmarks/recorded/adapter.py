@@ -15,7 +15,7 @@ from unittest.mock import patch
 
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
-from langmem_tiers.cli.importing import import_records
+from langmem_tiers.cli.memories import import_records
 from langmem_tiers.importers import count_records, detect_format, read_records
 from langmem_tiers.interop import (
     aimport_chat_history,

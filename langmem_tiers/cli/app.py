@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from langmem_tiers.cli import archive as archive_commands
-from langmem_tiers.cli import rendering
-from langmem_tiers.cli import worker as worker_command
+from langmem_tiers.cli import rendering, tending
 from langmem_tiers.cli.options import (
     NOT_DONE,
     URL,
@@ -98,7 +96,7 @@ def import_file(
     as_json: Json = False,
 ) -> None:
     """Import conversations or memories from a file; repeating it changes nothing."""
-    from langmem_tiers.cli.importing import import_records
+    from langmem_tiers.cli.memories import import_records
     from langmem_tiers.importers import count_records, detect_format, read_records
 
     form = _format(format) if format else detect_format(file)
@@ -152,16 +150,16 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Recall what answers a query, from every tier of one tenant."""
-    from langmem_tiers.cli import searching
+    from langmem_tiers.cli import memories
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
-    asker = searching.asked_by(tenant, project, session, profile)
+    asker = memories.asked_by(tenant, project, session, profile)
     cutoff = not (no_cutoff or lexical)
     with opened_to_read(url, lexical=lexical) as store:
-        memory = searching.memory_of(store, asker, named=tenant is not None)
+        memory = memories.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
-        nothing = "" if found else searching.why_nothing(store, memory.context, cutoff=cutoff)
+        nothing = "" if found else memories.why_nothing(store, memory.context, cutoff=cutoff)
     if as_json:
         asked = {
             name: getattr(memory.context, name) for name in ("tenant", "project_id", "session_id")
@@ -258,7 +256,7 @@ def _format(name: str) -> Format:
     return Format(name)
 
 
-app.command(cls=Command)(archive_commands.archive)
-app.command(cls=Command)(archive_commands.restore)
+app.command(cls=Command)(tending.archive)
+app.command(cls=Command)(tending.restore)
 app.command(cls=Command)(quarantine)
-app.command(cls=Command)(worker_command.worker)
+app.command(cls=Command)(tending.worker)

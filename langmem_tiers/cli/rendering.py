@@ -19,7 +19,7 @@ from langmem_tiers.core.errors import worded
 from langmem_tiers.core.reading import UNPRINTABLE
 
 if TYPE_CHECKING:
-    from langmem_tiers.cli.importing import Imported
+    from langmem_tiers.cli.memories import Imported
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile
     from langmem_tiers.core.memory import Recollection, RelationSize, TierStats

@@ -23,23 +23,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.structured import checked_model
-from langmem_tiers.graph.consolidation_nodes import (
-    ConsolidationState,
-    CycleRun,
-    Does,
-    Input,
-    Output,
-    apply,
-    begin,
-    progress,
-    propose,
-    report,
-    review,
-    select,
-    turns_since,
-)
-from langmem_tiers.graph.context import Remembered, Scope, tiered
-from langmem_tiers.graph.driven import asked, ways
+from langmem_tiers.graph import consolidation_nodes as nodes
 from langmem_tiers.graph.extra import (
     END,
     START,
@@ -50,12 +34,12 @@ from langmem_tiers.graph.extra import (
     StateGraph,
     get_runtime,
 )
+from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 
-_NODES = (begin, select, propose, review, apply, report)
-_ASKS = propose.__name__
+_NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
 _MOST_STEPS = 100_000
 _RETRY = RetryPolicy(retry_on=DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
@@ -116,22 +100,31 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    graph = _wired(_checked(policy), model, Remembered(context))
-    stops = _known(interrupt_before)
+    graph, stops = _wired(policy, model, Remembered(context)), _known(interrupt_before)
     compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
     return compiled.with_config(recursion_limit=_MOST_STEPS)
 
 
+def _known(names: Sequence[str]) -> list[str]:
+    known = [one.__name__ for one in _NODES]
+    if unknown := set(names) - {*known}:
+        raise InvalidInputError(f"there is no node {min(unknown)!r}: use one of {', '.join(known)}")
+    return list(names)
+
+
 def _wired(
-    policy: ConsolidationPolicy, model: BaseChatModel | None, whose: Remembered
+    policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: Remembered
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
-    run = partial(CycleRun, whose, _steps(policy, model))
+    run = partial(nodes.CycleRun, whose, _steps(policy, model))
     graph = StateGraph(
-        ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
+        nodes.ConsolidationState,
+        context_schema=MemoryContext,
+        input_schema=nodes.Input,
+        output_schema=nodes.Output,
     )
     for does in _NODES:
-        retry = None if model is not None and does.__name__ == _ASKS else _RETRY
+        retry = None if model is not None and does.__name__ == nodes.propose.__name__ else _RETRY
         graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
@@ -190,7 +183,7 @@ def consolidation_due(
             schedule,
             last,
             now=tiered(get_runtime().store).flows.now,
-            turns=turns_since(known.get("messages") or (), last),
+            turns=nodes.turns_since(known.get("messages") or (), last),
             session_ended=bool(known.get("session_ended")),
         )
         return otherwise if reason is None else then
@@ -214,22 +207,10 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
             )
 
 
-def _checked(policy: object) -> ConsolidationPolicy:
-    chosen = ConsolidationPolicy() if policy is None else policy
-    if not isinstance(chosen, ConsolidationPolicy):
+def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
+    policy = ConsolidationPolicy() if given is None else given
+    if not isinstance(policy, ConsolidationPolicy):
         raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
-    return chosen
-
-
-def _known(names: Sequence[str]) -> list[str]:
-    known = [one.__name__ for one in _NODES]
-    for name in names:
-        if name not in known:
-            raise InvalidInputError(f"there is no node {name!r}: use one of {', '.join(known)}")
-    return list(names)
-
-
-def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str, CycleStep]:
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
@@ -245,14 +226,14 @@ def _steps(policy: ConsolidationPolicy, model: BaseChatModel | None) -> dict[str
     return {one.name: one for one in steps(policy, **asked_of)}
 
 
-def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
+def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
         done = yield from asked(one.store.run, one.store.arun, does(one, state))
-        runtime.stream_writer(progress(does.__name__, state, done))
+        runtime.stream_writer(nodes.progress(does.__name__, state, done))
         return done
 
     return RunnableLambda(*ways(update), name=does.__name__)

@@ -18,24 +18,10 @@ from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.core.prompts import (
-    COMPLETE_REMINDER,
-    CONTENT_NEEDED,
-    HELD_BACK,
-    ID_NEEDED,
-    MANAGE_MEMORY,
-    MANAGE_MEMORY_INSTRUCTIONS,
-    NO_ID_TO_CREATE,
-    NOT_STORED,
-    REMINDER_WAS_CLOSED,
-    REMINDER_WAS_COMPLETED,
-    SEARCH_MEMORY,
-    SEARCH_MEMORY_INSTRUCTIONS,
-)
-from langmem_tiers.graph.context import Remembered, Scope, checked_template, filled
-from langmem_tiers.graph.driven import asked, ways
+from langmem_tiers.graph.runs import Remembered, Scope, asked, checked_template, filled, ways
 from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -50,7 +36,7 @@ _ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
 def create_search_memory_tool(
     namespace: tuple[str, ...] | str,
     *,
-    instructions: str = SEARCH_MEMORY_INSTRUCTIONS,
+    instructions: str = prompts.SEARCH_MEMORY_INSTRUCTIONS,
     store: BaseStore | None = None,
     response_format: ResponseFormat = "content",
     name: str = "search_memory",
@@ -94,22 +80,14 @@ def create_search_memory_tool(
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
-    search, asearch = ways(search_memory)
-    return StructuredTool(
-        name=name,
-        description=SEARCH_MEMORY.format(instructions=instructions).strip(),
-        args_schema=_SearchMemory,
-        func=search,
-        coroutine=asearch,
-        response_format=response_format,
-        handle_tool_error=True,
-    )
+    told = prompts.SEARCH_MEMORY.format(instructions=instructions)
+    return _tool(search_memory, name, told, _SearchMemory, response_format=response_format)
 
 
 def create_manage_memory_tool(
     namespace: tuple[str, ...] | str,
     *,
-    instructions: str = MANAGE_MEMORY_INSTRUCTIONS,
+    instructions: str = prompts.MANAGE_MEMORY_INSTRUCTIONS,
     schema: Any = str,
     actions_permitted: Sequence[Action] | None = _ACTIONS,
     store: BaseStore | None = None,
@@ -150,15 +128,8 @@ def create_manage_memory_tool(
         with _told():
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
-    manage, amanage = ways(manage_memory)
-    return _ManageMemory(
-        name=name,
-        description=MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions).strip(),
-        args_schema=_manage_schema(name, schema, actions),
-        func=manage,
-        coroutine=amanage,
-        handle_tool_error=True,
-    )
+    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions)
+    return _tool(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageMemory)
 
 
 def create_complete_reminder_tool(
@@ -191,16 +162,31 @@ def create_complete_reminder_tool(
         memory = whose.memory(get_runtime(), ensure_config())
         with _told():
             closed = yield from asked(memory.complete, memory.acomplete, key)
-        return (REMINDER_WAS_COMPLETED if closed else REMINDER_WAS_CLOSED).format(key=key)
+        return (prompts.REMINDER_WAS_COMPLETED if closed else prompts.REMINDER_WAS_CLOSED).format(
+            key=key
+        )
 
-    complete, acomplete = ways(complete_reminder)
-    return StructuredTool(
+    return _tool(complete_reminder, name, prompts.COMPLETE_REMINDER, _CompleteReminder)
+
+
+def _tool(
+    does: Callable[..., Flow[Any]],
+    name: str,
+    description: str,
+    takes: type[BaseModel],
+    kind: type[StructuredTool] = StructuredTool,
+    **further: Any,
+) -> BaseTool:
+    """A tool for `invoke` and `ainvoke`, of one flow."""
+    call, acall = ways(does)
+    return kind(
         name=name,
-        description=COMPLETE_REMINDER,
-        args_schema=_CompleteReminder,
-        func=complete,
-        coroutine=acomplete,
+        description=description.strip(),
+        args_schema=takes,
+        func=call,
+        coroutine=acall,
         handle_tool_error=True,
+        **further,
     )
 
 
@@ -266,11 +252,11 @@ def _managed(
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
     if action == "create" and given is not None:
-        raise InvalidInputError(NO_ID_TO_CREATE)
+        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
     if action != "create" and given is None:
-        raise InvalidInputError(ID_NEEDED.format(action=action))
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
     if action != "delete" and content is None:
-        raise InvalidInputError(CONTENT_NEEDED.format(action=action))
+        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
     said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
@@ -279,9 +265,9 @@ def _managed(
     else:
         result = yield from asked(store.run, store.arun, changed(store, put, action))
         if result is not None and not result.stored:
-            return NOT_STORED.format(reason=result.reason)
+            return prompts.NOT_STORED.format(reason=result.reason)
         if result is not None and result.quarantined:
-            return HELD_BACK.format(id=put.key, reason=result.reason)
+            return prompts.HELD_BACK.format(id=put.key, reason=result.reason)
     verb = {"create": "created", "update": "updated", "delete": "Deleted"}[action]
     return f"{verb} memory {put.key}"
 

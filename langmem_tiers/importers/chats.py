@@ -1,6 +1,8 @@
-"""Lists of chat messages, OpenAI's and LangChain's: one list is one conversation."""
+"""Conversations: OpenAI's and LangChain's lists of messages, ChatGPT's trees, LoCoMo's sessions."""
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,15 +16,20 @@ from langchain_core.messages import (
 from pydantic import ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.records import Said
+from langmem_tiers.importers.records import Facts, Said
 from langmem_tiers.importers.source import Element
-from langmem_tiers.importers.text import calls_text, content_text, first_text, joined
 
 _DATES = ("occurred_at", "timestamp", "created_at", "created", "create_time", "date")
 _SESSIONS = ("session", "session_id", "thread_id", "conversation_id", "id")
 _ROLES = ("user", "assistant", "system", "developer", "tool", "function")
 _SPEAKERS = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 _TYPES = frozenset({*_SPEAKERS, "chat", "function"})
+_TEXT_FIELDS = ("text", "refusal", "transcript", "content")
+_CALL_KINDS = ("tool_use", "tool_call", "function_call", "server_tool_use")
+_MEDIA = ("image", "audio", "video", "file")
+_GPT_FIELDS = ("text", "result", "content", "user_profile", "user_instructions")
+_SETTINGS = "model_editable_context"
+_SESSION = re.compile(r"session_(\d+)", re.ASCII)
 
 
 def recognises_openai(value: object) -> bool:
@@ -51,9 +58,7 @@ def _first(value: object) -> object:
     return (found[0] if found else None) if isinstance(found, list) else found
 
 
-def said_in(
-    facts: Callable[[object], Mapping[str, Any]], element: Element, stem: str, _tenant: str | None
-) -> Iterator[Said]:
+def said_in(facts: Facts, element: Element, stem: str, _tenant: str | None) -> Iterator[Said]:
     """Every message, as `facts` reads it.
 
     Messages that stand alone make up one session, named after the file; each list is one of
@@ -63,14 +68,15 @@ def said_in(
     around = value if isinstance(value, dict) and "messages" in value else {}
     messages = around.get("messages", value)
     if not around and not isinstance(value, list):
-        yield Said(facts=partial(facts, value), where=partial(element.where, ()), session=stem)
+        yield Said(value, facts, session=stem)
         return
     if not isinstance(messages, list) or not messages:
         raise InvalidInputError("this conversation is not a list of messages, or has none")
     for index, message in enumerate(messages):
         yield Said(
-            facts=partial(facts, message),
-            where=partial(element.where, ("messages", index) if around else (index,)),
+            message,
+            facts,
+            ("messages", index) if around else (index,),
             session=first_text(around, *_SESSIONS) or f"{stem}-{element.number}",
             date=_date(around),
         )
@@ -81,10 +87,8 @@ def _date(fields: Mapping[str, Any]) -> object:
     return next((fields[one] for one in _DATES if fields.get(one) not in (None, "")), None)
 
 
-def openai_facts(message: object) -> dict[str, Any]:
+def openai_facts(message: dict[str, Any]) -> dict[str, Any]:
     """What one message of OpenAI says; the speaker is its role."""
-    if not isinstance(message, dict):
-        raise InvalidInputError("this message is not an object with `role` and `content`")
     role = message.get("role")
     if not isinstance(role, str) or not role.strip():
         raise InvalidInputError("this message has no `role`")
@@ -100,7 +104,7 @@ def openai_facts(message: object) -> dict[str, Any]:
     }
 
 
-def message_facts(raw: object) -> dict[str, Any]:
+def message_facts(raw: dict[str, Any]) -> dict[str, Any]:
     """Content, speaker, name and id of one message of LangChain; the speaker is its role.
 
     Raises:
@@ -120,9 +124,7 @@ def message_facts(raw: object) -> dict[str, Any]:
     return {field: fact for field, fact in facts.items() if fact is not None}
 
 
-def _message(raw: object) -> BaseMessage:
-    if not isinstance(raw, dict):
-        raise InvalidInputError("this message is not an object")
+def _message(raw: dict[str, Any]) -> BaseMessage:
     try:
         if isinstance(raw.get("data"), dict):
             return messages_from_dict([raw])[0]
@@ -148,3 +150,226 @@ def _speaker(message: BaseMessage) -> str:
     if named not in _SPEAKERS:
         raise InvalidInputError(f"a message of type {message.type!r} says nothing; leave it out")
     return _SPEAKERS[named]
+
+
+# ChatGPT: conversations.json, where each conversation is a tree of messages
+
+
+def recognises_chatgpt(value: object) -> bool:
+    """Tell whether a value of the file is a conversation with a `mapping` of its messages."""
+    return isinstance(value, dict) and isinstance(value.get("mapping"), dict)
+
+
+def said_in_chatgpt(element: Element, stem: str, _tenant: str | None) -> Iterator[Said]:
+    """Every message on the way from the root to `current_node`.
+
+    What the user edited away or regenerated lies on other branches and is not read.
+    """
+    around, path = element.value, _way(element.value)
+    session = first_text(around, "conversation_id", "id") or f"{stem}-{element.number}"
+    for node in path:
+        message = around["mapping"][node].get("message")
+        if message is not None and not _is_placeholder(message):
+            yield Said(
+                message,
+                partial(_gpt_facts, session=session, title=around.get("title")),
+                ("mapping", node),
+                session=session,
+                date=around.get("create_time"),
+            )
+
+
+def _way(conversation: object) -> list[str]:
+    """Return the names of the nodes from the root to the current one."""
+    if not isinstance(conversation, dict) or not recognises_chatgpt(conversation):
+        raise InvalidInputError("this is not a conversation with a `mapping`")
+    mapping, node = conversation["mapping"], conversation.get("current_node")
+    path: dict[str, None] = {}
+    while node is not None:
+        if not isinstance(node, str) or not isinstance(mapping.get(node), dict):
+            raise InvalidInputError(f"the conversation's node {node!r} is not in its `mapping`")
+        if node in path:
+            raise InvalidInputError(f"the conversation's node {node!r} is its own ancestor")
+        path[node] = None
+        node = mapping[node].get("parent")
+    if not path:
+        raise InvalidInputError("the conversation has no `current_node`")
+    return list(reversed(path))
+
+
+def _is_placeholder(message: object) -> bool:
+    """Tell whether the app itself put the message there, and it says nothing."""
+    if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
+        return False
+    content, author, marks = message["content"], message.get("author"), message.get("metadata")
+    if content.get("content_type") == _SETTINGS:
+        return True
+    hidden = isinstance(marks, dict) and marks.get("is_visually_hidden_from_conversation") is True
+    system = isinstance(author, dict) and author.get("role") == "system"
+    return (hidden or system) and content.get("parts") in ([], [""], None) and not _beside(content)
+
+
+def _gpt_facts(message: dict[str, Any], session: str, title: object) -> dict[str, Any]:
+    author, content = message.get("author"), message.get("content")
+    if not isinstance(author, dict) or not isinstance(author.get("role"), str):
+        raise InvalidInputError("this message has no author with a `role`")
+    if not isinstance(content, dict):
+        raise InvalidInputError("this message has no `content` object")
+    own = first_text(message, "id")
+    return {
+        "content": joined(content_text(content.get("parts")), _beside(content)),
+        "speaker": author["role"],
+        "occurred_at": message.get("create_time"),
+        "name": author.get("name"),
+        "title": title,
+        # a conversation that was copied keeps its messages' ids
+        "key": own and f"{session}:{own}",
+    }
+
+
+def _beside(content: dict[str, Any]) -> str:
+    """Return what stands outside `parts`: code, a tool's output, a quote, thoughts."""
+    texts = [found for field in _GPT_FIELDS if isinstance(found := content.get(field), str)]
+    thoughts = content.get("thoughts")
+    return joined(*texts, content_text(thoughts if isinstance(thoughts, list) else None))
+
+
+# LoCoMo: a list of long conversations between two people, in dated sessions
+
+
+def recognises_locomo(value: object) -> bool:
+    """Tell whether a value of the file is a conversation with numbered sessions."""
+    inner = value.get("conversation") if isinstance(value, dict) else None
+    return isinstance(inner, dict) and bool(_numbered(inner))
+
+
+def said_in_locomo(element: Element, _stem: str, tenant: str | None) -> Iterator[Said]:
+    """Every turn; each conversation is a tenant, named by its `sample_id`.
+
+    Where one tenant is given for all of them, sessions and keys start with the `sample_id`,
+    so that no conversation takes the place of another.
+    """
+    if not recognises_locomo(element.value):
+        raise InvalidInputError("this is not a conversation with session_1, session_2, … lists")
+    sample = first_text(element.value, "sample_id")
+    prefix = "" if sample and tenant is None else sample or f"conversation-{element.number}"
+    sessions = element.value["conversation"]
+    for name in _numbered(sessions):
+        for index, raw in enumerate(sessions[name]):
+            yield Said(
+                raw,
+                partial(_turn_facts, tenant=sample, prefix=prefix),
+                ("conversation", name, index),
+                session=f"{prefix}-{name}" if prefix else name,
+                date=sessions.get(f"{name}_date_time"),
+            )
+
+
+def _numbered(conversation: dict[str, Any]) -> list[str]:
+    numbered = sorted(
+        (int(found[1]), name)
+        for name, several in conversation.items()
+        if (found := _SESSION.fullmatch(name)) and isinstance(several, list)
+    )
+    return [name for _, name in numbered]
+
+
+def _turn_facts(raw: dict[str, Any], tenant: str | None, prefix: str) -> dict[str, Any]:
+    key, said = _given(raw, "dia_id"), raw.get("text")
+    if not isinstance(said, str):
+        raise InvalidInputError("this turn has no `text`")
+    caption = _given(raw, "blip_caption") if raw.get("blip_caption") else None
+    return {
+        "content": said if caption is None else f"{said} [image: {caption}]".lstrip(),
+        "speaker": _given(raw, "speaker"),
+        "image_caption": caption,
+        "tenant": tenant,
+        "key": f"{prefix}:{key}" if prefix else key,
+    }
+
+
+def _given(raw: dict[str, Any], field: str) -> str:
+    if (found := first_text(raw, field)) is None:
+        raise InvalidInputError(f"this turn has no `{field}`")
+    return found
+
+
+# Content as text
+
+
+def content_text(content: object) -> str:
+    """Return content (text, a list of parts, or nothing) as text.
+
+    Parts stand on lines of their own; one that is no text, as an image, is named: "[image]".
+    Tool calls among the parts are left out: see `calls_text`.
+    Raises `InvalidInputError` for any other shape.
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise InvalidInputError("the content is neither text nor a list of parts")
+    return _lines(_part_text(part) for part in content if not _is_call(part))
+
+
+def calls_text(calls: object, content: object) -> str:
+    """Return tool calls as "[calls name(arguments)]", one a line.
+
+    Where the message itself lists none, those among the parts of its content are taken.
+    """
+    parts = content if isinstance(content, list) else []
+    found = calls or [part for part in parts if _is_call(part)]
+    if not isinstance(found, list):
+        raise InvalidInputError("the tool calls are not a list")
+    return _lines(_call_text(call) for call in found)
+
+
+def first_text(fields: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is text, and not blank."""
+    found = (fields.get(name) for name in names)
+    return next((one for one in found if isinstance(one, str) and one.strip()), None)
+
+
+def joined(*texts: str) -> str:
+    """Join the texts that are not blank, one a line."""
+    return _lines(texts)
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "\n".join(text for text in texts if text.strip())
+
+
+def _is_call(part: object) -> bool:
+    return isinstance(part, Mapping) and part.get("type") in _CALL_KINDS
+
+
+def _part_text(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    if not isinstance(part, Mapping):
+        raise InvalidInputError("a part of the content is neither text nor an object")
+    for field in _TEXT_FIELDS:
+        found = part.get(field)
+        text = found.get("value") if isinstance(found, Mapping) else found
+        if isinstance(text, str | list):
+            return content_text(text)
+    return f"[{_kind(part)}]"
+
+
+def _kind(part: Mapping[str, Any]) -> str:
+    kind = str(part.get("type") or part.get("content_type") or "part without text")
+    return next((media for media in _MEDIA if media in kind), kind)
+
+
+def _call_text(call: object) -> str:
+    if not isinstance(call, Mapping):
+        raise InvalidInputError("a tool call is not an object")
+    named = call.get("function", call)
+    if not isinstance(named, Mapping) or not isinstance(named.get("name"), str):
+        raise InvalidInputError("a tool call has no name")
+    given: object = next(
+        (named[field] for field in ("arguments", "args", "input") if field in named), {}
+    )
+    arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f"[calls {named['name']}({arguments})]"

@@ -1,7 +1,6 @@
 """JSON Lines: one object a line, with `content` or `text`."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, short
@@ -21,12 +20,10 @@ def recognises(value: object) -> bool:
 
 def said_in(element: Element, _stem: str, _tenant: str | None) -> Iterator[Said]:
     """The object; what the format does not name is kept under `metadata`."""
-    yield Said(facts=partial(_facts, element.value), where=partial(element.where, ()))
+    yield Said(element.value, _facts)
 
 
-def _facts(raw: object) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise InvalidInputError("this is not a JSON object with `content` or `text`")
+def _facts(raw: dict[str, Any]) -> dict[str, Any]:
     rest = dict(raw)
     content, speaker = _take(rest, "content", "text"), _take(rest, "speaker")
     if not isinstance(content, str):

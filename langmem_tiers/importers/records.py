@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.importers.text import utc_date
 
 _MAX_DEPTH = 100
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")
 _NO_LABEL = "_"
 _RESERVED_TENANT = "langgraph"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH_TEXT = re.compile(r"\d{9,10}(\.\d+)?")
+_SPOKEN = ("%I:%M %p on %d %B %Y", "%d %B %Y")
+"""Read with the names of months that the process's locale has; English unless it set one."""
 
 
 class Format(StrEnum):
@@ -55,15 +61,21 @@ class BadRecord:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """Where a file says something: on which line, in which session, and the date beside it."""
+Where = Callable[[tuple[str | int, ...]], int]
+"""The line of the value that a path leads to."""
+Facts = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""Reads what an object says: `content`, and what else a record's value holds; also `tenant`,
+`project` and `key` where the format has them. Raises `InvalidInputError` for what is no such
+thing."""
 
-    facts: Callable[[], Mapping[str, Any]]
-    """Reads what is said: `content`, and what else a record's value holds; also `tenant`,
-    `project` and `key` where the format has them. Raises `InvalidInputError` for what is no such
-    thing."""
-    where: Callable[[], int]
+
+class Said(NamedTuple):
+    """Where an element says something, in which session, and the date beside it."""
+
+    raw: object
+    facts: Facts
+    path: tuple[str | int, ...] = ()
+    """The member names and array indexes that lead to it."""
     session: str | None = None
     date: object = None
 
@@ -78,15 +90,17 @@ class RecordMaker:
         self._repeats = Counter[UUID]()
         self._taken = set[UUID]()
 
-    def make(self, said: Said) -> Record | BadRecord:
-        """The record of what is said, or what is wrong with it."""
+    def make(self, said: Said, where: Where) -> Record | BadRecord:
+        """The record of what is said, or what is wrong with it, and on which line."""
         try:
             return self._record(said)
         except InvalidInputError as error:
-            return BadRecord(line=said.where(), reason=str(error))
+            return BadRecord(line=where(said.path), reason=str(error))
 
     def _record(self, said: Said) -> Record:
-        facts = dict(said.facts())
+        if not isinstance(said.raw, dict):
+            raise InvalidInputError("this is not a JSON object")
+        facts = dict(said.facts(said.raw))
         own, project, key = (facts.pop(name, None) for name in ("tenant", "project", "key"))
         check_tenant(own)
         tenant = self._tenant or own or tenant_label(self._stem)
@@ -178,3 +192,40 @@ def _check_scalar(value: object) -> None:
 
 def _digest(*parts: object) -> UUID:
     return uuid5(_KEYS, json.dumps(parts, sort_keys=True))
+
+
+def utc_date(written: object) -> str:
+    """Return a date as ISO 8601 in UTC; one without a time zone is taken to be in UTC.
+
+    Read are ISO 8601, seconds since 1970 and "1:56 pm on 8 May, 2023".
+    Raises `InvalidInputError` for anything else.
+    """
+    try:
+        return _moment(written).astimezone(UTC).isoformat()
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(
+            f"the date {written!r} cannot be read; write it as ISO 8601 "
+            "(2023-05-08T13:56:00Z) or as seconds since 1970"
+        ) from error
+
+
+def _moment(written: object) -> datetime:
+    if isinstance(written, int | float) and not isinstance(written, bool):
+        return _EPOCH + timedelta(seconds=written)
+    if not isinstance(written, str):
+        raise InvalidInputError("a date is text or a number")
+    text = written.strip()
+    if _EPOCH_TEXT.fullmatch(text):
+        return _EPOCH + timedelta(seconds=float(text))
+    try:
+        moment = datetime.fromisoformat(text.upper())
+    except ValueError:
+        moment = _spoken(text.replace(",", ""))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _spoken(text: str) -> datetime:
+    for form in _SPOKEN:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
+    raise ValueError

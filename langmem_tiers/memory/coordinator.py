@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from langmem_tiers.memory import (
-    cold_storage,
-    consolidating,
     feedback,
     learning,
-    promoting,
+    moving,
     recalling,
     remembering,
     reminding,
     reviews,
-    revising,
+    tending,
 )
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import both
@@ -65,8 +63,8 @@ class MemoryCoordinator(Memory):
     get_context, aget_context = both(recalling.get_context, "retriever")
     get_context_batch, aget_context_batch = both(recalling.get_context_batch, "retriever")
     get, aget = both(recalling.get)
-    delete_memory, adelete_memory = both(revising.delete_memory, "tool")
-    clear_working_memory, aclear_working_memory = both(revising.clear_working_memory, "tool")
+    delete_memory, adelete_memory = both(moving.delete_memory, "tool")
+    clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")
     stats, astats = both(recalling.stats)
 
     reflect, areflect = both(learning.reflect, "tool")
@@ -78,16 +76,16 @@ class MemoryCoordinator(Memory):
     evolve, aevolve = both(learning.evolve, "tool")
     learn_skills, alearn_skills = both(learning.learn_skills, "tool")
 
-    promote_to_long_term, apromote_to_long_term = both(promoting.promote_to_long_term, "tool")
-    promote, apromote = both(promoting.promote, "tool")
-    demote, ademote = both(promoting.demote, "tool")
-    rollback, arollback = both(promoting.rollback, "tool")
-    explain, aexplain = both(promoting.explain)
+    promote_to_long_term, apromote_to_long_term = both(moving.promote_to_long_term, "tool")
+    promote, apromote = both(moving.promote, "tool")
+    demote, ademote = both(moving.demote, "tool")
+    rollback, arollback = both(moving.rollback, "tool")
+    explain, aexplain = both(moving.explain)
 
-    supersede, asupersede = both(revising.supersede, "tool")
-    retract, aretract = both(revising.retract, "tool")
-    restore, arestore = both(revising.restore, "tool")
-    history, ahistory = both(revising.history)
+    supersede, asupersede = both(moving.supersede, "tool")
+    retract, aretract = both(moving.retract, "tool")
+    restore, arestore = both(moving.restore, "tool")
+    history, ahistory = both(moving.history)
 
     intend, aintend = both(reminding.intend, "tool")
     remind, aremind = both(reminding.remind, "tool")
@@ -97,11 +95,11 @@ class MemoryCoordinator(Memory):
     cancel, acancel = both(reminding.cancel, "tool")
     intentions, aintentions = both(reminding.intentions)
 
-    consolidate_session, aconsolidate_session = both(consolidating.consolidate_session, "tool")
-    session_notes, asession_notes = both(consolidating.session_notes)
-    archive, aarchive = both(cold_storage.archive, "tool")
-    restore_archive, arestore_archive = both(cold_storage.restore_archive, "tool")
-    archives, aarchives = both(cold_storage.archives)
+    consolidate_session, aconsolidate_session = both(tending.consolidate_session, "tool")
+    session_notes, asession_notes = both(tending.session_notes)
+    archive, aarchive = both(tending.archive, "tool")
+    restore_archive, arestore_archive = both(tending.restore_archive, "tool")
+    archives, aarchives = both(tending.archives)
 
     list_quarantined, alist_quarantined = both(reviews.list_quarantined)
     release, arelease = both(reviews.release, "tool")

@@ -15,7 +15,6 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import reminding
-from langmem_tiers.memory.consolidating import consolidate_session
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
@@ -32,6 +31,7 @@ from langmem_tiers.memory.hook_data import (
 from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
+from langmem_tiers.memory.tending import consolidate_session
 from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates

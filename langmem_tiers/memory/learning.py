@@ -13,7 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
-from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, Evolved
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import Run, Showing, noted
@@ -52,6 +52,7 @@ Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""
 MOST_LESSONS = 100
 """Lessons that one call returns at most."""
+_UNCHANGED = StoreResult(stored=False, reason="known already, with the same evidence")
 
 
 def reflect(
@@ -73,18 +74,12 @@ def reflect(
     for one in given:
         if not isinstance(one, FailedAttempt):
             raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
-    reflector = None if model is None else reflector_of(model)
-    return _reflected(memory, list(dict.fromkeys(given)), reflector)
-
-
-def _reflected(
-    memory: Memory, attempts: Sequence[FailedAttempt], reflector: Reflector | None
-) -> Flow[list[StoreResult]]:
-    """The attempts are safe before a model is asked, and each lesson of it before the next one."""
+    reflector, attempts = None if model is None else reflector_of(model), list(dict.fromkeys(given))
     if not attempts:
         return []
     context, store = memory.context, memory.tiered_store.flows
     kept = yield from memory.gate.screening([one.to_memory(context) for one in attempts])
+    # Safe before a model is asked, and each lesson of it before the next one.
     yield from memory.flows.remember(kept, context)
     if reflector is None:
         seen = [(one, one.extracted(), own) for one, own in zip(attempts, kept, strict=True)]
@@ -162,8 +157,20 @@ def get_lessons(
     Raises:
         InvalidInputError: for an argument that makes no sense.
     """
-    concern = _concern(memory, failures, tools, query=query, approach=approach, limit=limit)
-    return then(_lessons(memory, concern, showing(run_id, holdout)), Recollections)
+    named: list[str] = listed(tools)
+    for one in named:
+        label(one, "a tool")
+    tool = named[0] if len(named) == 1 else None
+    ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
+    concern = Concern(
+        reach=ask.reach,
+        failures=tuple(_signed(one, tool) for one in listed(failures)),
+        tools=tuple(named),
+        query=ask.query,
+        approach=None if approach is None else checked_text(approach, "approach"),
+        limit=lesson_limit(limit),
+    )
+    return then(_lessons(memory, concern, shown_to), Recollections)
 
 
 def _lessons(
@@ -177,32 +184,6 @@ def _lessons(
     yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
     return (yield from noted(found, context.root, context.project_id, shown_to, store.now))
-
-
-def _concern(
-    memory: Memory,
-    failures: Failure | Sequence[Failure],
-    tools: str | Sequence[str],
-    *,
-    query: str,
-    approach: str | None,
-    limit: int,
-) -> Concern:
-    named: list[str] = listed(tools)
-    for one in named:
-        label(one, "a tool")
-    given: list[Failure] = listed(failures)
-    tool = named[0] if len(named) == 1 else None
-    signed = [one if isinstance(one, Signature) else signature(one, tool=tool) for one in given]
-    ask = memory.asking.ask(query, memory.context)
-    return Concern(
-        reach=ask.reach,
-        failures=tuple(signed),
-        tools=tuple(named),
-        query=ask.query,
-        approach=None if approach is None else checked_text(approach, "approach"),
-        limit=lesson_limit(limit),
-    )
 
 
 def lesson_limit(limit: object, what: str = "limit") -> int:
@@ -270,14 +251,14 @@ def store_reflexion(
     Raises:
         InvalidInputError: for a field that is empty; nothing was stored.
     """
-    where = _where(memory, project_id)
+    where, cause = _where(memory, project_id), failure_reason if failure is None else failure
     lesson = Reflexion(
         task_id=task_id,
         original_approach=original_approach,
         failure_reason=failure_reason,
         improved_approach=improved_approach,
         tags=tuple(normalised_tags(tags)),
-        failure=_signed(failure, failure_reason, tool),
+        failure=None if failure is None and tool is None else _signed(cause, tool),
     )
     return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
 
@@ -291,12 +272,8 @@ def _where(memory: Memory, project_id: str | None) -> MemoryContext:
     return memory.context if project_id is None else replace(memory.context, project_id=project_id)
 
 
-def _signed(failure: Failure | None, reason: str, tool: str | None) -> Signature | None:
-    if isinstance(failure, Signature):
-        return failure
-    if failure is None and tool is None:
-        return None
-    return signature(reason if failure is None else failure, tool=tool)
+def _signed(failure: Failure, tool: str | None) -> Signature:
+    return failure if isinstance(failure, Signature) else signature(failure, tool=tool)
 
 
 def evolve(
@@ -335,10 +312,6 @@ def evolve(
         told = apart(judge, extent((interaction, success_metrics)))
     else:  # it may ask a model
         told = apart(partial(judge, extract_entities=extract_entities), sys.maxsize)
-    return _kept_if_worth(memory, told)
-
-
-def _kept_if_worth(memory: Memory, told: Flow[Evolved]) -> Flow[StoreResult]:
     one = yield from told
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
@@ -369,31 +342,19 @@ def learn_skills(
     """
     given = [] if trace is None else [trace]
     skill_candidates(given, min_support=min_support)  # refuses what is none
-    return _learned_skills(memory, given, min_support)
-
-
-def _learned_skills(
-    memory: Memory, given: Sequence[Trace], min_support: int
-) -> Flow[list[StoreResult]]:
-    """What was written is looked at again until nothing differs.
-
-    Of concurrent runs, the one that writes last has so seen the traces of all.
-    """
     context = memory.context
     traces = yield from memory.gate.screening([trace_memory(one, context) for one in given])
     if traces:
         yield from memory.flows.remember(traces, context)
     stored: dict[str, StoreResult] = {}
+    # What was written is looked at again until nothing differs: of concurrent runs, the one that
+    # writes last has so seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
         skills = yield from proposals(context, moment, min_support=min_support)
         known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
         news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
-            return [stored.get(key) or _unchanged(key) for key in skills]
+            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in skills]
         results = yield from memory.flows.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)
-
-
-def _unchanged(key: str) -> StoreResult:
-    return StoreResult(stored=False, key=key, reason="known already, with the same evidence")

@@ -98,13 +98,9 @@ def intend(
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
     level = checked_priority(priority)
     intention = partial(
-        NewIntention,
-        trigger=trigger,
-        priority=level,
-        expires_at=checked_end(expires_at, trigger),
+        NewIntention, trigger=trigger, priority=level, expires_at=checked_end(expires_at, trigger)
     )
-    one = _prospective(content, level, key, fields)
-    return _intended(memory, one, intention, _keys(after))
+    return _intended(memory, _prospective(content, level, key, fields), intention, _keys(after))
 
 
 def remind(

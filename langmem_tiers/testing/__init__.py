@@ -16,7 +16,6 @@ from langmem_tiers.testing.run import (
     BaseStoreConformance,
     CheckResult,
     check_names,
-    conformance_table,
     run_check,
 )
 
@@ -29,6 +28,5 @@ __all__ = [
     "StoreFactory",
     "TrigramEmbeddings",
     "check_names",
-    "conformance_table",
     "run_check",
 ]

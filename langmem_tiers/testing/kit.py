@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import shake_128
-from typing import Any, Literal, Protocol, cast
+from inspect import iscoroutinefunction
+from typing import Any, ClassVar, Literal, Protocol, cast
 
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import (
@@ -15,6 +16,7 @@ from langgraph.store.base import (
     BaseStore,
     Item,
     Op,
+    PutOp,
     Result,
     SearchItem,
     TTLConfig,
@@ -154,9 +156,6 @@ class StoreDriver:
         return cast("Callable[..., Any]", getattr(self.store, name))
 
 
-Body = Callable[[StoreDriver], Awaitable[None]]
-
-
 class StoreFactory(Protocol):
     """Opens a fresh, empty store for one check.
 
@@ -189,34 +188,73 @@ class IndexNeeds:
         return config
 
 
+Rule = Callable[[Any], Awaitable[None]]
+_needs: dict[object, dict[str, Any]] = {}
+"""What a rule needs that differs from the rest of its area."""
+
+
+def needing(**needs: Any) -> Callable[[Rule], Rule]:
+    """Say that a rule needs another `index`, or another `ttl`, than its area."""
+
+    def marked(rule: Rule) -> Rule:
+        _needs[rule] = needs
+        return rule
+
+    return marked
+
+
+class Rules(StoreDriver):
+    """An area of the contract: each public method is a rule that the store it drives is to keep.
+
+    Its docstring is the claim. What store it needs, an `index` or a `ttl`, is said with the class.
+    """
+
+    needs: ClassVar[dict[str, Any]]
+
+    def __init_subclass__(cls, **needs: Any) -> None:
+        super().__init_subclass__()
+        cls.needs = needs
+
+    @classmethod
+    def checks(cls) -> Iterator["Check"]:
+        """The rules, in the order in which they are written."""
+        for name, rule in vars(cls).items():
+            if iscoroutinefunction(rule) and not name.startswith("_"):
+                claim = " ".join((rule.__doc__ or "").split()).rstrip(".")
+                needs = _needs.get(rule, cls.needs)
+                yield Check(name=name, area=cls.__name__.lower(), claim=claim, of=cls, **needs)
+
+    async def _pages(self, size: int, count: int, **options: Any) -> list[list[str]]:
+        """The keys on the pages of so many items, and on one more."""
+        starts = range(0, count + size, size)
+        return [await self.keys(NS, limit=size, offset=start, **options) for start in starts]
+
+    async def _have_one_order(self, what: str, **options: Any) -> None:
+        """Fail unless items of one time are found in one order, whatever they were put in."""
+        keys, orders = [f"k{n:02}" for n in range(12)], []
+        for batch in (keys, keys[::-1], keys[6:] + keys[:6]):
+            await self.batch([PutOp(NS, key, None) for key in keys])
+            await self.batch([PutOp(NS, key, {"text": f"tea {key}"}) for key in batch])
+            found = await self.search(NS, limit=20, **options)
+            if len({item.updated_at for item in found}) == 1:
+                orders.append([item.key for item in found])
+        equal(orders, orders[:1] * len(orders), f"orders of items equal in {what}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One rule: its name and claim, the store it needs, and the body that tries it."""
+    """One rule: its name and claim, and the store it needs."""
 
     name: str
     area: str
     claim: str
-    body: Body = field(repr=False)
+    of: type[Rules]
     index: IndexNeeds | None = None
     ttl: TTLConfig | None = None
 
-
-def check(
-    area: str, *, index: IndexNeeds | None = None, ttl: TTLConfig | None = None
-) -> Callable[[Body], Check]:
-    """Make a check of an async function; its docstring's first line is the claim."""
-
-    def made(body: Body) -> Check:
-        return Check(
-            name=body.__name__,
-            area=area,
-            claim=(body.__doc__ or "").partition("\n")[0].rstrip("."),
-            body=body,
-            index=index,
-            ttl=ttl,
-        )
-
-    return made
+    async def on(self, store: BaseStore, mode: Mode) -> None:
+        """Try it on a store."""
+        await getattr(self.of(store, mode), self.name)()
 
 
 def equal(found: object, wanted: object, what: str) -> None:

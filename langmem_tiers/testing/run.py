@@ -1,25 +1,28 @@
-"""Running the rules: one by one, as a pytest class, or as a table of several stores."""
+"""Running the rules: one by one, or as a pytest class."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from langgraph.store.base import BaseStore, TTLConfig
 
-from langmem_tiers.testing import calls, changes, finding, items, vectors
-from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreDriver, StoreFactory
+from langmem_tiers.testing.calls import Batches, Search
+from langmem_tiers.testing.changes import Concurrency, Recency, Ttl
+from langmem_tiers.testing.finding import Filters, Listing
+from langmem_tiers.testing.items import Basics, Labels, Values
+from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreFactory
+from langmem_tiers.testing.vectors import Index, Scoring
 
 if TYPE_CHECKING:
     import pytest
 
-CHECKS = {
-    each.name: each
-    for module in (items, calls, finding, vectors, changes)
-    for each in vars(module).values()
-    if isinstance(each, Check)
-}
+_AREAS = (
+    *(Basics, Values, Labels, Batches, Search, Filters),
+    *(Listing, Scoring, Index, Recency, Ttl, Concurrency),
+)
+CHECKS = {each.name: each for area in _AREAS for each in area.checks()}
 """Every rule by its name, in the order in which they are written."""
 
 
@@ -40,12 +43,8 @@ def check_names(
     distance_types: Collection[str] = ("cosine",),
 ) -> tuple[str, ...]:
     """Return the names of the checks that apply to a store with these capabilities."""
-    wanted = (
-        each
-        for each in CHECKS.values()
-        if claims(each, index=index, ttl=ttl, distance_types=distance_types)
-    )
-    return tuple(each.name for each in wanted)
+    claimed: Any = {"index": index, "ttl": ttl, "distance_types": distance_types}
+    return tuple(each.name for each in CHECKS.values() if claims(each, **claimed))
 
 
 def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> CheckResult:
@@ -66,14 +65,6 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
     return CheckResult(name=name, mode=mode, passed=error is None, message=message)
 
 
-def run_or_raise(each: Check, make_store: StoreFactory, mode: Mode) -> None:
-    """Run a check and raise what its body raised."""
-    __tracebackhide__ = True
-    error = asyncio.run(_outcome(each, make_store, mode))
-    if error is not None:
-        raise error
-
-
 def claims(each: Check, *, index: bool, ttl: bool, distance_types: Collection[str]) -> bool:
     """Return whether a store with these capabilities claims what the check needs."""
     if each.ttl is not None and not ttl:
@@ -85,8 +76,7 @@ async def _outcome(each: Check, make_store: StoreFactory, mode: Mode) -> BaseExc
     index_config = None if each.index is None else each.index.config()
     ttl_config = None if each.ttl is None else TTLConfig(**each.ttl)
     async with _entered(make_store(index=index_config, ttl=ttl_config)) as store:
-        body = each.body(StoreDriver(store, mode))
-        return (await asyncio.gather(body, return_exceptions=True))[0]
+        return (await asyncio.gather(each.on(store, mode), return_exceptions=True))[0]
 
 
 @asynccontextmanager
@@ -143,46 +133,15 @@ class BaseStoreConformance:
 
 def _as_test(each: Check) -> _Test:
     def test(self: BaseStoreConformance, make_store: StoreFactory, mode: Mode) -> None:  # noqa: ARG001
-        run_or_raise(each, make_store, mode)
+        __tracebackhide__ = True
+        if (error := asyncio.run(_outcome(each, make_store, mode))) is not None:
+            raise error
 
     test.__name__ = f"test_{each.name}"
     test.__qualname__ = f"BaseStoreConformance.{test.__name__}"
-    test.__doc__ = each.body.__doc__
+    test.__doc__ = f"{each.claim}."
     return test
 
 
 for _check in CHECKS.values():
     setattr(BaseStoreConformance, f"test_{_check.name}", _as_test(_check))
-
-
-def conformance_table(
-    defects: Mapping[str, Collection[str]], unclaimed: Mapping[str, Collection[str]]
-) -> str:
-    """Return one row a check and one column a store: ✓ kept, ✗ broken, – not claimed.
-
-    `defects` names, for each store in the order of columns, the checks it fails; `unclaimed`
-    those that do not apply to it.
-    """
-    stores = tuple(defects)
-    lines = [_line(("area", "rule", *stores)), _line(("---",) * (len(stores) + 2))]
-    for each in CHECKS.values():
-        marks = [_mark(each, defects[store], unclaimed.get(store, ())) for store in stores]
-        lines.append(_line((each.area, f"{each.claim}<br>`{each.name}`", *marks)))
-    kept = [_kept(defects[store], unclaimed.get(store, ())) for store in stores]
-    lines.append(_line(("", "**kept**", *kept)))
-    return "\n".join(lines)
-
-
-def _line(cells: Collection[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _mark(each: Check, defects: Collection[str], unclaimed: Collection[str]) -> str:
-    if each.name in unclaimed:
-        return "–"
-    return "✗" if each.name in defects else "✓"
-
-
-def _kept(defects: Collection[str], unclaimed: Collection[str]) -> str:
-    claimed = len(CHECKS) - len(unclaimed)
-    return f"{claimed - len(defects)} of {claimed}"

@@ -10,7 +10,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,11 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def document(*arguments: str) -> Any:
     result = run(*arguments, "--json")
     assert result.exit_code == 0, result.output
@@ -49,24 +53,34 @@ def subprocess_of(
     # A shell that starts the tests in the background has their children ignore SIGINT.
     heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
     program = f"{heeding}\nfrom langmem_tiers.cli.app import app; app(prog_name='langmem-tiers')"
-    return subprocess.Popen(
-        [sys.executable, "-c", program, *arguments],
-        stdout=stdout,
-        stderr=stderr,
-        text=True,
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.Popen(command, stdout=stdout, stderr=stderr, text=True)
 
 
 @pytest.fixture
-def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+def unset(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database that the environment names, as it is made."""
     monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
-    assert run("setup").exit_code == 0
     return database_url
+
+
+@pytest.fixture
+def url(unset: str) -> str:
+    """One that is set up."""
+    assert run("setup").exit_code == 0
+    return unset
 
 
 @pytest.fixture
 def notes(tmp_path: Path) -> Path:
     return written(tmp_path / "notes.jsonl", GOOD)
+
+
+@pytest.fixture
+def acme(url: str, notes: Path) -> str:
+    """A database with the notes, of the tenant acme."""
+    assert run("import", str(notes), "--tenant", "acme").exit_code == 0
+    return url
 
 
 def written(path: Path, records: list[dict[str, Any]]) -> Path:
@@ -90,40 +104,31 @@ def test_help_names_every_command_and_format_shows_no_value_for_a_flag_and_fits_
     ("arguments", "code"), [(("--version",), 0), (("stats", "--url", "embedded:"), 2)]
 )
 def test_the_modules_do_what_the_command_does(arguments: tuple[str, ...], code: int) -> None:
-    command = Path(sys.executable).with_name("langmem-tiers")
-    installed, started = (
-        subprocess.run([*named, *arguments], capture_output=True, text=True, check=False)
-        for named in ([command], [sys.executable, "-m", "langmem_tiers.cli"])
-    )
+    command = [str(Path(sys.executable).with_name("langmem-tiers")), *arguments]
+    installed = subprocess.run(command, capture_output=True, text=True, check=False)
+    started = python("-m", "langmem_tiers.cli", *arguments)
 
     assert (started.stdout, started.stderr) == (installed.stdout, installed.stderr)
     assert started.returncode == installed.returncode == code
 
 
 def test_without_its_extra_the_command_line_says_what_to_install() -> None:
-    program = (
-        "import sys; sys.modules['typer'] = None\n"
-        "from langmem_tiers.cli.__main__ import main; main()"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    absent = "import sys; sys.modules['typer'] = None"
+    done = python("-c", f"{absent}\nfrom langmem_tiers.cli.__main__ import main; main()")
 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith('needs Typer and Rich: pip install "langmem-tiers[cli]"\n')
 
 
 def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
-    program = (
+    done = python(
+        "-c",
         "import sys\n"
         "from langmem_tiers.cli.app import app\n"
         "for asked in ('--version', '--help'):\n"
         "    app([asked], standalone_mode=False)\n"
         "heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'\n"
-        "print('loaded:', [one for one in heavy if one in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        "print('loaded:', [one for one in heavy if one in sys.modules])",
     )
 
     assert done.stdout.splitlines()[-1] == "loaded: []"
@@ -132,11 +137,10 @@ def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
 def test_an_import_counts_what_a_coordinator_stores_and_adds_nothing_when_repeated(
     url: str, notes: Path
 ) -> None:
+    told = {"tags": ["coffee-posts"], "importance": 0.9, "metadata": {"clicks": 12}}
     dated: list[dict[str, Any]] = [
         GOOD[0] | {"date": "2026-05-04", "project_id": "ops", "mood": "calm"},
-        GOOD[1]
-        | {"date": "2026-05-06", "memory_type": "pattern", "tier": "long_term"}
-        | {"tags": ["Coffee Posts"], "importance": 0.9, "metadata": {"clicks": 12}},
+        GOOD[1] | {"date": "2026-05-06", "memory_type": "pattern", "tier": "long_term"} | told,
     ]
     span = {"first": "2026-05-04T00:00:00+00:00", "last": "2026-05-06T00:00:00+00:00"}
     for _ in range(2):
@@ -150,7 +154,6 @@ def test_an_import_counts_what_a_coordinator_stores_and_adds_nothing_when_repeat
         assert sum(tier.memories for tier in store.stats()) == len(GOOD)
         memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme", project_id="ops"))
         found, typed = memory.get("k1"), memory.get("k2")
-        (tagged,) = memory.get_context("noon", tags=["coffee posts"])
     assert found is not None
     assert (found.tier, found.namespace) == (Tier.WORKING, ("acme", "ops"))
     assert found.value == {
@@ -165,9 +168,8 @@ def test_an_import_counts_what_a_coordinator_stores_and_adds_nothing_when_repeat
         "metadata": {"mood": "calm"},
     }
     assert typed is not None
-    assert (typed.tier, typed.memory_type, tagged.key) == (Tier.LONG_TERM, "pattern", "k2")
-    told = {name: typed.value[name] for name in ("tags", "importance", "metadata")}
-    assert told == {"tags": ["coffee-posts"], "importance": 0.9, "metadata": {"clicks": 12}}
+    assert (typed.tier, typed.memory_type) == (Tier.LONG_TERM, "pattern")
+    assert {**typed.value, **told} == typed.value
 
 
 def test_on_a_terminal_a_bar_shows_count_and_rate(url: str, notes: Path) -> None:
@@ -183,8 +185,8 @@ def test_on_a_terminal_a_bar_shows_count_and_rate(url: str, notes: Path) -> None
     assert "2/2" in shown
 
 
-def test_bad_records_are_named_by_line_and_the_rest_is_imported(url: str, tmp_path: Path) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_bad_records_are_named_by_line_and_the_rest_is_imported(tmp_path: Path) -> None:
     mixed = written(tmp_path / "mixed.jsonl", [*GOOD, {"speaker": "Ada"}])
     many = written(tmp_path / "bad.jsonl", [*GOOD, *({"speaker": "Ada"} for _ in range(25))])
 
@@ -215,23 +217,12 @@ def test_a_refused_record_takes_no_record_of_any_tenant_with_it(url: str, tmp_pa
     told = " ".join(bad["reason"] for bad in imported["bad"])
     assert "key '4': speaker" in told
     assert "the key has 2000 bytes" in told
-    with TieredStore.from_conn_string(url, index=local_index()) as store:
-        assert sum(tier.memories for tier in store.stats()) == 8
+    counted = document("stats", "--url", url)["tiers"]
+    assert sum(one["memories"] for one in counted) == 8
 
 
-def test_a_batch_of_many_sessions_is_one_transaction(url: str, tmp_path: Path) -> None:
-    many = [{"content": f"Note {i}.", "session": f"s{i}", "key": str(i)} for i in range(200)]
-    path = written(tmp_path / "many.jsonl", many)
-    with psycopg.connect(url, autocommit=True) as conn:
-        run("import", str(path), "--tenant", "acme")
-        written_by = conn.execute("SELECT count(DISTINCT xmin::text) FROM working.memories")
-        assert written_by.fetchone() == (1,)
-
-
-def test_search_shows_the_whole_text_as_it_is_and_why_it_was_found(url: str, notes: Path) -> None:
-    assert url
-    run("import", str(notes), "--tenant", "acme")
-
+@pytest.mark.usefixtures("acme")
+def test_search_shows_the_whole_text_as_it_is_and_why_it_was_found() -> None:
     asked = ("search", "--tenant", "acme", "--limit", "1", "--profile", "aurora", "noon")
     shown, (best,) = run(*asked).stdout, document(*asked)["results"]
 
@@ -246,16 +237,11 @@ def test_search_shows_the_whole_text_as_it_is_and_why_it_was_found(url: str, not
     assert (best["tier"], best["memory_type"], best["speaker"]) == ("working", "episodic", "Ben")
 
 
-def test_a_memory_can_neither_steer_a_terminal_nor_reorder_what_it_shows(
-    url: str, tmp_path: Path
-) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_a_memory_can_neither_steer_a_terminal_nor_reorder_what_it_shows(tmp_path: Path) -> None:
     name = f"k{DIRECTIONS}\x1b]0;title\x07"
-    record = {
-        "content": f"alert {DIRECTIONS} \x1b[31m \x9b \x7f Zoë",
-        "key": name,
-        "speaker": DIRECTIONS,
-    }
+    text = f"alert {DIRECTIONS} \x1b[31m \x9b \x7f Zoë"
+    record = {"content": text, "key": name, "speaker": DIRECTIONS}
     run("import", str(written(tmp_path / "reorder.jsonl", [record])), "--tenant", "acme")
     asked = ("search", "--tenant", "acme", "alert")
     shown, printed = run(*asked).stdout, run(*asked, "--json").stdout
@@ -264,7 +250,7 @@ def test_a_memory_can_neither_steer_a_terminal_nor_reorder_what_it_shows(
     assert "\N{REPLACEMENT CHARACTER}" in shown
     assert not set(f"{DIRECTIONS}\x1b\x07") & set(shown)
     (found,) = json.loads(printed)["results"]
-    assert (found["value"]["content"], found["key"]) == (record["content"], name)
+    assert (found["value"]["content"], found["key"]) == (text, name)
     assert not set(f"{DIRECTIONS}\x1b\x9b\x7f") & set(printed)
     assert "Zoë" in printed
 
@@ -286,76 +272,54 @@ def test_search_looks_in_one_project_and_in_one_session(url: str, tmp_path: Path
         assert sorted(one["content"] for one in found) == keys
 
 
-def test_the_only_tenant_need_not_be_named(url: str) -> None:
+def test_a_tenant_is_asked_for_by_naming_those_there_are_unless_there_is_one_alone(
+    url: str,
+) -> None:
+    told = []
     with TieredStore.from_conn_string(url, index=local_index()) as store:
-        context = MemoryContext(tenant="acme 2.0 %2E")
-        MemoryCoordinator(store, context=context).store("The key rotates on Mondays.")
+        for name in ("", "t 0.%2E", *(f"t {number}" for number in range(10, 20))):
+            if name:
+                MemoryCoordinator(store, context=MemoryContext(tenant=name)).store("A key rotates.")
+            result = run("search", "Which key rotates?")
+            told.append((result.exit_code, result.stderr.rpartition("there are ")[2]))
 
-    found = document("search", "When does the key rotate?")
-
-    assert found["tenant"] == "acme 2.0 %2E"
-    assert len(found["results"]) == 1
-    assert document("stats", "--tenant", "acme 2.0 %2E")["tiers"][1]["memories"] == 1
-
-
-def test_without_a_tenant_it_is_asked_for_by_naming_those_there_are(
-    url: str, tmp_path: Path
-) -> None:
-    assert url
-    for count, there in (
-        (0, "nothing is stored here yet"),
-        (2, "there are t00, t01\n"),
-        (12, f"there are {', '.join(f't{i:02}' for i in range(10))}, …\n"),
-    ):
-        records = [{"content": "hi", "tenant": f"t{i:02}"} for i in range(count)]
-        if count:
-            run("import", str(written(tmp_path / "tenants.jsonl", records)))
-        result = run("search", "hi")
-        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
-        assert there in result.stderr
-    result = run("search", "--tenant", "none", "noon")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("There is no tenant 'none'. Tenants here: t00, t01,")
+    assert told[0][0] == 2
+    assert "nothing is stored here yet" in told[0][1]
+    assert told[1] == (0, "")
+    assert told[2] == (2, "t 0.%2E, t 10\n")
+    assert told[11] == (2, f"t 0.%2E, {', '.join(f't {number}' for number in range(10, 19))}, …\n")
 
 
-def test_a_query_that_nothing_answers_gets_one_line_and_the_nearest_where_asked_for(
-    url: str, notes: Path
-) -> None:
-    assert url
-    run("import", str(notes), "--tenant", "acme")
-    query = "What is the capital of Mongolia?"
-
-    nothing = run("search", "--tenant", "acme", query)
-    nearest = document("search", "--tenant", "acme", "--no-cutoff", query)
+@pytest.mark.usefixtures("acme")
+def test_a_query_that_nothing_answers_gets_one_line_and_the_nearest_where_asked_for() -> None:
+    asked = ("search", "--tenant", "acme", "What is the capital of Mongolia?")
+    nothing = run(*asked)
 
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert nothing.stderr == "Nothing stored answers this; --no-cutoff shows the nearest.\n"
-    assert document("search", "--tenant", "acme", query)["results"] == []
-    assert len(nearest["results"]) == 2
+    assert document(*asked)["results"] == []
+    assert len(document(*asked, "--no-cutoff")["results"]) == 2
 
 
+@pytest.mark.usefixtures("unset")
 def test_a_database_is_set_up_first_and_words_alone_are_searched_without_embeddings(
-    database_url: str, notes: Path, monkeypatch: pytest.MonkeyPatch
+    notes: Path,
 ) -> None:
-    monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
     early = run("import", str(notes))
     assert early.exit_code == 2
     assert "langmem-tiers setup" in early.stderr
     assert document("setup", "--lexical")["vector_dims"] is None
     run("import", str(notes), "--tenant", "acme", "--lexical")
+    asked = ("search", "--tenant", "acme", "--lexical")
 
-    (found,) = document("search", "--tenant", "acme", "--lexical", "rotate")["results"]
-    nothing = run("search", "--tenant", "acme", "--lexical", "zebra")
-
+    (found,) = document(*asked, "rotate")["results"]
     assert (found["key"], "dense" in found["evidence"]) == ("k1", False)
-    assert nothing.stderr == "Nothing was found.\n"
+    assert run(*asked, "zebra").stderr == "Nothing was found.\n"
 
 
-def test_stats_counts_one_tenant_and_measures_every_table(url: str, notes: Path) -> None:
-    assert url
+@pytest.mark.usefixtures("acme")
+def test_stats_counts_one_tenant_and_measures_every_table() -> None:
     assert document("setup") == {"ready": True, "vector_dims": 256}
-    assert run("--version").stdout == f"langmem-tiers {version('langmem-tiers')}\n"
-    run("import", str(notes), "--tenant", "acme")
 
     counted = document("stats", "--tenant", "acme", "--sizes")
 
@@ -401,10 +365,10 @@ def test_reading_what_does_not_exist_says_what_to_do_and_creates_nothing(
 
 
 @pytest.mark.parametrize("command", [["--help"], ["stats", "--json"]], ids=" ".join)
+@pytest.mark.usefixtures("url")
 def test_output_that_cannot_be_written_is_told_in_one_line_unless_its_reader_left(
-    url: str, command: list[str]
+    command: list[str],
 ) -> None:
-    assert url
     reading, writing = os.pipe()
     os.close(reading)
     sinks = {writing: ""}

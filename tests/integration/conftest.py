@@ -11,7 +11,6 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.agents import WAYS, Way
-from tests.support.consolidating import fill, opened_world
 from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
@@ -141,20 +140,3 @@ async def driver(open_store: Opener, url: str) -> AsyncIterator[StoreDriver]:
     """An empty store on `url`, indexed over "text", opened and called each way."""
     async with open_store(url=url, index=text_index()) as opened:
         yield opened
-
-
-@pytest.fixture(scope="session")
-def filled(server_url: str, template: str) -> Iterator[tuple[str, Clock]]:
-    """The name of a database in which every step finds something to do, and when that is."""
-    clock = Clock()
-    with fresh_database(server_url, template) as url:
-        with opened_world(url, clock) as store:
-            fill(store, clock)
-        yield name_of(url), clock
-
-
-@pytest.fixture
-def worlds(server_url: str, filled: tuple[str, Clock]) -> Iterator[Callable[[], str]]:
-    """Make copies of that database; each call returns a connection string."""
-    with databases(server_url, filled[0]) as make:
-        yield make

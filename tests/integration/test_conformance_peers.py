@@ -5,7 +5,7 @@ Run this file as a program to write its table anew, with the marks that it has.
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -26,9 +26,10 @@ from langmem_tiers.testing import (
     OpenedStore,
     StoreFactory,
     check_names,
-    conformance_table,
     run_check,
 )
+from langmem_tiers.testing.kit import Check
+from langmem_tiers.testing.run import CHECKS
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
 
@@ -196,9 +197,26 @@ def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _table() -> str:
-    every = set(check_names(distance_types=METRICS))
+    """One row a check and one column a store: ✓ kept, ✗ broken, – not claimed."""
+    defects, every = _known_defects(), set(check_names(distance_types=METRICS))
     unclaimed = {name: every.difference(peer.claimed()) for name, peer in PEERS.items()}
-    return conformance_table(_known_defects(), unclaimed)
+    lines = [_line("area", "rule", *defects), _line(*("---",) * (len(defects) + 2))]
+    for each in CHECKS.values():
+        marks = [_mark(each, defects[store], unclaimed[store]) for store in defects]
+        lines.append(_line(each.area, f"{each.claim}<br>`{each.name}`", *marks))
+    claimed = {store: len(CHECKS) - len(unclaimed[store]) for store in defects}
+    kept = [f"{number - len(defects[store])} of {number}" for store, number in claimed.items()]
+    return "\n".join([*lines, _line("", "**kept**", *kept)])
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _mark(each: Check, defects: Collection[str], unclaimed: Collection[str]) -> str:
+    if each.name in unclaimed:
+        return "–"
+    return "✗" if each.name in defects else "✓"
 
 
 def _with_table(text: str) -> str:

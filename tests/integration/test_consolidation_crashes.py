@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from itertools import count, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
+from psycopg.conninfo import conninfo_to_dict
 
-from langmem_tiers import EmbeddedPostgres, TieredStore
+from benchmarks.ruling import Ruling
+from langmem_tiers import EmbeddedPostgres
 from langmem_tiers.core.errors import EmbeddedServerError
 from langmem_tiers.graph.checkpoints import config_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.worker import LEASE_SECONDS
 from langmem_tiers.postgres.target import checkpointer_pool
-from tests.support.cycles import ENDED, TENANTS, contents, fill, restored
+from tests.support.coordinating import coordinator
+from tests.support.cycles import ACME, FILLING, contents, fill, opened_world
 from tests.support.learning import broken
-from tests.support.opening import text_index
-from tests.support.servers import own_server, wait_until
+from tests.support.opening import Clock
+from tests.support.servers import fresh_database, own_server, wait_until
 from tests.support.worker_process import Done, Plan, Worker
 
 STEPS = {
@@ -39,6 +42,9 @@ STEPS = {
     "decay",
     "archive",
 }
+TENANTS = ("acme", "beta", "gamma")
+ENDED = TENANTS[1]
+"""Whose session has ended. No worker hears of that: an agent's graph has begun its cycle."""
 BETWEEN = "between cycles"
 PROBE = """
 CREATE TABLE memory.probe (
@@ -61,8 +67,6 @@ FOR EACH ROW EXECUTE FUNCTION memory.probe();
 """
 """Notes who changes memories or what was seen, under which fence; the lease is locked meanwhile."""
 
-_numbers = count()
-
 
 class World(NamedTuple):
     """A database of tenants that are due, and a directory of its own for what is archived of it."""
@@ -81,40 +85,61 @@ class Filled(NamedTuple):
     server: str
     name: str
     directory: Path
-    contents: dict[str, str]
-    restored: dict[str, str]
+    contents: dict[str, list[str]]
+    restored: dict[str, list[str]]
     """The contents once everything is back from the archives."""
     done: Done
 
     @contextmanager
     def copy(self, statements: str = "") -> Iterator[World]:
         """A copy."""
-        name = f"{self.name}_{next(_numbers)}"
-        with psycopg.connect(self.server, autocommit=True) as conn:
-            conn.execute(f"CREATE DATABASE {name} TEMPLATE {self.name}".encode())
-        url = psycopg.conninfo.make_conninfo(self.server, dbname=name)
-        execute(url, statements)
-        yield World(url, str(self.directory / name))
-        with psycopg.connect(self.server, autocommit=True) as conn:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        with fresh_database(self.server, self.name) as url:
+            execute(url, statements)
+            yield World(url, str(self.directory / str(conninfo_to_dict(url)["dbname"])))
+
+
+def begin(url: str) -> None:
+    """Begin the cycle of the tenant whose session has ended, and leave it at that."""
+    with opened_world(url, Clock()) as store, checkpointer_pool(url) as pool:
+        saver = PostgresSaver(pool)
+        saver.setup()
+        graph = create_consolidation_graph(
+            Ruling(), store=store, checkpointer=saver, interrupt_before=["select"]
+        )
+        context = replace(ACME, tenant=ENDED)
+        graph.invoke({"session_ended": True}, config_of(ENDED), context=context)
+
+
+def restored(url: str) -> dict[str, list[str]]:
+    """The contents once all that was archived is back."""
+    with opened_world(url, Clock()) as store:
+        for tenant in TENANTS:
+            memory = coordinator(store, tenant)
+            for file in memory.archives():
+                assert memory.restore_archive(file.archive).restored == file.remaining
+    return contents(url)
 
 
 @contextmanager
 def filled_on(server: str, directory: Path) -> Iterator[Filled]:
     """A filled database on a server."""
-    name = f"cycles_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}".encode())
-    fill(psycopg.conninfo.make_conninfo(server, dbname=name))
-    made = Filled(server, name, directory, {}, {}, Done({}))
-    with made.copy() as world:
-        done = ended(Worker(world.plan()))
-        found = contents(world.url)
-        back = restored(world.url)
-        assert broken(world.url) == {}
-        yield made._replace(contents=found, restored=back, done=done)
-    with psycopg.connect(server, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server) as url:
+        for tenant in TENANTS:
+            clock = Clock()
+            clock.now -= FILLING
+            with opened_world(url, clock) as store:
+                store.setup()
+                fill(store, clock, tenant)
+            assert clock.now == Clock().now
+        begin(url)
+        name = str(conninfo_to_dict(url)["dbname"])
+        made = Filled(server, name, directory, {}, {}, Done({}))
+        with made.copy() as world:
+            done = ended(Worker(world.plan()))
+            found = contents(world.url)
+            back = restored(world.url)
+            assert broken(world.url) == {}
+            yield made._replace(contents=found, restored=back, done=done)
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +161,7 @@ def execute(url: str, statements: str) -> None:
 
 def place(url: str) -> tuple[str, str]:
     """The first tenant whose cycle has not ended, and where it stands."""
-    with (
-        TieredStore.from_conn_string(url, index=text_index()) as store,
-        checkpointer_pool(url) as pool,
-    ):
+    with opened_world(url, Clock()) as store, checkpointer_pool(url) as pool:
         graph = create_consolidation_graph(store=store, checkpointer=PostgresSaver(pool))
         for tenant in TENANTS:
             state = graph.get_state(config_of(tenant))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any, TypedDict
@@ -26,10 +26,9 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.graph import consolidation_nodes
 from tests.support.agents import How, run
-from tests.support.consolidating import ACME, opened_world
 from tests.support.coordinating import coordinator
+from tests.support.cycles import ACME, opened_world
 from tests.support.opening import Clock, Opened, opened_store, tier_of
 from tests.support.savers import Saver, saver
 
@@ -46,12 +45,6 @@ class Talk(TypedDict, total=False):
     messages: Annotated[list[AnyMessage], add_messages]
     session_ended: bool
     consolidated: dict[str, Any]
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with opened_world(url, clock) as store:
-        yield store
 
 
 def agent(
@@ -83,12 +76,6 @@ def told(store: TieredStore, *keys: str, tenant: str = "acme") -> None:
         memory.store("Anna likes green tea", "semantic", tier="working", key=key)
 
 
-def noted(store: TieredStore, *, project: str, session: str, key: str) -> None:
-    """Take a note in a session."""
-    memory = coordinator(store, project_id=project, session_id=session)
-    memory.store(f"a note: {key}", "episodic", tier="short_term", key=key)
-
-
 def merged(state: Any) -> int:
     """How many memories the last cycle merged."""
     return ConsolidationReport.of(state).count("merge")
@@ -116,65 +103,43 @@ async def test_it_runs_after_so_many_turns_of_a_human_since_the_last_cycle(
     assert len(states[-1]["messages"]) == 10
 
 
-@pytest.mark.parametrize(("kept", "opened", "how"), WAYS[2:])
-async def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
-    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
+    store: TieredStore, clock: Clock
 ) -> None:
-    url, began = new_url(), clock.now
-    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
-        graph = agent(store, ConsolidationSchedule(every=timedelta(hours=6)), keeping)
-        cycles = []
-        for _ in range(4):
-            state = await run(graph, how, says(), config=THREAD, context=ACME)
-            cycles.append(ConsolidationReport.of(state).started_at - began)
-            clock.advance(hours=5)
-
+    began = clock.now
+    graph = agent(store, ConsolidationSchedule(every=timedelta(hours=6)), InMemorySaver())
+    cycles = []
+    for _ in range(4):
+        state = graph.invoke(says(), THREAD, context=ACME)
+        cycles.append(ConsolidationReport.of(state).started_at - began)
+        clock.advance(hours=5)
     assert cycles == [timedelta(hours=hours) for hours in (0, 0, 10, 10)]
 
 
-@pytest.mark.parametrize(("kept", "opened", "how"), WAYS[1:])
-async def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
-    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+@pytest.mark.parametrize("session", ["chat", None], ids=["named", "the thread"])
+def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
+    store: TieredStore, url: str, session: str | None
 ) -> None:
-    url = new_url()
-    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
-        for project, session in (("billing", "chat"), ("billing", "tea"), ("shipping", "chat")):
-            key = f"{project} {session}"
-            await asyncio.to_thread(noted, store, project=project, session=session, key=key)
-        graph = agent(store, ConsolidationSchedule(on_session_end=True), keeping)
-        states = [
-            await run(graph, how, one, config=THREAD, context=ACME)
-            for one in (says(), says("Bye", session_ended=True), says("One more thing"))
-        ]
+    context = MemoryContext(tenant="acme", project_id="billing", session_id=session)
+    ends = session or "1"
+    for project, said in (("billing", ends), ("billing", "tea"), ("shipping", ends)):
+        memory = coordinator(store, project_id=project, session_id=said)
+        memory.store("a note", "episodic", tier="short_term", key=f"{project} {said}")
+    graph = agent(store, ConsolidationSchedule(on_session_end=True), InMemorySaver())
+    states = [
+        graph.invoke(one, THREAD, context=context)
+        for one in (says(), says("Bye", session_ended=True), says("One more thing"))
+    ]
 
-    ran = [one.get("consolidated") for one in states]
-    assert ran[0] is None
-    assert ran[1] is not None
-    assert ran[1] == ran[2]
+    first, second, third = (one.get("consolidated") for one in states)
+    assert first is None
+    assert second == third
+    assert ConsolidationReport.of(states[1]).count("rise") == 1
     assert states[1]["session_ended"] is False
-    rose = {key: tier_of(url, key)[0] for key in ("billing chat", "billing tea", "shipping chat")}
-    assert rose == {
-        "billing chat": "working", "billing tea": "short_term", "shipping chat": "short_term"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize(("kept", "opened", "how"), WAYS[:1])
-async def test_the_session_that_ends_is_the_thread_where_the_context_names_none(
-    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
-) -> None:
-    url, context = new_url(), MemoryContext(tenant="acme", project_id="billing")
-    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
-        for session in ("1", "2"):
-            key = f"of thread {session}"
-            await asyncio.to_thread(noted, store, project="billing", session=session, key=key)
-        graph = agent(store, ConsolidationSchedule(on_session_end=True), keeping)
-        state = await run(
-            graph, how, says("Bye", session_ended=True), config=THREAD, context=context
-        )
-
-    assert ConsolidationReport.of(state).count("rise") == 1
-    tiers = {key: tier_of(url, key)[0] for key in ("of thread 1", "of thread 2")}
-    assert tiers == {"of thread 1": "working", "of thread 2": "short_term"}
+    rose = {
+        key: tier_of(url, key) for key in (f"billing {ends}", "billing tea", f"shipping {ends}")
+    }
+    assert list(rose.values()) == [["working"], ["short_term"], ["short_term"]]
 
 
 def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredStore) -> None:
@@ -188,46 +153,28 @@ def test_turns_are_counted_anew_where_older_messages_were_removed(store: TieredS
     assert graph.invoke(says(), THREAD, context=ACME)["consolidated"]["cycle"] not in cycles
 
 
-def test_turns_without_ids_are_counted() -> None:
-    said = [HumanMessage("a"), AIMessage("b"), {"role": "user", "content": "c"}]
-    last = {"turn": None, "turns": 1}
-    assert consolidation_nodes.turns_since(said, None) == 2
-    assert consolidation_nodes.turns_since(said, last) == 1
-    assert consolidation_nodes.turns_since(said[:1], {**last, "turns": 5}) == 0
-
-
 class Bare(BaseModel):
     """A state that lacks what a schedule goes by."""
 
     text: str = ""
 
 
-class Counted(Bare):
-    messages: Annotated[list[AnyMessage], add_messages] = []
-    consolidated: dict[str, Any] | None = None
-
-
 @pytest.mark.parametrize(
-    ("schema", "schedule", "name"),
+    ("schedule", "name"),
     [
-        (Bare, ConsolidationSchedule(every=timedelta(days=1)), "consolidated"),
-        (Bare, ConsolidationSchedule(on_session_end=True), "session_ended"),
-        (Counted, ConsolidationSchedule(every_turns=1, on_session_end=True), "session_ended"),
-        (Counted, ConsolidationSchedule(every_turns=9), None),
+        (ConsolidationSchedule(every=timedelta(days=1)), "consolidated"),
+        (ConsolidationSchedule(on_session_end=True), "session_ended"),
     ],
 )
 def test_a_model_of_a_state_that_lacks_a_key_is_told_which(
-    store: TieredStore, schema: Any, schedule: ConsolidationSchedule, name: str | None
+    store: TieredStore, schedule: ConsolidationSchedule, name: str
 ) -> None:
-    builder: StateGraph[Any, Any, Any, Any] = StateGraph(schema)
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(Bare)
     builder.add_node("model", lambda _: {"text": "ok"})
     builder.add_edge(START, "model")
     builder.add_conditional_edges("model", consolidation_due(schedule), [END])
     graph = builder.compile(store=store, checkpointer=InMemorySaver())
-    if name is None:
-        assert graph.invoke({"text": "Hello"}, THREAD)["text"] == "ok"
-        return
-    with pytest.raises(ConfigurationError, match=f"{schema.__name__} has no '{name}'"):
+    with pytest.raises(ConfigurationError, match=f"Bare has no '{name}'"):
         graph.invoke({"text": "Hello"}, THREAD)
 
 

@@ -26,7 +26,7 @@ from langmem_tiers import (
     create_recall_node,
     create_search_memory_tool,
 )
-from langmem_tiers.cli.importing import import_records
+from langmem_tiers.cli.memories import import_records
 from langmem_tiers.core.config import positive_minutes
 from langmem_tiers.core.errors import (
     ConfigurationError,

@@ -29,29 +29,18 @@ from tests.support.cycling import (
     fact,
     important,
     judged,
-    proposed,
     step,
     usage,
 )
 from tests.support.learning import broken
-from tests.support.opening import Clock, text_index, tier_of
+from tests.support.opening import Clock, tier_of
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with psycopg.connect(url) as conn:
-        conn.execute("DELETE FROM memory.leases")
-        conn.execute("DELETE FROM memory.cycles")
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
+def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
+    """A project's coordinator in a session, on a store that stays whole."""
+    yield coordinator(store, project_id="billing", session_id="chat")
     assert broken(url) == {}
-
-
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    """A project's coordinator in a session."""
-    return coordinator(store, project_id="billing", session_id="chat")
 
 
 # Expiry
@@ -60,7 +49,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def test_what_is_read_before_it_is_removed_lives_on(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    expired(store, memory, clock)
+    expired(memory, clock)
     at, one = cycle(store), step("expire")
     decisions = judged(store, one, at)
     with psycopg.connect(url) as conn:
@@ -79,7 +68,7 @@ def test_what_is_read_before_it_is_removed_lives_on(
 def test_what_rises_is_found_in_every_session_and_does_not_expire(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    important(store, memory, clock)
+    important(memory, clock)
     assert done(store, step("rise"), cycle(store))["done"] == {"importance >= 0.6": 1}
     assert (tier_of(url, "one"), tier_of(url, "two")) == (["working"], ["short_term"])
     clock.advance(days=90)
@@ -114,7 +103,7 @@ def test_a_session_that_has_ended_and_frequent_reading_let_memories_rise(
 def test_the_oldest_lives_on_with_the_evidence_of_all(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    alike(store, memory, clock)
+    alike(memory, clock)
     applied = done(store, step("merge"), cycle(store))
     assert (sum(applied["done"].values()), len(applied["moves"])) == (2, 1)
     assert column(url, "state") == {"one": None, "two": "consolidated", "three": "consolidated"}
@@ -125,24 +114,10 @@ def test_the_oldest_lives_on_with_the_evidence_of_all(
     assert [one.key for one in memory.get_context("green tea")] == ["one"]
 
 
-def test_what_is_apart_is_not_merged(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock
-) -> None:
-    fact(memory, "one", "Anna likes green tea")
-    fact(memory, "a happening", "Anna likes green tea", memory_type="pattern")
-    fact(memory, "another", "Anna likes black tea")
-    fact(coordinator(store, project_id="shipping"), "another project", "Anna likes green tea")
-    fact(coordinator(store, "other", project_id="billing"), "tenant", "Anna likes green tea")
-    memory.store("Anna likes green tea", "semantic", tier="long_term", key="for all")
-    clock.advance(hours=1)
-    found = proposed(store, step("merge"), cycle(store))
-    assert found == {"decisions": [], "kept": {"nothing says the same": 5}}
-
-
 def test_what_is_said_anew_after_a_merge_is_counted_once(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    alike(store, memory, clock)
+    alike(memory, clock)
     done(store, step("merge"), cycle(store))
     clock.advance(hours=1)
     fact(memory, "two", "Anna likes green tea")
@@ -164,8 +139,8 @@ def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
     with TieredStore.from_conn_string(url, index={"fields": ["content"]}, clock=clock) as store:
         store.setup()
         memory = coordinator(store, project_id="billing")
-        alike(store, memory, clock)
-        contradicting(store, coordinator(store, project_id="ports"), clock)
+        alike(memory, clock)
+        contradicting(coordinator(store, project_id="ports"), clock)
         at = cycle(store)
         assert sum(done(store, step("merge"), at)["done"].values()) == 2
         assert sum(done(store, step("supersede"), at)["done"].values()) == 2
@@ -177,7 +152,7 @@ def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
 def test_what_is_contradicted_was_true_until_the_newer_one(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    contradicting(store, memory, clock)
+    contradicting(memory, clock)
     done(store, step("supersede"), cycle(store))
     began, ended = column(url, "created_at"), column(url, "valid_to")
     assert ended == {"one": began["two"], "two": began["three"], "three": None}
@@ -190,7 +165,7 @@ def test_what_is_told_late_ends_where_the_next_one_began(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     began = clock.now
-    contradicting(store, memory, clock)
+    contradicting(memory, clock)
     done(store, step("supersede"), cycle(store))
     fact(
         memory,
@@ -219,20 +194,6 @@ def test_nothing_is_superseded_before_the_newer_one_is_true(
 
 
 # Promotion, demotion and decay
-
-
-def test_those_that_say_the_same_are_promoted_by_one_move(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    for key in ("one", "two"):
-        fact(memory, key, "Retry a POST only with a key", memory_type="pattern")
-    memory.record_outcome(memory.get_context("retry", limit=2), success=True)
-    clock.advance(days=1)
-    at = cycle(store)
-    applied = done(store, step("promote"), at)
-    assert (applied["done"], len(applied["moves"])) == ({"it has proven itself": 2}, 1)
-    assert column(url, "state")["two"] == "consolidated"
-    assert set(column(url, "created_at").values()) == {clock.now - timedelta(days=1), clock.now}
 
 
 def test_strength_halves_in_30_days_however_often_it_is_brought_up_to_date(
@@ -276,33 +237,20 @@ def superseded(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> s
 def test_other_content_over_what_was_superseded_begins_anew(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    superseded(store, memory, clock)
+    move = superseded(store, memory, clock)
     before = clock.now - timedelta(hours=36)
     fact(memory, "one", "The deployment port is 8443")
     assert found(memory) == ["one", "two"]
     assert found(memory, as_of=before) == []  # what it said then was overwritten
     assert [column(url, name)["one"] for name in ("state", "state_at", "valid_to")] == [None] * 3
+    assert not memory.rollback(move)
+    history = memory.history("one")
+    assert [one.key for one in history.versions] == ["one"]
+    assert [one.undone_at is not None for one in history.events] == [True]
     clock.advance(days=1)
     done(store, step("supersede"), cycle(store, "second"))
     assert column(url, "state") == {"one": None, "two": "superseded"}
     assert found(memory) == ["one"]
-
-
-def test_what_began_anew_is_not_superseded_any_more_whatever_comes_after(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    move = superseded(store, memory, clock)
-    fact(memory, "one", "The deployment port is 8443")
-    assert not memory.rollback(move)
-    history = memory.history("one")
-    assert [one.key for one in history.versions] == ["one"]
-    assert [(one.kind, one.undone_at is not None) for one in history.events] == [
-        ("superseded", True)
-    ]
-    memory.retract("one", reason="a rumour")
-    assert memory.restore("one").state is None
-    fact(memory, "one", "The deployment port is 8443", valid_to=clock.now + timedelta(days=1))
-    assert column(url, "valid_to")["one"] == clock.now + timedelta(days=1)
 
 
 def test_what_was_put_again_is_not_superseded_by_what_was_said_before(
@@ -392,7 +340,7 @@ def test_what_happens_between_a_merge_and_its_rollback_stays_with_the_oldest(
     def ends(tenant: str, *, merged: bool) -> list[tuple[Any, ...]]:
         mine = coordinator(store, tenant, project_id="billing", session_id="chat")
         clock.now = began
-        alike(store, mine, clock)
+        alike(mine, clock)
         at = cycle(store, tenant=tenant)
         moves = done(store, step("merge"), at)["moves"] if merged else []
         for _ in range(2):

@@ -31,25 +31,15 @@ from tests.support.cycling import (
     without_events,
 )
 from tests.support.learning import broken
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import Clock, tables
 from tests.support.plans import calls_of
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """A store on an empty database."""
-    with psycopg.connect(url) as conn:
-        conn.execute("DELETE FROM memory.leases")
-        conn.execute("DELETE FROM memory.cycles")
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
+def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
+    """A project's coordinator in a session, on a store that stays whole."""
+    yield coordinator(store, project_id="billing", session_id="chat")
     assert broken(url) == {}
-
-
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    """A project's coordinator in a session."""
-    return coordinator(store, project_id="billing", session_id="chat")
 
 
 # Of every step
@@ -57,7 +47,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 def test_steps_come_in_the_order_of_a_cycle_without_those_that_are_off() -> None:
     names = tuple(one.name for one in steps(ConsolidationPolicy()))
-    assert names == ("session_end", "rise", "expire", *STEPS[2:])
+    assert names == ("session_end", "rise", "expire", *STEPS[3:])
     nothing = ConsolidationPolicy(
         expiry=False, rise=None, merge=None, supersede=None, promotion=None, decay=False
     )
@@ -80,8 +70,8 @@ def broken_off(flow: Flow[Any], after: int) -> Flow[Any]:
 def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_nothing_to_do(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
-    at, one = cycle(store), step(name)
+    PREPARE[name](memory, clock)
+    at, one = cycle(store, ended=CHAT), step(name)
     decisions = judged(store, one, at)
     seen = [tables(url)]
     for after in range(30):
@@ -97,7 +87,7 @@ def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_
     assert tables(url) == seen[-1]
     store.run(one.finish(at))
     clock.advance(minutes=10)
-    assert done(store, one, cycle(store, "second")) == NOTHING
+    assert done(store, one, cycle(store, "second", ended=CHAT)) == NOTHING
     assert tables(url) == seen[-1]
 
 
@@ -105,9 +95,9 @@ def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_
 def test_a_tenant_that_somebody_else_consolidates_is_left_alone(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     fence = store.run(lease.acquire("acme", "one", clock.now, 60))
-    at = cycle(store, fence=fence)
+    at = cycle(store, ended=CHAT, fence=fence)
     one = step(name)
     decisions = judged(store, one, at)
     clock.advance(minutes=2)
@@ -124,8 +114,8 @@ def test_a_tenant_that_somebody_else_consolidates_is_left_alone(
 def test_what_changed_since_it_was_judged_is_left(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
-    at, one = cycle(store), step(name)
+    PREPARE[name](memory, clock)
+    at, one = cycle(store, ended=CHAT), step(name)
     decisions = judged(store, one, at)
     with psycopg.connect(url) as conn:
         conn.execute("UPDATE memory.memories SET updated_at = updated_at + interval '1 second'")
@@ -140,7 +130,7 @@ def test_what_changed_since_it_was_judged_is_left(
 def test_a_move_that_is_rolled_back_leaves_the_very_rows_there_were(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     at = cycle(store)
     before = without_events(url)
     applied = done(store, step(name), at)
@@ -156,7 +146,7 @@ def test_a_move_that_is_rolled_back_leaves_the_very_rows_there_were(
 def test_what_was_rolled_back_is_not_done_again(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
 ) -> None:
-    PREPARE[name](store, memory, clock)
+    PREPARE[name](memory, clock)
     for move in reversed(done(store, step(name), cycle(store))["moves"]):
         memory.rollback(move)
     with psycopg.connect(url) as conn:
@@ -166,7 +156,7 @@ def test_what_was_rolled_back_is_not_done_again(
     assert sum(found["kept"].values()) == 3
 
 
-@pytest.mark.parametrize("name", [one for one in STEPS if one not in ("promote", "demote")])
+@pytest.mark.parametrize("name", ["expire", "rise", "merge", "supersede", "decay"])
 def test_a_batch_takes_as_many_statements_as_one_memory(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, name: str
 ) -> None:

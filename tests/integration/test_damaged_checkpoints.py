@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from datetime import timedelta
+import json
+import os
+import pickle
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+import ormsgpack
 import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Send
 
 from langmem_tiers import (
-    ConsolidationReport,
-    ConsolidationSchedule,
     ConsolidationWorker,
     MemoryContext,
     TieredStore,
@@ -26,35 +26,63 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import CheckpointError
 from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
-from tests.support.coordinating import coordinator
-from tests.support.damaging import (
-    Put,
-    calling,
-    constructing,
-    in_a_value,
-    in_a_write,
-    in_the_state,
-    pickled,
-    plain,
-)
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
+from tests.support.workers import SCHEDULE, How, Workers, tenants
 
-SCHEDULE = ConsolidationSchedule(every=timedelta(hours=6))
-How = Literal["run_due", "arun_due"]
 BOTH = pytest.mark.parametrize("how", ["run_due", "arun_due"])
 ALIVE = {"beta": 1, "coda": 1}
 """How many memories of the others live on in another one after their cycles."""
+WAYS: tuple[tuple[How, list[str]], ...] = (("run_due", ["beta", "coda"]), ("arun_due", []))
+"""Of two passes one after the other, whose cycles end: nobody else is due twice."""
+LATER = f"{999:032}.0"
+"""A version of a channel, as LangGraph counts them."""
 
-Damage = Callable[[Path], tuple[str, bytes]]
-DAMAGES: dict[str, Damage] = {
-    "a call of kind 0": lambda made: calling(made, 0),
+Value = tuple[str, bytes]
+"""A value in one of the forms that LangGraph's serializer knows."""
+Put = Callable[[psycopg.Connection[Any], str, Value], None]
+
+
+# What is put into the tables
+
+
+def calling(made: Path, code: int = 0) -> Value:
+    """A value that names `os.system`."""
+    command = f"touch {made}"
+    given = {"command": command} if code == 5 else command
+    parts = ["os", "system", given]
+    return "msgpack", ormsgpack.packb([ormsgpack.Ext(code, ormsgpack.packb(parts))])
+
+
+def constructing(made: Path, *, lc: int = 2) -> Value:
+    """The same as a constructor in JSON."""
+    said = {"lc": lc, "type": "constructor", "id": ["os", "system"], "kwargs": {}}
+    return "json", json.dumps({**said, "args": [f"touch {made}"]}).encode()
+
+
+class Pickled:
+    """An object whose unpickling runs a command."""
+
+    def __init__(self, made: Path) -> None:
+        self.made = made
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, (f"touch {self.made}",)
+
+
+def plain(value: Any) -> Value:
+    """A value of no type that is not JSON's."""
+    return "msgpack", ormsgpack.packb(value)
+
+
+DAMAGES: dict[str, Callable[[Path], Value]] = {
+    "a call of kind 0": calling,
     "a call of kind 5": lambda made: calling(made, 5),
     "an array": lambda made: calling(made, 6),
     "a snapshot": lambda made: calling(made, 7),
     "a kind that nobody knows": lambda made: calling(made, 99),
     "a constructor in JSON": constructing,
     "a constructor of LangChain's": lambda made: constructing(made, lc=1),
-    "a pickled object": pickled,
+    "a pickled object": lambda made: ("pickle", pickle.dumps(Pickled(made))),
     "a form that nobody knows": lambda _: ("odd", b"1"),
     "bytes": lambda _: ("bytes", b"1"),
     "nothing": lambda _: ("msgpack", b""),
@@ -62,48 +90,51 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """Three tenants, each with a memory that says the same as another one."""
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        with PostgresSaver.from_conn_string(url) as saver:
-            saver.setup()
-        with psycopg.connect(url) as conn:
-            for name in ("checkpoints", "checkpoint_blobs", "checkpoint_writes"):
-                conn.execute(f"DELETE FROM {name}".encode())  # noqa: S608 - names of LangGraph's
-        for tenant in ("acme", "beta", "coda"):
-            for key in ("one", "two"):
-                coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
-        yield store
+def in_a_value(conn: psycopg.Connection[Any], tenant: str, value: Value) -> None:
+    """Put it where a channel's value is."""
+    done = conn.execute(
+        "UPDATE checkpoint_blobs SET type = %s, blob = %s WHERE thread_id = %s",
+        (*value, thread_of(tenant)),
+    )
+    assert done.rowcount
 
 
-async def due(store: TieredStore, url: str, how: How) -> tuple[list[str], dict[str, Exception]]:
-    """What a new worker runs, and what broke off."""
-    if how == "arun_due":
-        async with AsyncPostgresSaver.from_conn_string(url) as saver:
-            worker = ConsolidationWorker(store, SCHEDULE, checkpointer=saver)
-            reports = await worker.arun_due()
-    else:
-        with PostgresSaver.from_conn_string(url) as saver:
-            worker = ConsolidationWorker(store, SCHEDULE, checkpointer=saver)
-            reports = await asyncio.to_thread(worker.run_due)
-    return [one.tenant for one in reports], worker.failures
+def in_a_write(conn: psycopg.Connection[Any], tenant: str, value: Value) -> None:
+    """Put it among the writes that wait for the next checkpoint."""
+    done = conn.execute(
+        """INSERT INTO checkpoint_writes
+               (thread_id, checkpoint_ns, checkpoint_id, task_id, idx, channel, type, blob)
+           SELECT thread_id, checkpoint_ns, checkpoint_id, 'somebody', 0, 'counts', %s, %s
+           FROM checkpoints WHERE thread_id = %s""",
+        (*value, thread_of(tenant)),
+    )
+    assert done.rowcount
 
 
-def begun(store: TieredStore, url: str) -> None:
-    """Begin a cycle of the first tenant, and leave it where batches are about to be judged."""
-    with PostgresSaver.from_conn_string(url) as saver:
-        graph = create_consolidation_graph(
-            store=store, checkpointer=saver, interrupt_before=["propose"]
+def in_the_state(name: str) -> Put:
+    """Put it in one channel of the state."""
+
+    def put(conn: psycopg.Connection[Any], tenant: str, value: Value) -> None:
+        conn.execute(
+            """UPDATE checkpoints
+               SET checkpoint = jsonb_set(
+                   checkpoint #- ARRAY['channel_values', %(name)s],
+                   ARRAY['channel_versions', %(name)s], to_jsonb(%(at)s::text))
+               WHERE thread_id = %(thread)s""",
+            {"name": name, "thread": thread_of(tenant), "at": LATER},
         )
-        graph.invoke({}, config_of("acme"), context=MemoryContext(tenant="acme"))
+        done = conn.execute(
+            """INSERT INTO checkpoint_blobs VALUES (%s, '', %s, %s, %s, %s)""",
+            (thread_of(tenant), name, LATER, *value),
+        )
+        assert done.rowcount
+
+    return put
 
 
-def merged(url: str) -> dict[str, int]:
-    """How many memories of each tenant live on in another one."""
-    query = "SELECT tenant, count(*) FROM memory.memories WHERE state = 'consolidated' GROUP BY 1"
-    with psycopg.connect(url) as conn:
-        return dict(conn.execute(query).fetchall())
+@pytest.fixture
+def workers(store: TieredStore, url: str) -> Workers:
+    return Workers(store, url, "acme", "beta", "coda")
 
 
 def damage(url: str, put: Put, value: tuple[str, bytes]) -> None:
@@ -111,13 +142,23 @@ def damage(url: str, put: Put, value: tuple[str, bytes]) -> None:
         put(conn, "acme", value)
 
 
+@pytest.fixture
+def begun(workers: Workers) -> Workers:
+    """Workers where a cycle of the first tenant is at where batches are about to be judged."""
+    with PostgresSaver.from_conn_string(workers.url) as saver:
+        graph = create_consolidation_graph(
+            store=workers.store, checkpointer=saver, interrupt_before=["propose"]
+        )
+        graph.invoke({}, config_of("acme"), context=MemoryContext(tenant="acme"))
+    return workers
+
+
 @BOTH
 async def test_a_cycle_that_was_begun_is_ended_where_nothing_is_damaged(
-    store: TieredStore, url: str, how: How
+    begun: Workers, how: How
 ) -> None:
-    await asyncio.to_thread(begun, store, url)
-    assert await due(store, url, how) == (["acme", "beta", "coda"], {})
-    assert merged(url) == {"acme": 1, **ALIVE}
+    assert tenants(await begun.due(how)) == ["acme", "beta", "coda"]
+    assert (begun.failures, begun.merged()) == ({}, {"acme": 1, **ALIVE})
 
 
 @pytest.mark.parametrize(
@@ -125,18 +166,15 @@ async def test_a_cycle_that_was_begun_is_ended_where_nothing_is_damaged(
     [*((name, in_a_value) for name in DAMAGES), ("a call of kind 0", in_a_write)],
 )
 async def test_nothing_that_a_checkpoint_names_is_run_and_its_tenant_fails_alone(
-    store: TieredStore, url: str, tmp_path: Path, name: str, put: Put
+    begun: Workers, tmp_path: Path, name: str, put: Put
 ) -> None:
-    await asyncio.to_thread(begun, store, url)
-    damage(url, put, DAMAGES[name](tmp_path / "made"))
-    ways: tuple[How, ...] = ("run_due", "arun_due")
-    for how in ways:
-        ended, failures = await due(store, url, how)
-        assert ended == (["beta", "coda"] if how == "run_due" else [])
-        assert list(failures) == ["acme"]
-        assert isinstance(failures["acme"], CheckpointError)
-        assert "delete_thread" in str(failures["acme"])
-    assert merged(url) == ALIVE
+    damage(begun.url, put, DAMAGES[name](tmp_path / "made"))
+    for how, ended in WAYS:
+        assert tenants(await begun.due(how)) == ended
+        assert list(begun.failures) == ["acme"]
+        assert isinstance(begun.failures["acme"], CheckpointError)
+        assert "delete_thread" in str(begun.failures["acme"])
+    assert begun.merged() == {"acme": 0, **ALIVE}
     assert not (tmp_path / "made").exists()
 
 
@@ -154,16 +192,15 @@ SHAPES: dict[str, tuple[Put, Any]] = {
 
 @pytest.mark.parametrize("name", SHAPES)
 async def test_a_state_of_another_shape_breaks_the_cycle_of_its_tenant_alone(
-    store: TieredStore, url: str, name: str
+    begun: Workers, name: str
 ) -> None:
-    await asyncio.to_thread(begun, store, url)
     put, value = SHAPES[name]
-    damage(url, put, of_another() if value is Ellipsis else plain(value))
-    ended, failures = await due(store, url, "arun_due")
-    assert (ended, list(failures)) == (["beta", "coda"], ["acme"])
-    assert merged(url) == ALIVE
+    damage(begun.url, put, of_another() if value is Ellipsis else plain(value))
+    assert tenants(await begun.due("arun_due")) == ["beta", "coda"]
+    assert list(begun.failures) == ["acme"]
+    assert begun.merged() == {"acme": 0, **ALIVE}
     if name != "a word as a time":
-        assert isinstance(failures["acme"], CheckpointError)
+        assert isinstance(begun.failures["acme"], CheckpointError)
 
 
 def of_another() -> tuple[str, bytes]:
@@ -173,70 +210,42 @@ def of_another() -> tuple[str, bytes]:
     return JsonPlusSerializer().dumps_typed([send])
 
 
-def of_the_last_cycle(name: str, value: Any) -> Callable[[psycopg.Connection[Any]], Any]:
-    def put(conn: psycopg.Connection[Any]) -> None:
-        in_the_state(name)(conn, "acme", plain(value))
-
-    return put
-
-
-def no_versions(conn: psycopg.Connection[Any]) -> None:
-    conn.execute(
-        """UPDATE checkpoints SET checkpoint = checkpoint - 'channel_versions'
-           WHERE thread_id = %s""",
-        [thread_of("acme")],
-    )
-
-
-def odd_fence(conn: psycopg.Connection[Any]) -> None:
-    conn.execute(
-        """UPDATE checkpoints SET metadata = metadata || '{"fence": "first"}'
-           WHERE thread_id = %s""",
-        [thread_of("acme")],
-    )
-
-
 @pytest.mark.parametrize(
-    "put",
+    "damaged",
     [
-        of_the_last_cycle("consolidated", {"tenant": "acme"}),
-        of_the_last_cycle("consolidated", {"started_at": "soon"}),
-        of_the_last_cycle("consolidated", "soon"),
-        no_versions,
-        odd_fence,
+        {"tenant": "acme"},
+        {"started_at": "soon"},
+        "soon",
+        "checkpoint = checkpoint - 'channel_versions'",
+        """metadata = metadata || '{"fence": "first"}'""",
     ],
+    ids=str,
 )
-@BOTH
 async def test_a_last_cycle_that_cannot_be_read_is_told_and_the_others_are_due(
-    store: TieredStore, url: str, clock: Clock, how: How, put: Callable[[Any], Any]
+    workers: Workers, clock: Clock, damaged: Any
 ) -> None:
-    await due(store, url, how)
-    with psycopg.connect(url) as conn:
-        put(conn)
+    await workers.due("run_due")
+    with psycopg.connect(workers.url) as conn:
+        if "=" in damaged:
+            change = f"UPDATE checkpoints SET {damaged} WHERE thread_id = %s"  # noqa: S608 - of the test
+            conn.execute(change.encode(), [thread_of("acme")])
+        else:
+            in_the_state("consolidated")(conn, "acme", plain(damaged))
     clock.advance(days=1)
-    ended, failures = await due(store, url, how)
-    assert (ended, list(failures)) == (["beta", "coda"], ["acme"])
+    for how, ended in WAYS:
+        assert tenants(await workers.due(how)) == ended
+        assert list(workers.failures) == ["acme"]
 
 
 @BOTH
 async def test_a_tenant_whose_thread_is_deleted_begins_anew(
-    store: TieredStore, url: str, tmp_path: Path, how: How
+    begun: Workers, tmp_path: Path, how: How
 ) -> None:
-    await asyncio.to_thread(begun, store, url)
-    damage(url, in_a_value, calling(tmp_path / "made"))
-    with PostgresSaver.from_conn_string(url) as saver:
+    damage(begun.url, in_a_value, calling(tmp_path / "made"))
+    with PostgresSaver.from_conn_string(begun.url) as saver:
         await asyncio.to_thread(saver.delete_thread, thread_of("acme"))
-    assert await due(store, url, how) == (["acme", "beta", "coda"], {})
-
-
-def test_who_is_told_of_a_cycle_and_raises_is_heard(store: TieredStore) -> None:
-    def told(_: ConsolidationReport) -> None:
-        raise RuntimeError("the pager is gone")
-
-    worker = ConsolidationWorker(store, SCHEDULE, checkpointer=InMemorySaver(), told=told)
-    with pytest.raises(RuntimeError, match="the pager is gone"):
-        worker.run_due()
-    assert worker.failures == {}
+    assert tenants(await begun.due(how)) == ["acme", "beta", "coda"]
+    assert begun.failures == {}
 
 
 class Own(JsonPlusSerializer):
@@ -244,10 +253,10 @@ class Own(JsonPlusSerializer):
 
 
 def test_the_checkpointer_that_is_given_stays_as_it_is_and_one_with_a_serializer_of_its_own_is_used(
-    store: TieredStore,
+    workers: Workers,
 ) -> None:
     given, own = InMemorySaver(), InMemorySaver(serde=Own())
-    ConsolidationWorker(store, SCHEDULE, checkpointer=given).run_due()
+    ConsolidationWorker(workers.store, SCHEDULE, checkpointer=given).run_due()
     assert type(given.serde) is JsonPlusSerializer
     assert given.get_tuple(config_of("acme")) is not None
     assert isinstance(strictly(given).serde, CycleSerializer)

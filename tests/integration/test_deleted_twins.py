@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,8 +26,19 @@ PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
 
 
 @pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    return coordinator(store, project_id="billing", policy=PROVEN)
+def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
+    yield coordinator(store, project_id="billing", policy=PROVEN)
+    assert broken(url) == {}
+
+
+@pytest.fixture
+def merged(memory: MemoryCoordinator, clock: Clock) -> str:
+    """The move by which three memories of one fact have become one, the first."""
+    told(memory, clock, *KEYS)
+    consolidate(memory)
+    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
+    assert recalled(memory) == ["first"]
+    return move
 
 
 def told(memory: MemoryCoordinator, clock: Clock, *keys: str) -> None:
@@ -55,6 +67,14 @@ def recalled(memory: MemoryCoordinator) -> list[str]:
     return sorted({one.key for one in found})
 
 
+def deleted(memory: MemoryCoordinator, key: str, how: str, place: tuple[str, ...]) -> None:
+    """Delete a memory by the coordinator's verb, or its row in the store."""
+    if how == "delete_memory":
+        assert memory.delete_memory(key)
+    else:
+        memory.tiered_store.delete(place, key)
+
+
 def stored(url: str) -> list[str]:
     with psycopg.connect(url) as conn:
         return [row[0] for row in conn.execute("SELECT key FROM memory.memories ORDER BY key")]
@@ -62,56 +82,41 @@ def stored(url: str) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["batch", "abatch"])
 @pytest.mark.parametrize("key", KEYS)
+@pytest.mark.usefixtures("merged")
 async def test_whichever_twin_is_deleted_none_is_recalled_again(
-    memory: MemoryCoordinator, clock: Clock, url: str, key: str, mode: Any
+    memory: MemoryCoordinator, url: str, key: str, mode: Any
 ) -> None:
-    await asyncio.to_thread(told, memory, clock, *KEYS)
-    await asyncio.to_thread(consolidate, memory)
-    assert await asyncio.to_thread(recalled, memory) == ["first"]
-
     assert await Caller(memory, mode)("delete_memory", key)
     assert await asyncio.to_thread(recalled, memory) == []
     assert stored(url) == []
-    assert broken(url) == {}
 
 
-@pytest.mark.parametrize("mode", ["batch", "abatch"])
-async def test_what_was_promoted_is_deleted_with_its_successor(
-    memory: MemoryCoordinator, clock: Clock, url: str, mode: Any
+@pytest.mark.usefixtures("merged")
+def test_what_was_promoted_is_deleted_with_its_successor(
+    memory: MemoryCoordinator, url: str
 ) -> None:
-    await asyncio.to_thread(told, memory, clock, *KEYS)
-    await asyncio.to_thread(consolidate, memory)
-    successor = await asyncio.to_thread(promoted, memory, "first")
-    assert await Caller(memory, mode)("delete_memory", successor)
-    assert await asyncio.to_thread(recalled, memory) == []
-    assert stored(url) == []
-    assert broken(url) == {}
+    successor = promoted(memory, "first")
+    assert memory.delete_memory(successor)
+    assert recalled(memory) == stored(url) == []
 
 
-@pytest.mark.parametrize("mode", ["batch", "abatch"])
-async def test_a_deletion_of_a_successor_in_the_store_brings_nothing_back(
-    memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str, mode: Any
+def test_a_deletion_of_a_successor_in_the_store_brings_nothing_back(
+    memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    await asyncio.to_thread(told, memory, clock, "first")
-    successor = await asyncio.to_thread(promoted, memory, "first")
-    if mode == "batch":
-        await asyncio.to_thread(store.delete, ("acme",), successor)
-    else:
-        await store.adelete(("acme",), successor)
-    assert await asyncio.to_thread(recalled, memory) == []
+    told(memory, clock, "first")
+    successor = promoted(memory, "first")
+    memory.tiered_store.delete(("acme",), successor)
+    assert recalled(memory) == []
     assert stored(url) == ["first"]
-    assert f"lived on in {successor}, which was deleted" in str(await memory.ahistory("first"))
-
-    await asyncio.to_thread(told, memory, clock, "first")
-    assert await asyncio.to_thread(recalled, memory) == ["first"]
-    assert broken(url) == {}
+    assert f"lived on in {successor}, which was deleted" in str(memory.history("first"))
+    told(memory, clock, "first")
+    assert recalled(memory) == ["first"]
 
 
+@pytest.mark.usefixtures("merged")
 def test_a_rollback_brings_back_what_was_promoted_and_its_twins_stay_with_it(
-    memory: MemoryCoordinator, clock: Clock
+    memory: MemoryCoordinator,
 ) -> None:
-    told(memory, clock, *KEYS)
-    consolidate(memory)
     promoted(memory, "first")
     move = memory.explain("first").history[-1]
     assert (move.kind, memory.rollback(move.move)) == ("promoted", True)
@@ -119,58 +124,42 @@ def test_a_rollback_brings_back_what_was_promoted_and_its_twins_stay_with_it(
 
 
 @pytest.mark.parametrize("how", ["delete_memory", "store.delete"])
-def test_what_was_promoted_comes_back_when_its_successor_says_something_else_by_then(
-    memory: MemoryCoordinator, store: TieredStore, clock: Clock, how: str
+@pytest.mark.parametrize("since", ["says something else", "was demoted"])
+def test_what_was_promoted_stays_when_a_successor_is_deleted_that_is_none_any_more(
+    memory: MemoryCoordinator, clock: Clock, how: str, since: str
 ) -> None:
     told(memory, clock, "first")
     successor = promoted(memory, "first")
-    clock.advance(minutes=1)
-    store.put(("acme",), successor, {"content": MILK, "memory_type": "pattern"})
-    if how == "delete_memory":
-        assert memory.delete_memory(successor)
+    if since == "was demoted":
+        shown = [one for one in memory.get_context(QUESTION) if one.key == successor]
+        for _ in range(20):
+            memory.record_outcome(shown, success=False)
+        assert [one.demoted for one in memory.demote()] == [True]
     else:
-        store.delete(("acme",), successor)
-    assert recalled(memory) == ["first"]
-
-
-@pytest.mark.parametrize("how", ["delete_memory", "store.delete"])
-def test_what_came_back_from_a_demotion_stays_when_what_was_demoted_is_deleted(
-    memory: MemoryCoordinator, store: TieredStore, clock: Clock, how: str
-) -> None:
-    told(memory, clock, "first")
-    successor = promoted(memory, "first")
-    shown = [one for one in memory.get_context(QUESTION) if one.key == successor]
-    for _ in range(20):
-        memory.record_outcome(shown, success=False)
-    assert [one.demoted for one in memory.demote()] == [True]
-    if how == "delete_memory":
-        assert memory.delete_memory(successor)
-    else:
-        store.delete(("acme",), successor)
+        clock.advance(minutes=1)
+        value = {"content": MILK, "memory_type": "pattern"}
+        memory.tiered_store.put(("acme",), successor, value)
+    deleted(memory, successor, how, ("acme",))
     assert recalled(memory) == ["first"]
 
 
 async def overwritten(memory: MemoryCoordinator, key: str, how: str) -> None:
     """Say something else under a key."""
-    told = {"content": MILK, "memory_type": "pattern", "project_id": "billing"}
+    value = {"content": MILK, "memory_type": "pattern", "project_id": "billing"}
     store, place = memory.tiered_store, ("acme", "billing")
     if how == "store":
         await asyncio.to_thread(memory.store, MILK, "pattern", key=key)
-    elif how == "astore":
-        await memory.astore(MILK, "pattern", key=key)
     elif how == "put":
-        await asyncio.to_thread(store.put, place, key, told)
+        await asyncio.to_thread(store.put, place, key, value)
     else:
-        puts = [PutOp(place, key, told), PutOp(place, "beside", told)]
-        await (store.abatch(puts) if how == "abatch" else asyncio.to_thread(store.batch, puts))
+        await store.abatch([PutOp(place, key, value), PutOp(place, "beside", value)])
 
 
-@pytest.mark.parametrize("how", ["store", "astore", "put", "batch", "abatch"])
+@pytest.mark.parametrize("how", ["store", "put", "abatch"])
+@pytest.mark.usefixtures("merged")
 async def test_a_twin_lives_on_when_the_oldest_says_something_else(
-    memory: MemoryCoordinator, clock: Clock, url: str, how: str
+    memory: MemoryCoordinator, url: str, how: str
 ) -> None:
-    await asyncio.to_thread(told, memory, clock, *KEYS)
-    await asyncio.to_thread(consolidate, memory)
     await overwritten(memory, "first", how)
     found = await asyncio.to_thread(recalled, memory)
     assert [one for one in found if one != "beside"] == ["first", "second"]
@@ -182,40 +171,32 @@ async def test_a_twin_lives_on_when_the_oldest_says_something_else(
     assert await memory.adelete_memory("third")
     assert [one for one in await asyncio.to_thread(recalled, memory) if one != "beside"] == []
     assert [one for one in stored(url) if one != "beside"] == []
-    assert broken(url) == {}
 
 
 def test_a_merge_is_taken_back_after_the_oldest_says_something_else(
-    memory: MemoryCoordinator, clock: Clock, url: str
+    memory: MemoryCoordinator, merged: str
 ) -> None:
-    told(memory, clock, *KEYS)
-    consolidate(memory)
-    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
     memory.store(MILK, "pattern", key="first")
-    assert memory.rollback(move)
+    assert memory.rollback(merged)
     assert recalled(memory) == ["first", "second", "third"]
-    assert broken(url) == {}
 
 
+@pytest.mark.usefixtures("merged")
 def test_a_twin_lives_on_in_the_successor_of_the_oldest(
-    memory: MemoryCoordinator, clock: Clock, url: str
+    memory: MemoryCoordinator, url: str
 ) -> None:
-    told(memory, clock, *KEYS)
-    consolidate(memory)
     successor = promoted(memory, "first")
     memory.store(MILK, "pattern", key="first")
     assert recalled(memory) == sorted(["first", successor])
     assert memory.delete_memory(successor)
     assert recalled(memory) == stored(url) == ["first"]
-    assert broken(url) == {}
 
 
 @pytest.mark.parametrize("how", ["superseded", "retracted"])
+@pytest.mark.usefixtures("merged")
 def test_what_is_true_no_longer_does_not_come_back_when_it_is_put_over(
-    memory: MemoryCoordinator, clock: Clock, url: str, how: str
+    memory: MemoryCoordinator, url: str, how: str
 ) -> None:
-    told(memory, clock, "first", "second")
-    consolidate(memory)
     if how == "superseded":
         memory.store("The deployment port is 80 by now.", "pattern", key="newer")
         memory.supersede("first", by="newer")
@@ -227,7 +208,6 @@ def test_what_is_true_no_longer_does_not_come_back_when_it_is_put_over(
     assert memory.delete_memory("first")
     assert "second" in stored(url)
     assert "second" not in recalled(memory)
-    assert broken(url) == {}
 
 
 def test_what_another_project_said_stays_when_this_one_deletes_its_own(
@@ -243,20 +223,16 @@ def test_what_another_project_said_stays_when_this_one_deletes_its_own(
     assert recalled(shipping) == ["theirs"]
 
 
-async def test_a_deletion_in_the_store_removes_its_row_and_brings_no_twin_back(
+@pytest.mark.usefixtures("merged")
+def test_a_deletion_in_the_store_removes_its_row_and_brings_no_twin_back(
     memory: MemoryCoordinator, store: TieredStore, clock: Clock, url: str
 ) -> None:
-    await asyncio.to_thread(told, memory, clock, *KEYS)
-    await asyncio.to_thread(consolidate, memory)
-    await store.adelete(("acme", "billing"), "first")
-    assert await asyncio.to_thread(recalled, memory) == []
+    store.delete(("acme", "billing"), "first")
+    assert recalled(memory) == []
     assert stored(url) == ["second", "third"]
-    assert "lived on in first, which was deleted" in str(await memory.ahistory("second"))
-    assert broken(url) == {}
-
-    await asyncio.to_thread(told, memory, clock, "second")
-    assert await asyncio.to_thread(recalled, memory) == ["second"]
-    assert broken(url) == {}
+    assert "lived on in first, which was deleted" in str(memory.history("second"))
+    told(memory, clock, "second")
+    assert recalled(memory) == ["second"]
 
 
 def test_a_twin_stays_out_of_recall_when_what_it_came_from_is_retracted_and_restored(
@@ -274,14 +250,11 @@ def test_a_twin_stays_out_of_recall_when_what_it_came_from_is_retracted_and_rest
 
 
 def test_a_merge_whose_memories_were_deleted_leaves_nothing_to_undo(
-    memory: MemoryCoordinator, clock: Clock
+    memory: MemoryCoordinator, merged: str
 ) -> None:
-    told(memory, clock, "first", "second")
-    consolidate(memory)
-    (move,) = [one.move for one in memory.explain("first").history if one.kind == "merged"]
     assert memory.delete_memory("second")
     with pytest.raises(RollbackError, match="was deleted"):
-        memory.rollback(move)
+        memory.rollback(merged)
     with pytest.raises(InvalidInputError, match="no memory"):
         memory.history("first")
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import psycopg
@@ -16,7 +15,7 @@ from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from psycopg.types.json import Jsonb
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, NotSetUpError
 from langmem_tiers.interop import (
     ImportedHistory,
@@ -27,19 +26,13 @@ from langmem_tiers.interop import (
 )
 from langmem_tiers.testing import Mode
 from tests.support.catalog import catalog
-from tests.support.coordinating import Caller
+from tests.support.coordinating import coordinator
 from tests.support.opening import tables, text_index
+from tests.support.servers import sessions, wait_until
+from tests.support.sessions import there
 
 pytestmark = pytest.mark.peers
 
-MODES: list[Mode] = ["batch", "abatch"]
-SEARCHES: dict[str, dict[str, Any]] = {
-    "similarity_search": {},
-    "similarity_search_with_score": {},
-    "similarity_search_with_relevance_scores": {},
-    "max_marginal_relevance_search": {"fetch_k": 50},
-}
-TIMES = ("created_at", "updated_at")
 KEY = "The API key rotates on Mondays"
 TEA = "Bob likes green tea"
 
@@ -50,7 +43,7 @@ def store(url: str) -> Iterator[TieredStore]:
         yield opened
 
 
-@pytest.fixture(params=MODES)
+@pytest.fixture(params=["batch", "abatch"])
 def mode(request: pytest.FixtureRequest) -> Mode:
     found: Mode = request.param
     return found
@@ -58,17 +51,13 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 @pytest.fixture
 def memory(store: TieredStore) -> MemoryCoordinator:
-    return remembering(store, "acme")
-
-
-def remembering(store: TieredStore, tenant: str, **scope: str | None) -> MemoryCoordinator:
-    return MemoryCoordinator(store, context=MemoryContext(tenant=tenant, **scope))
+    return coordinator(store)
 
 
 @asynccontextmanager
 async def opened(
     store: TieredStore, mode: Mode, tenant: str = "acme", tier: str = "working", **options: Any
-) -> AsyncIterator[Any]:
+) -> AsyncIterator[Asking]:
     """A tier's vector store, whose verbs are called by name, blocking or awaited."""
     if mode == "batch":
         with open_tier(store, tier, tenant=tenant, **options) as documents:
@@ -78,10 +67,9 @@ async def opened(
             yield Asking(documents, mode)
 
 
-class Asking:
-    def __init__(self, documents: Any, mode: Mode) -> None:
-        self.documents = documents
-        self.mode = mode
+class Asking(NamedTuple):
+    documents: Any
+    mode: Mode
 
     async def __call__(self, verb: str, *given: Any, **options: Any) -> Any:
         if self.mode == "batch":
@@ -89,8 +77,12 @@ class Asking:
         return await getattr(self.documents, f"a{verb}")(*given, **options)
 
     async def texts(self, query: str = "anything", **options: Any) -> list[str]:
-        found = await self("similarity_search", query, **{"k": 50, **options})
-        return [one.page_content for one in found]
+        return contents(await self("similarity_search", query, **{"k": 50, **options}))
+
+
+def contents(found: list[Any]) -> list[str]:
+    """What documents say, with or without scores beside them."""
+    return [(one[0] if isinstance(one, tuple) else one).page_content for one in found]
 
 
 # A tier as a vector store
@@ -103,12 +95,12 @@ async def test_a_tier_is_a_vector_store_of_langchain_postgres(
     memory.store(TEA, speaker="Bob", metadata={"cups": 3})
     async with opened(store, mode, k=1) as ask:
         assert isinstance(ask.documents, import_module("langchain_postgres").PGVectorStore)
-        (found,) = await ask("similarity_search", KEY)
-        ((same, distance),) = await ask("similarity_search_with_score", KEY)
-        assert same == found.model_copy(deep=True)
+        ((found, distance),) = await ask("similarity_search_with_score", KEY)
+        assert await ask("similarity_search", KEY) == [found.model_copy(deep=True)]
         assert distance == pytest.approx(0, abs=1e-3)
         assert (found.id, found.page_content) == ("k", KEY)
-        times = {name: datetime.fromisoformat(found.metadata.pop(name)) for name in TIMES}
+        times = [found.metadata.pop(name) for name in ("created_at", "updated_at")]
+        assert all(datetime.fromisoformat(one).utcoffset() == timedelta(0) for one in times)
         assert found.metadata == {
             "key": "k",
             "memory_type": "semantic",
@@ -117,60 +109,57 @@ async def test_a_tier_is_a_vector_store_of_langchain_postgres(
             "namespace": ["acme", "_"],
             "tier": "working",
         }
-        assert all(one.utcoffset() == timedelta(0) for one in times.values())
-        (by_id,) = await ask("get_by_ids", ["k"])
-        assert (by_id.id, by_id.page_content) == ("k", KEY)
+        assert contents(await ask("get_by_ids", ["k"])) == [KEY]
         for matching in ({"speaker": "Bob"}, {"metadata.cups": {"$gt": 2}}):
             assert await ask.texts(filter=matching) == [TEA]
         retriever = ask.documents.as_retriever(search_kwargs={"k": 1})
         query = "green tea"
         answer = await retriever.ainvoke(query) if mode == "abatch" else retriever.invoke(query)
-        assert [one.page_content for one in answer] == [TEA]
+        assert contents(answer) == [TEA]
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric"), [("vector", "cosine"), ("halfvec", "l2"), ("halfvec", "inner_product")]
+)
 async def test_it_orders_by_the_stores_own_metric_and_vectors(
-    new_database: Callable[[], str],
+    database_url: str, kind: str, metric: str
 ) -> None:
-    for kind, metric in (("vector", "cosine"), ("halfvec", "l2"), ("halfvec", "inner_product")):
-        index = text_index(distance_type=metric, ann_index_config={"vector_type": kind})
-        with TieredStore(new_database(), index=index) as store:
-            store.setup()
-            texts = ["aaa", "bbb", "abcd", "poisson", "a poisson process"]
-            for text in texts:
-                store.put(("acme", "notes"), text, {"text": text})
-            items = store.search(("acme",), query="poisson ratio")
-            async with opened(store, "batch") as ask:
-                found = await ask("similarity_search_with_score", "poisson ratio", k=9)
-                diverse = await ask(
-                    "max_marginal_relevance_search", "poisson ratio", k=5, fetch_k=9
-                )
-        assert [one.id for one, _ in found] == [item.key for item in items]
-        nearness = [{"cosine": 1 - one, "l2": -one}.get(metric, one) for _, one in found]
-        assert nearness == pytest.approx([item.score for item in items], rel=1e-2, abs=1e-2)
-        assert {one.id for one in diverse} == set(texts)
+    index = text_index(distance_type=metric, ann_index_config={"vector_type": kind})
+    with TieredStore(database_url, index=index) as store:
+        store.setup()
+        texts = ["aaa", "bbb", "abcd", "poisson", "a poisson process"]
+        for text in texts:
+            store.put(("acme", "notes"), text, {"text": text})
+        query = "poisson ratio"
+        items = store.search(("acme",), query=query)
+        async with opened(store, "batch") as ask:
+            found = await ask("similarity_search_with_score", query, k=9)
+            diverse = await ask("max_marginal_relevance_search", query, k=5, fetch_k=9)
+    assert [one.id for one, _ in found] == [item.key for item in items]
+    nearness = [{"cosine": 1 - one, "l2": -one}.get(metric, one) for _, one in found]
+    assert nearness == pytest.approx([item.score for item in items], rel=1e-2, abs=1e-2)
+    assert {one.id for one in diverse} == set(texts)
 
 
 async def test_a_tier_shows_itself_alone_as_it_is_by_now_and_a_search_leaves_no_trace(
-    store: TieredStore, mode: Mode, url: str
+    memory: MemoryCoordinator, store: TieredStore, mode: Mode, url: str
 ) -> None:
-    remembering(store, "acme").store("soon gone", tier="short_term")
+    memory.store("soon gone", tier="short_term")
     before = tables(url)
     async with opened(store, mode, tier="short_term") as ask:
         assert await ask.texts() == ["soon gone"]
     assert tables(url) == before
+    here: tuple[tuple[str, ...], str] = (("acme", "a"), "k")
     async with opened(store, mode) as ask:
-        assert await ask.texts() == []
-        store.put(("acme", "a"), "k", {"text": "first"})
-        assert await ask.texts() == ["first"]
-        store.put(("acme", "a"), "k", {"text": "second", "content": 7})
-        assert await ask.texts() == ["second"]
-        store.move(("acme", "a"), "k", "long_term")
-        assert await ask.texts() == []
-        store.move(("acme", "a"), "k", "working")
-        store.delete(("acme", "a"), "k")
-        assert await ask.texts() == []
-        store.put(("acme", "a"), "plain", {"text": "without a vector"}, index=False)
-        assert await ask.texts() == []
+        for change, shown in (
+            (lambda: store.put(*here, {"text": "first"}), ["first"]),
+            (lambda: store.put(*here, {"text": "second", "content": 7}), ["second"]),
+            (lambda: store.move(*here, "long_term"), []),
+            (lambda: store.move(*here, "working"), ["second"]),
+            (lambda: store.put(*here, {"text": "without a vector"}, index=False), []),
+        ):
+            change()
+            assert await ask.texts() == shown
 
 
 async def test_only_what_a_recall_shows_is_there_and_nothing_that_has_expired(
@@ -178,7 +167,7 @@ async def test_only_what_a_recall_shows_is_there_and_nothing_that_has_expired(
 ) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     with TieredStore(url, index=text_index(), clock=lambda: long_ago) as earlier:
-        remembering(earlier, "acme").store("an hour was its life", tier="short_term", key="dead")
+        coordinator(earlier, "acme").store("an hour was its life", tier="short_term", key="dead")
     store.ttl_config = {"omit_expired": False}
     async with opened(store, mode, tier="short_term") as ask:
         assert await ask.texts("an hour was its life") == await ask("get_by_ids", ["dead"]) == []
@@ -208,7 +197,7 @@ async def test_a_tenant_sees_its_own_alone_whatever_is_asked(
     store: TieredStore, mode: Mode, tenant: str
 ) -> None:
     for name in ("acme", "globex", "o'brien; --", "50%"):
-        remembering(store, name).store(f"of {name}", key="same", metadata={"owner": name})
+        coordinator(store, name).store(f"of {name}", key="same", metadata={"owner": name})
     mine = [] if tenant == "nobody" else [f"of {tenant}"]
     hybrid = import_module("langchain_postgres.v2.hybrid_search_config")
     words = hybrid.HybridSearchConfig(fts_query="of")
@@ -219,24 +208,28 @@ async def test_a_tenant_sees_its_own_alone_whatever_is_asked(
         {"id": "same"},
     ]
     async with opened(store, mode, tenant) as ask:
-        for verb, options in SEARCHES.items():
-            assert contents(await ask(verb, "of globex", k=50, **options)) == mine
+        for verb, given in (
+            ("similarity_search", "of globex"),
+            ("similarity_search_with_score", "of globex"),
+            ("similarity_search_with_relevance_scores", "of globex"),
+            ("max_marginal_relevance_search", "of globex"),
+            ("similarity_search_by_vector", [1.0] * 64),
+        ):
+            assert contents(await ask(verb, given, k=50)) == mine
         for one in filters:
             assert await ask.texts(filter=one) == mine
         assert await ask.texts(hybrid_search_config=words) == mine
         assert contents(await ask("get_by_ids", ["same"])) == mine
-        assert (await ask("get", ["same"]))["documents"] == mine
-        assert (await ask("get"))["documents"] == mine
-        vector = [1.0] * 64
-        assert contents(await ask("similarity_search_by_vector", vector, k=50)) == mine
+        for ids in (["same"], None):
+            assert (await ask("get", ids))["documents"] == mine
 
 
 async def test_a_condition_is_not_tried_on_another_tenants_rows(
     store: TieredStore, mode: Mode
 ) -> None:
-    remembering(store, "acme").store("countable", metadata={"n": 3})
+    coordinator(store, "acme").store("countable", metadata={"n": 3})
     for number in range(50):
-        remembering(store, "globex").store(f"secret {number}", metadata={"n": f"secret {number}"})
+        coordinator(store, "globex").store(f"secret {number}", metadata={"n": f"secret {number}"})
     async with opened(store, mode) as ask:
         assert await ask.texts(filter={"metadata.n": 3}) == ["countable"]
         assert await ask.texts(filter={"metadata.n": {"$lt": 3}}) == []
@@ -244,10 +237,9 @@ async def test_a_condition_is_not_tried_on_another_tenants_rows(
 
 # Reading only
 
-DOCUMENT = Document("new")
 WRITES: dict[str, Callable[[], tuple[Any, ...]]] = {
     "add_texts": lambda: (["new"],),
-    "add_documents": lambda: ([DOCUMENT],),
+    "add_documents": lambda: ([Document("new")],),
     "add_embeddings": lambda: (["new"], [[1.0] * 64]),
     "delete": lambda: (["k"],),
     "apply_vector_index": lambda: (import_module("langchain_postgres.v2.indexes").HNSWIndex(),),
@@ -260,7 +252,7 @@ WRITES: dict[str, Callable[[], tuple[Any, ...]]] = {
 async def test_whoever_writes_through_it_is_told_where_to_write(
     store: TieredStore, url: str, mode: Mode
 ) -> None:
-    remembering(store, "acme").store(KEY, key="k")
+    coordinator(store, "acme").store(KEY, key="k")
     before = tables(url), catalog(url)
     async with opened(store, mode) as ask:
         for verb, given in WRITES.items():
@@ -278,54 +270,41 @@ async def test_whoever_writes_through_it_is_told_where_to_write(
             engine._run_as_sync(remove())
 
 
-async def test_a_closed_vector_store_leaves_no_connection(store: TieredStore, url: str) -> None:
-    for mode in MODES:
-        async with opened(store, mode) as ask:
-            await ask.texts()
-            assert asking(url)
-    for _ in range(100):  # a server process takes a moment to end
-        if not asking(url):
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail(f"still connected: {asking(url)}")
-
-
-def asking(url: str) -> list[Any]:
-    """The connections of vector stores."""
-    with psycopg.connect(url) as conn:
-        return conn.execute(
-            "SELECT pid FROM pg_stat_activity WHERE datname = current_database()"
-            " AND application_name = 'langmem-tiers documents'"
-        ).fetchall()
+async def test_a_closed_vector_store_leaves_no_connection(
+    store: TieredStore, url: str, mode: Mode
+) -> None:
+    application = "langmem-tiers documents"
+    async with opened(store, mode) as ask:
+        await ask.texts()
+        assert sessions(url, application)
+    wait_until(lambda: not sessions(url, application))
 
 
 # Where it cannot work
 
 
 async def test_it_needs_vectors_a_tier_and_a_database_that_was_set_up(
-    new_database: Callable[[], str], url: str
+    database_url: str, store: TieredStore, url: str
 ) -> None:
+    refused: list[tuple[Any, Any, Any, type[Exception], str]] = [
+        (store, "forever", "acme", InvalidInputError, "short_term"),
+        *((store, "working", tenant, InvalidInputError, "tenant") for tenant in (None, 7, "")),
+        ("working", "working", "acme", InvalidInputError, "TieredStore"),
+    ]
+    for given, tier, tenant, error, told in refused:
+        with pytest.raises(error, match=told):
+            open_tier(given, tier, tenant=tenant)
     words = TieredStore(url, index={"fields": ["text"]})
     with words, pytest.raises(ConfigurationError, match="embed"):
         open_tier(words, "working", tenant="acme")
-    with TieredStore(url, index=text_index()) as ready:
-        with pytest.raises(InvalidInputError, match="short_term"):
-            open_tier(ready, "forever", tenant="acme")
-        given: Any
-        for given in (None, 7, ""):
-            with pytest.raises(InvalidInputError, match="tenant"):
-                open_tier(ready, "working", tenant=given)
-    fresh = new_database()
-    async with TieredStore(fresh, index=text_index()) as bare:
+    async with TieredStore(database_url, index=text_index()) as bare:
         with pytest.raises(NotSetUpError, match="setup"):
             await aopen_tier(bare, "working", tenant="acme")
         await bare.asetup()
-        with psycopg.connect(fresh) as conn:
+        with psycopg.connect(database_url) as conn:
             conn.execute("DROP VIEW working.documents")
         with pytest.raises(NotSetUpError, match=r"no view working\.documents"):
             await aopen_tier(bare, "working", tenant="acme")
-    with pytest.raises(InvalidInputError, match="TieredStore"):
-        open_tier("working", "working", tenant="acme")  # type: ignore[arg-type]
 
 
 # A chat history as memories
@@ -384,19 +363,18 @@ async def test_a_chat_history_is_remembered_as_it_was_said(
     imported = await take(memory, history_url, mode)
 
     assert (imported.stored, imported.known, imported.refused) == (5, 0, {})
-    found = [memory.get(f"{session}:{number}") for number in range(1, 6)]
-    assert [(one.speaker, one.content) for one in found if one] == [
+    found = [there(memory.get(f"{session}:{number}")) for number in range(1, 6)]
+    assert [(one.speaker, one.content) for one in found] == [
         ("system", "Be brief"),
         ("user", "When is the launch?"),
         ("assistant", 'Let me look\n[calls look({"at": "calendar"})]'),
         ("tool", "8 May"),
         ("assistant", "On 8 May"),
     ]
-    assert [one.value["turn"] for one in found if one] == [0, 1, 2, 3, 4]
-    assert [one.occurred_at for one in found if one] == times
-    assert {one.session_id for one in found if one} == {session}
-    assert {one.memory_type for one in found if one} == {"episodic"}
-    assert [one.metadata for one in found if one][1::3] == [{"name": "ann"}, {"message_id": "m-5"}]
+    assert [one.value["turn"] for one in found] == [0, 1, 2, 3, 4]
+    assert [one.occurred_at for one in found] == times
+    assert {(one.session_id, one.memory_type) for one in found} == {(session, "episodic")}
+    assert [one.metadata for one in found][1::3] == [{"name": "ann"}, {"message_id": "m-5"}]
     best = memory.get_context("launch", limit=1, cutoff=False)[0]
     assert best.content == "When is the launch?"
 
@@ -420,8 +398,8 @@ async def test_importing_again_adds_what_is_new_and_changes_nothing_else(
     assert (await take(memory, history_url, mode, "chat", [])).stored == 0
     more = await take(memory, history_url, mode)
     assert (more.stored, more.known) == (1, 6)
-    turns = [memory.get(key) for key in (f"{other}:6", f"{session}:7")]
-    assert [one.value["turn"] for one in turns if one] == [0, 5]
+    assert there(memory.get(f"{other}:6")).value["turn"] == 0
+    assert there(memory.get(f"{session}:7")).value["turn"] == 5
 
 
 async def test_what_says_nothing_is_named_and_the_rest_is_kept(
@@ -429,22 +407,19 @@ async def test_what_says_nothing_is_named_and_the_rest_is_kept(
 ) -> None:
     session = str(uuid4())
     tell(history_url, session, HumanMessage("one"), AIMessage(" "), HumanMessage("three"))
+    long = HumanMessage("too long to be a name").model_dump() | {"type": "chat", "role": "r" * 500}
     with psycopg.connect(history_url) as conn:
-        conn.execute("INSERT INTO chat (session_id, message) VALUES (%s, '{}')", [session])
-        long = HumanMessage("too long to be a name").model_dump() | {"type": "chat"}
-        message = Jsonb({"type": "chat", "data": {**long, "role": "r" * 500}})
-        conn.execute("INSERT INTO chat (session_id, message) VALUES (%s, %s)", [session, message])
+        for message in ({}, {"type": "chat", "data": long}):
+            row = [session, Jsonb(message)]
+            conn.execute("INSERT INTO chat (session_id, message) VALUES (%s, %s)", row)
 
     imported = await take(memory, history_url, mode)
 
     assert imported.stored == 2
     assert sorted(imported.refused) == [2, 4, 5]
-    assert "blank" in imported.refused[2]
-    assert "LangChain" in imported.refused[4]
-    assert "speaker" in imported.refused[5]
-    third = memory.get(f"{session}:3")
-    assert third is not None
-    assert third.value["turn"] == 2
+    for number, told in {2: "blank", 4: "LangChain", 5: "speaker"}.items():
+        assert told in imported.refused[number]
+    assert there(memory.get(f"{session}:3")).value["turn"] == 2
 
 
 async def test_a_long_history_is_read_in_pages(
@@ -455,11 +430,9 @@ async def test_a_long_history_is_read_in_pages(
         tell(history_url, session, *(HumanMessage(f"word {n}") for n in range(250)))
     imported = await take(memory, history_url, mode)
     assert (imported.stored, memory.stats().total_count) == (500, 500)
-    last = memory.get(f"{two}:500")
-    assert last is not None
-    assert last.value["turn"] == 249
+    assert there(memory.get(f"{two}:500")).value["turn"] == 249
     for tenant, project in (("acme", "launch"), ("globex", None)):  # each imports for itself
-        other = remembering(memory.tiered_store, tenant, project_id=project)
+        other = coordinator(memory.tiered_store, tenant, project_id=project)
         assert (await take(other, history_url, mode, "chat", [one])).stored == 250
 
 
@@ -480,14 +453,8 @@ async def test_it_imports_through_a_coordinator_of_an_async_store(
 ) -> None:
     tell(history_url, str(uuid4()), *TALK)
     async with TieredStore(url, index=text_index()) as store:
-        memory = remembering(store, "acme")
+        memory = coordinator(store)
         assert (await take(memory, history_url, "abatch")).stored == 5
-        caller = Caller(memory, "abatch")
-        assert (await caller("stats")).total_count == 5
+        assert (await memory.astats()).total_count == 5
         async with await aopen_tier(store, "working", tenant="acme") as documents:
             assert len(await documents.asimilarity_search("launch", k=9)) == 5
-
-
-def contents(found: list[Any]) -> list[str]:
-    """What documents say, with or without scores beside them."""
-    return [(one[0] if isinstance(one, tuple) else one).page_content for one in found]

@@ -3,48 +3,48 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError
 from langmem_tiers.interop import open_tier
+from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 
 KEY = "The API key rotates on Mondays"
 
 
-@pytest.fixture
-def store(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as opened:
-        yield opened
+COUNT = "SELECT count(*) FROM working.documents"
 
 
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
-
-
-def test_a_transaction_that_names_no_tenant_sees_nothing(
-    memory: MemoryCoordinator, url: str
-) -> None:
-    memory.store(KEY)
-    count = "SELECT count(*) FROM working.documents"
+def test_a_transaction_that_names_no_tenant_sees_nothing(store: TieredStore, url: str) -> None:
+    coordinator(store).store(KEY)
     with psycopg.connect(url) as conn:
-        assert conn.execute(count).fetchall() == [(0,)]
+        assert conn.execute(COUNT).fetchall() == [(0,)]
         conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
-        assert conn.execute(count).fetchall() == [(1,)]
+        assert conn.execute(COUNT).fetchall() == [(1,)]
         conn.commit()
-        assert conn.execute(count).fetchall() == [(0,)]
+        assert conn.execute(COUNT).fetchall() == [(0,)]
+
+
+def test_a_view_goes_by_the_rights_of_its_reader(url: str) -> None:
+    with psycopg.connect(url) as conn:
+        conn.execute("CREATE ROLE reader")
+        conn.execute("GRANT USAGE ON SCHEMA working TO reader")
+        conn.execute("GRANT SELECT ON working.documents TO reader")
+        conn.execute("SET LOCAL ROLE reader")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute(COUNT)
+        conn.rollback()
 
 
 def test_setup_gives_the_view_of_today_to_a_database_of_before(database_url: str) -> None:
     with TieredStore(database_url, index=text_index()) as store:
         store.setup()
-        memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+        memory = coordinator(store)
         memory.store(KEY, "semantic", key="wrong")
         memory.retract("wrong", reason="never said")
         with psycopg.connect(database_url, autocommit=True) as conn:
@@ -53,27 +53,14 @@ def test_setup_gives_the_view_of_today_to_a_database_of_before(database_url: str
                 "CREATE OR REPLACE VIEW working.documents AS SELECT m.key AS id, ''::text AS"
                 " content, NULL::vector AS embedding, m.value AS metadata FROM working.memories m"
             )
-            assert conn.execute("SELECT id FROM working.documents").fetchall() == [("wrong",)]
+            assert conn.execute(COUNT).fetchall() == [(1,)]
             store.setup()
             conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', false)")
-            assert conn.execute("SELECT id FROM working.documents").fetchall() == []
-
-
-def test_a_view_goes_by_the_rights_of_its_reader(memory: MemoryCoordinator, url: str) -> None:
-    memory.store(KEY)
-    with psycopg.connect(url, autocommit=False) as conn:
-        conn.execute("CREATE ROLE reader")
-        conn.execute("GRANT USAGE ON SCHEMA working TO reader")
-        conn.execute("GRANT SELECT ON working.documents TO reader")
-        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', true)")
-        conn.execute("SET LOCAL ROLE reader")
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
-            conn.execute("SELECT * FROM working.documents")
-        conn.rollback()
+            assert conn.execute(COUNT).fetchall() == [(0,)]
 
 
 async def test_an_open_store_tells_where_its_database_is_and_a_closed_one_says_so(
-    url: str,
+    url: str, tmp_path: Path
 ) -> None:
     blocking, awaiting = TieredStore(url), TieredStore(url)
     with blocking:
@@ -83,15 +70,8 @@ async def test_an_open_store_tells_where_its_database_is_and_a_closed_one_says_s
     for closed in (blocking, awaiting):
         with pytest.raises(ConfigurationError, match="open it"):
             _ = closed.target
-
-
-def test_the_address_of_an_embedded_server_is_that_of_the_server(tmp_path: Path) -> None:
-    count = "SELECT count(*) FROM working.documents"
-    with (
-        TieredStore.embedded(tmp_path / "data") as store,
-        psycopg.connect(store.target.conninfo) as conn,
-    ):
-        assert conn.execute(count).fetchall() == [(0,)]
+    with TieredStore.embedded(tmp_path) as store, psycopg.connect(store.target.conninfo) as conn:
+        assert conn.execute(COUNT).fetchall() == [(0,)]
 
 
 def test_without_the_extra_the_error_names_it(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -18,13 +20,12 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.consolidate import lease, stored
-from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.postgres.flow import Flow, Query
 from tests.support.coordinating import coordinator
+from tests.support.cycling import cycle, step
 from tests.support.opening import Clock
 from tests.support.servers import blocked, wait_until
 
@@ -35,25 +36,11 @@ def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None
     return store.run(lease.acquire(tenant, holder, store.flows.now, SECONDS))
 
 
-def renew(store: TieredStore, fence: int) -> bool:
-    return store.run(lease.renew("acme", fence, store.flows.now, SECONDS))
-
-
-def cycle(store: TieredStore, fence: int | None) -> Cycle:
-    return Cycle(
-        tenant="acme",
-        cycle="first",
-        moment=Moment(store.flows.now),
-        options=store.options,
-        fence=fence,
-    )
-
-
-def guarded(store: TieredStore, fence: int | None) -> Flow[Any]:
-    """What a step does before it writes; its transaction stays open until the flow ends."""
-    (rows,) = yield Query((lease.guard(cycle(store, fence)),))
+def guarded(at: Cycle) -> Flow[None]:
+    """What a step does before it writes, and the end of its transaction."""
+    (rows,) = yield Query((lease.guard(at),))
     lease.check_guard(rows, "acme")
-    return rows
+    yield Query((), commit=True)
 
 
 def seen(url: str) -> list[Any]:
@@ -96,65 +83,48 @@ def test_of_many_who_ask_at_once_one_gets_it(store: TieredStore) -> None:
 
 
 def test_who_has_no_lease_may_write_while_nobody_has(store: TieredStore, clock: Clock) -> None:
-    store.run(guarded(store, None))
+    store.run(guarded(cycle(store)))
     acquire(store, "one")
     with pytest.raises(LeaseLostError):
-        store.run(guarded(store, None))
+        store.run(guarded(cycle(store)))
     clock.advance(seconds=SECONDS)
-    store.run(guarded(store, None))
-
-
-def test_a_lease_does_not_change_hands_while_its_holder_writes(
-    store: TieredStore, url: str, clock: Clock
-) -> None:
-    fence = acquire(store, "one")
-    later = clock.now + timedelta(seconds=SECONDS)
-
-    def writing() -> Flow[bool]:
-        yield from guarded(store, fence)
-        taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
-        wait_until(lambda: blocked(url))
-        yield Query((), commit=True)
-        return taken.result() == 2
-
-    with ThreadPoolExecutor(1) as threads:
-        assert store.run(writing())
+    store.run(guarded(cycle(store)))
 
 
 @pytest.mark.parametrize("name", ["merge", "supersede"])
 def test_a_step_that_has_lost_its_lease_notes_nothing(
     store: TieredStore, url: str, clock: Clock, name: str
 ) -> None:
-    (step,) = [one for one in steps(ConsolidationPolicy()) if one.name == name]
-    mine = cycle(store, acquire(store, "one"))
-    store.run(step.finish(mine))
+    one = step(name)
+    mine = cycle(store, fence=acquire(store, "one"))
+    store.run(one.finish(mine))
     noted = seen(url)
     assert [row[:2] for row in noted] == [("acme", name)]
     clock.advance(seconds=SECONDS)
     acquire(store, "other")
     later = mine._replace(moment=Moment(clock.now))
     with pytest.raises(LeaseLostError, match="somebody else consolidates 'acme'"):
-        store.run(step.finish(later))
+        store.run(one.finish(later))
     assert seen(url) == noted
 
 
-def test_a_lease_does_not_change_hands_while_its_holder_notes_what_it_saw(
-    store: TieredStore, url: str, clock: Clock
+@pytest.mark.parametrize("writes", [guarded, partial(stored.note_seen, step="merge")])
+def test_a_lease_does_not_change_hands_while_its_holder_writes_or_notes_what_it_saw(
+    store: TieredStore, url: str, clock: Clock, writes: Callable[[Cycle], Flow[Any]]
 ) -> None:
-    mine = cycle(store, acquire(store, "one"))
+    mine = cycle(store, fence=acquire(store, "one"))
     later = clock.now + timedelta(seconds=SECONDS)
 
-    def noting() -> Flow[bool]:
-        noted = stored.note_seen(mine, "merge")
-        rows = yield next(noted)
+    def writing() -> Flow[bool]:
+        flow = writes(mine)
+        rows = yield next(flow)
         taken = threads.submit(store.run, lease.acquire("acme", "other", later, SECONDS))
         wait_until(lambda: blocked(url))
-        yield noted.send(rows)
+        yield flow.send(rows)
         return taken.result() == 2
 
     with ThreadPoolExecutor(1) as threads:
-        assert store.run(noting())
-    assert [row[:2] for row in seen(url)] == [("acme", "merge")]
+        assert store.run(writing())
 
 
 def test_a_cycle_without_a_lease_ends_where_somebody_takes_it(store: TieredStore, url: str) -> None:

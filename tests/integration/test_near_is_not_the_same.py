@@ -47,11 +47,8 @@ async def say(ours: Team, texts: tuple[str, str]) -> None:
     ours.clock.advance(days=8)
 
 
-pairs = pytest.mark.parametrize("texts", PAIRS.values(), ids=PAIRS.keys())
-
-
-@pairs
-async def test_what_is_near_in_another_project_is_no_evidence_and_is_named(
+@pytest.mark.parametrize("texts", PAIRS.values(), ids=PAIRS.keys())
+async def test_what_is_near_in_another_project_is_named_and_neither_evidence_nor_a_successor(
     ours: Team, texts: tuple[str, str]
 ) -> None:
     await say(ours, texts)
@@ -61,18 +58,11 @@ async def test_what_is_near_in_another_project_is_no_evidence_and_is_named(
     assert stays.near[0].similarity >= ONE_PROJECT.near_duplicate
     assert "near, and not the same: b (" in str(stays)
     explained = await ours.billing("explain", "a")
-    assert explained.projects == (BILLING,)
-    assert explained.near == stays.near
+    assert (explained.projects, explained.near) == ((BILLING,), stays.near)
     assert "near, not counted: b (" in str(explained)
     assert texts[1] not in f"{stays} {explained}"
     assert await ours.states() == {"a": None, "b": None}
 
-
-@pairs
-async def test_what_is_near_is_neither_hidden_nor_taken_for_a_successor(
-    ours: Team, texts: tuple[str, str]
-) -> None:
-    await say(ours, texts)
     first = await ours.billing("promote_to_long_term", "a", policy=ONE_PROJECT)
     assert (first.sources, [one.key for one in first.near]) == (("a",), ["b"])
     found = await ours.billing("get", first.successor)

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from tests.support.consolidating import EASY, cycle
 from tests.support.coordinating import coordinator, keys
+from tests.support.cycles import cycle
+from tests.support.cycling import EASY
 from tests.support.learning import broken
 from tests.support.opening import Clock, text_index
 from tests.support.reviewing import BAD, Answer, model_of, scoring

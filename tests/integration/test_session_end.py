@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from datetime import timedelta
+from itertools import count
 from typing import Any
 
 import psycopg
@@ -16,36 +17,44 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
-from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
     InvalidTypeError,
-    LeaseLostError,
 )
-from langmem_tiers.core.memory import Moment
-from langmem_tiers.memory import consolidating
+from langmem_tiers.memory import tending
 from langmem_tiers.postgres.flow import Query
 from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.cycling import CHAT, cycle, done, step
 from tests.support.learning import broken
-from tests.support.opening import Clock, Opener, tables, text_index, tier_of
-from tests.support.sessions import CHAT, NOTES, kept, noted, texts, there, types
+from tests.support.opening import Clock, Opener, tables, tier_of
+from tests.support.sessions import NOTES, kept, noted, texts, there, types
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        yield store
+def memory(store: TieredStore, url: str) -> Iterator[MemoryCoordinator]:
+    yield coordinator(store, project_id="billing", session_id="chat", agent_id="clerk")
     assert broken(url) == {}
 
 
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    return coordinator(store, project_id="billing", session_id="chat", agent_id="clerk")
+def ending(memory: MemoryCoordinator, before: Callable[[Query], object]) -> SessionReport:
+    """End a session, and do something before each of its queries."""
+    flow = tending.consolidate_session(memory, None)
+
+    def disturbed() -> Any:
+        answer: Any = None
+        while True:
+            try:
+                effect = flow.send(answer)
+            except StopIteration as done:
+                return done.value
+            if isinstance(effect, Query):
+                before(effect)
+            answer = yield effect
+
+    report: SessionReport = memory.tiered_store.run(disturbed())
+    return report
 
 
 async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
@@ -161,89 +170,65 @@ QUERIES = 5
 """That the end of a session takes."""
 
 
-class DeathError(Exception):
-    """A process that dies."""
-
-
 @pytest.mark.parametrize("at", range(QUERIES + 1))
 def test_wherever_it_is_broken_off_all_or_nothing_has_happened(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, at: int
+    memory: MemoryCoordinator, clock: Clock, url: str, at: int
 ) -> None:
     memory.store("Anna asked for the ledger", "episodic", tier="short_term", key="said")
     noted(memory, clock)
-    before = tables(url)
-    flow = consolidating.consolidate_session(memory, None)
+    before, asked = tables(url), count()
 
-    def broken_off() -> Any:
-        asked = 0
-        answer: Any = None
-        while True:
-            try:
-                effect = flow.send(answer)
-            except StopIteration as done:
-                return done.value
-            if isinstance(effect, Query):
-                asked += 1
-                if asked > at:
-                    raise DeathError
-            answer = yield effect
+    def dies(_: Query) -> None:
+        if next(asked) == at:
+            raise InterruptedError
 
-    with pytest.raises(DeathError) if at < QUERIES else nullcontext():
-        store.run(broken_off())
+    with pytest.raises(InterruptedError) if at < QUERIES else nullcontext():
+        ending(memory, dies)
     if at < QUERIES:
         assert tables(url) == before
         memory.consolidate_session()
     assert types(url) == {"semantic": 4, "episodic": 2}
 
 
+def locks(query: Query) -> bool:
+    """Whether it begins to write."""
+    return any(one.name == "lock_keys" for one in query.calls)
+
+
 def test_a_note_that_is_made_or_changes_meanwhile_is_kept_as_it_is_then(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+    memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
+    def says(text: str) -> SessionReport:
+        once = iter([text])
+
+        def meanwhile(query: Query) -> None:
+            if locks(query) and (said := next(once, None)):
+                memory.store(said, "working", key="late")
+
+        return ending(memory, meanwhile)
+
     noted(memory, clock)
     clock.advance(minutes=1)
-    _meanwhile(store, memory, lambda: memory.store("Just in time", "working", key="late"))
+    says("Just in time")
     assert types(url) == {"semantic": 4, "episodic": 1, "working": 1}
-    _meanwhile(store, memory, lambda: memory.store("Reading mail", "working", key="late"))
+    says("Reading mail")
     assert "working" not in types(url)
     assert "Reading mail" in texts(url)
     assert "in time" not in texts(url)
 
 
 def test_a_session_that_never_stands_still_says_so_and_stays(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+    memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
+    def goes_on(query: Query) -> None:
+        if locks(query):
+            clock.advance(minutes=1)
+            memory.store("Reading mail", "working", key="once")
+
     noted(memory, clock)
-
-    def goes_on() -> None:
-        clock.advance(minutes=1)
-        memory.store("Reading mail", "working", key="once")
-
     with pytest.raises(ConflictError, match="went on"):
-        _meanwhile(store, memory, goes_on, times=99)
+        ending(memory, goes_on)
     assert types(url) == {"working": 6}
-
-
-def _meanwhile(
-    store: TieredStore, memory: MemoryCoordinator, act: Callable[[], object], times: int = 1
-) -> None:
-    """End a session while somebody acts between what it reads and what it writes."""
-    flow = consolidating.consolidate_session(memory, None)
-
-    def raced() -> Any:
-        left = times
-        answer: Any = None
-        while True:
-            try:
-                effect = flow.send(answer)
-            except StopIteration as done:
-                return done.value
-            calls = effect.calls if isinstance(effect, Query) else ()
-            if left and any(one.name == "lock_keys" for one in calls):
-                left -= 1
-                act()
-            answer = yield effect
-
-    store.run(raced())
 
 
 async def test_two_that_end_a_session_at_once_keep_everything_once(
@@ -267,79 +252,15 @@ def test_a_session_must_be_named(store: TieredStore) -> None:
         memory.consolidate_session("chat", model="gpt")  # type: ignore[arg-type]
 
 
-# In a cycle
-
-
-def cycle(store: TieredStore, *ended: str, name: str = "first", **given: Any) -> Cycle:
-    """A cycle of a tenant that begins now, with sessions that have ended."""
-    store.run(store.flows.flush())
-    fields = {
-        "tenant": "acme",
-        "cycle": name,
-        "moment": Moment(store.flows.now),
-        "options": store.options,
-        "ended": frozenset(ended or (CHAT,)),
-    }
-    return Cycle(**{**fields, **given})
-
-
-def proposed(store: TieredStore, at: Cycle) -> Sequence[Any]:
-    """What the step decides of all sessions that have ended."""
-    step = _step()
-    ids = store.run(step.select(at, 0, 100))
-    return store.run(step.propose(at, ids))["decisions"] if ids else []
-
-
-def _step() -> Any:
-    (found,) = [one for one in steps(ConsolidationPolicy()) if one.name == "session_end"]
-    return found
-
-
-DONE: StepCounts = {"done": {"its session ended": 1}, "left": {}, "moves": []}
-
-
 def test_a_cycle_ends_sessions_as_the_verb_does(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     other = coordinator(store, project_id="billing", session_id="other")
     other.store("Still at it", "working", key="other")
     noted(memory, clock)
-    at = cycle(store, CHAT, "nobody.was_here.")
-    decisions = proposed(store, at)
-    assert store.run(_step().apply(at, decisions)) == DONE
+    at = cycle(store, ended=CHAT | {"nobody.was_here."})
+    assert done(store, step("session_end"), at)["done"] == {"its session ended": 1}
     assert types(url) == {"semantic": 4, "episodic": 1, "working": 1}
-    after = tables(url)
-    assert store.run(_step().apply(at, decisions)) == DONE
-    assert tables(url) == after
-    assert proposed(store, cycle(store, name="second")) == []
-
-
-def test_a_cycle_leaves_a_session_that_went_on_meanwhile(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    noted(memory, clock)
-    at = cycle(store)
-    decisions = proposed(store, at)
-    clock.advance(minutes=1)
-    memory.store("Reading mail", "working", key="once")
-    before = tables(url)
-    assert store.run(_step().apply(at, decisions))["left"] == {"it changed meanwhile": 1}
-    assert tables(url) == before
-
-
-def test_a_cycle_that_lost_its_lease_ends_no_session(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    noted(memory, clock)
-    fence = store.run(lease.acquire("acme", "one", clock.now, 60))
-    at = cycle(store, fence=fence)
-    decisions = proposed(store, at)
-    clock.advance(minutes=2)
-    store.run(lease.acquire("acme", "two", clock.now, 60))
-    before = tables(url)
-    with pytest.raises(LeaseLostError):
-        store.run(_step().apply(at, decisions))
-    assert tables(url) == before
 
 
 # In a graph

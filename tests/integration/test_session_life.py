@@ -20,7 +20,6 @@ from langmem_tiers import (
 from langmem_tiers.core.config import SESSION_IDLE_MINUTES
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryType
-from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Clock, Opener, text_index, tier_of
 from tests.support.sessions import there
@@ -41,11 +40,6 @@ def memory(store: TieredStore) -> MemoryCoordinator:
     return coordinator(store, **WHOSE)
 
 
-def beside(whose: Any, mode: Mode) -> Caller:
-    """What stands on a coordinator, called in one way."""
-    return Caller(whose, mode)
-
-
 def cycle(store: TieredStore, memory: MemoryCoordinator) -> ConsolidationReport:
     """A whole cycle, and what it tells."""
     state = create_consolidation_graph(store=store).invoke({}, context=memory.context)
@@ -59,7 +53,8 @@ async def test_what_is_going_on_is_kept_where_nothing_expires(
     open_store: Opener, url: str, clock: Clock
 ) -> None:
     async with calling(open_store, url, project_id="billing") as call:
-        turn = beside(MemoryOrchestrator(call.memory).begin(), call.mode)
+        whose: Any = MemoryOrchestrator(call.memory).begin()
+        turn = Caller(whose, call.mode)
         said = await turn("memorize", CHEMIST)
         await turn("commit")
         stored = await call("store", "Waiting for the vendor: next: call them", None)
@@ -84,16 +79,16 @@ def test_a_type_that_expires_is_the_callers_to_name_and_no_wording_leads_to_it(
 # A session of several hours
 
 
-@pytest.mark.parametrize("minutes", [45, 0], ids=["spread", "all at its beginning"])
 async def test_a_session_of_three_hours_loses_none_of_its_notes(
-    open_store: Opener, url: str, clock: Clock, minutes: int
+    open_store: Opener, url: str, clock: Clock
 ) -> None:
     async with calling(open_store, url, **WHOSE) as call:
-        hooks = beside(MemoryHooks(call.memory), call.mode)
+        whose: Any = MemoryHooks(call.memory)
+        hooks = Caller(whose, call.mode)
         began = clock.now
         await hooks("on_session_start")
         for number, prompt in enumerate(PROMPTS):
-            clock.now = began + timedelta(minutes=minutes * number)
+            clock.now = began + timedelta(minutes=45 * number)
             await hooks("on_user_prompt_submit", prompt)
         clock.now = began + timedelta(hours=3)
         noted = await call("session_notes")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from langmem_tiers import MemoryContext
-from tests.support.consolidating import cycle
 from tests.support.coordinating import Caller, calling, coordinator, keys
+from tests.support.cycles import cycle
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, Answer, model_of, scoring
 from tests.support.wayward_chat import Reply, minded

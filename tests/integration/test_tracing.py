@@ -1,22 +1,24 @@
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 import sys
-import timeit
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import psycopg
 import pytest
 
-from langmem_tiers import MemoryContext
-from langmem_tiers.core.tracing import traced
+from langmem_tiers import TieredStore
 from tests.support.chat_server import serving
 from tests.support.langsmith_server import OFF, ROOT, Runs, run_program, traced_to, vectors
+from tests.support.opening import text_index
+from tests.support.servers import fresh_database
 
 PROGRAM = "tests.support.traced_runs"
+VERBS = (
+    *("intend", "remind", "start_task", "assemble_context", "memorize", "commit"),
+    *("on_user_prompt_submit", "on_session_stop"),
+)
 RUNS = ["graph-invoke", "graph-ainvoke", "graph-astream", "agent-invoke", "agent-ainvoke"]
 
 
@@ -24,23 +26,24 @@ class Done(NamedTuple):
     runs: Runs
     printed: str
 
+    def of_acme(self, name: str) -> list[dict[str, Any]]:
+        found = self.runs.named(name)
+        return [one for one in found if one["extra"]["metadata"].get("tenant") == "acme"]
+
 
 @pytest.fixture(scope="module")
-def done(server_url: str, template: str) -> Iterator[Done]:
-    name = f"traced_{os.getpid()}"
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
-    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    runs = Runs()
-    with serving(runs) as endpoint:
-        printed = run_program(PROGRAM, url, **traced_to(endpoint))
-    yield Done(runs, printed)
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+def done(server_url: str) -> Iterator[Done]:
+    with fresh_database(server_url) as url:
+        with TieredStore(url, index=text_index()) as store:
+            store.setup()
+        runs = Runs()
+        with serving(runs) as endpoint:
+            printed = run_program(PROGRAM, url, **traced_to(endpoint))
+        yield Done(runs, printed)
 
 
 def test_a_recall_is_a_retriever_run_whose_output_is_documents(done: Done) -> None:
-    run = next(run for run in done.runs.named("get_context") if "parent_run_id" not in run)
+    run = next(run for run in done.of_acme("get_context") if "parent_run_id" not in run)
 
     assert run["run_type"] == "retriever"
     assert run["inputs"]["query"] == "Where is the vault?"
@@ -48,27 +51,27 @@ def test_a_recall_is_a_retriever_run_whose_output_is_documents(done: Done) -> No
     assert document["type"] == "Document"
     assert document["page_content"] == "The vault is in the cellar"
     metadata = document["metadata"]
-    assert metadata["tier"] == "working"
-    assert metadata["namespace"] == ["acme", "billing"]
+    assert (metadata["tier"], metadata["namespace"]) == ("working", ["acme", "billing"])
     assert {"score", "match", "explanation", "key"} <= metadata.keys()
     (batch,) = done.runs.named("get_context_batch")
     assert [one["type"] for one in batch["outputs"]["output"]] == ["Document"] * 2
     (failed,) = [run for run in done.runs.named("get_context") if run.get("error")]
     assert "limit is -1" in failed["error"]
-    for run in [*done.runs.named("get_context"), *done.runs.named("store")]:
-        whose = {"tenant": "acme", "project_id": "billing", "session_id": "chat-7"}
-        assert run["extra"]["metadata"] | whose == run["extra"]["metadata"]
-        assert "agent_id" not in run["extra"]["metadata"]
 
 
-def test_remembering_is_a_tool_run_that_says_what_became_of_it(done: Done) -> None:
-    (run,) = done.runs.named("store")
+def test_every_other_verb_is_a_tool_run_that_says_whose_memory_it_is(done: Done) -> None:
+    (run,) = done.of_acme("store")
 
-    assert run["run_type"] == "tool"
     assert run["inputs"]["content"] == "The vault is in the cellar"
     assert run["inputs"]["importance"] == 0
     assert "tier" not in run["inputs"]
     assert run["outputs"] | {"stored": True, "tier": "working"} == run["outputs"]
+    whose = {"tenant": "acme", "project_id": "billing", "session_id": "chat-7"}
+    assert run["extra"]["metadata"] | whose == run["extra"]["metadata"]
+    assert "agent_id" not in run["extra"]["metadata"]
+    for name in VERBS:
+        run = done.runs.named(name)[0]
+        assert (run["run_type"], run["extra"]["metadata"]["tenant"]) == ("tool", "globex")
 
 
 @pytest.mark.parametrize("root", RUNS)
@@ -115,42 +118,5 @@ def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
         "print(sorted(set(sys.modules) - before))"
     )
     env = {**os.environ, **OFF, "LANGSMITH_TRACING": "false", "PYTHONPATH": os.fspath(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=env
-    )
-
-    assert done.stdout == "[]\n"
-
-
-class Verbs:
-    """Two verbs, as a coordinator has them."""
-
-    context = MemoryContext(tenant="acme")
-
-    @traced("retriever")
-    def ask(self, query: str, *, limit: int = 5) -> list[str]:
-        """Ask."""
-        return [query] * limit
-
-    @traced("retriever")
-    async def aask(self, query: str, *, limit: int = 5) -> list[str]:
-        """Ask."""
-        return [query] * limit
-
-
-async def test_a_traced_verb_keeps_its_name_its_signature_and_its_answers() -> None:
-    assert Verbs.ask.__name__ == "ask"
-    assert Verbs.ask.__doc__ == "Ask."
-    assert list(inspect.signature(Verbs.ask).parameters) == ["self", "query", "limit"]
-    assert inspect.iscoroutinefunction(Verbs.aask)
-    assert not inspect.iscoroutinefunction(Verbs.ask)
-    assert Verbs().ask("x", limit=2) == await Verbs().aask("x", limit=2) == ["x", "x"]
-
-
-def test_with_tracing_off_a_verb_costs_microseconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in OFF:
-        monkeypatch.delenv(name)
-    verbs = Verbs()
-    seconds = min(timeit.repeat(lambda: verbs.ask("x"), number=1000, repeat=5)) / 1000
-
-    assert seconds < 100e-6
+    command = [sys.executable, "-c", script]
+    assert subprocess.check_output(command, text=True, env=env) == "[]\n"

@@ -22,8 +22,9 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.learn.skills import ToolCall, Trace
-from tests.support.consolidating import EASY, cycle
 from tests.support.coordinating import coordinator
+from tests.support.cycles import cycle
+from tests.support.cycling import EASY
 from tests.support.learning import broken
 from tests.support.opening import Clock, empty, tables
 

@@ -106,33 +106,22 @@ async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str)
 # Reading
 
 
-async def test_what_was_superseded_is_recalled_as_of_when_it_was_true(
-    call: Caller, clock: Clock
-) -> None:
+async def test_recall_retrievers_and_nodes_take_both_moments(call: Caller, clock: Clock) -> None:
     await offices(call)
     assert await found(call, ASKED) == ["new"]
     assert await found(call, ASKED, as_of="2025-06-01T00:00:00+00:00") == ["old"]
-    assert await found(call, ASKED, as_of=MOVED) == ["new"]
-    assert await found(call, ASKED, as_of=LONG_AGO - timedelta(days=1)) == []
     assert await found(call, ASKED, as_of=MOVED, known_at=clock.now - timedelta(1)) == []
     (batch,) = await call("get_context_batch", [ASKED], as_of=LONG_AGO)
     assert keys(batch) == ["old"]
-
-
-async def test_a_moment_without_a_zone_is_refused(call: Caller) -> None:
-    for option in ("as_of", "known_at"):
-        with pytest.raises(InvalidInputError, match=option):
-            await call("get_context", ASKED, **{option: "2026-01-01"})
-
-
-async def test_retrievers_and_nodes_take_both_moments(call: Caller) -> None:
-    await offices(call)
     retriever = TieredMemoryRetriever(memory=call.memory, as_of=LONG_AGO)
     documents = await asyncio.to_thread(retriever.invoke, ASKED)
     assert [one.page_content for one in documents] == ["The office is in Berlin."]
     create_recall_node(as_of=LONG_AGO, known_at="2026-01-01T00:00:00Z")
     with pytest.raises(InvalidInputError, match="as_of"):
         create_recall_node(as_of="soon")
+    for option in ("as_of", "known_at"):
+        with pytest.raises(InvalidInputError, match=option):
+            await call("get_context", ASKED, **{option: "2026-01-01"})
 
 
 async def test_a_retracted_neighbour_is_no_evidence(call: Caller) -> None:
@@ -154,34 +143,7 @@ async def test_a_retracted_neighbour_is_no_evidence(call: Caller) -> None:
 # Superseding
 
 
-async def test_a_supersession_is_rolled_back_to_the_very_rows(call: Caller, url: str) -> None:
-    until = datetime(2030, 1, 1, tzinfo=UTC)
-    await call("store", "Berlin", key="old", valid_from=LONG_AGO, valid_to=until)
-    await call("store", "Munich", key="new", valid_from=MOVED)
-    before = stored(url)
-    move = await call("supersede", "old", by="new")
-    assert stored(url) != before
-    assert await call("rollback", move) is True
-    assert await call("rollback", move) is False
-    assert stored(url) == before
-
-
-async def test_a_supersession_that_makes_no_sense_is_refused(call: Caller, url: str) -> None:
-    await offices(call)
-    await call("store", "Rome", key="other")
-    before = tables(url)
-    for old, new, why in (
-        ("old", "other", "is superseded"),
-        ("new", "new", "itself"),
-        ("new", "absent", "no memory"),
-        ("other", "new", "other way round"),
-    ):
-        with pytest.raises(InvalidInputError, match=why):
-            await call("supersede", old, by=new)
-    assert tables(url) == before
-
-
-async def test_what_has_no_part_in_a_supersession_is_refused_with_a_way_out(
+async def test_what_cannot_be_superseded_or_restored_is_refused_with_a_way_out(
     call: Caller, url: str
 ) -> None:
     move = await offices(call)
@@ -193,11 +155,17 @@ async def test_what_has_no_part_in_a_supersession_is_refused_with_a_way_out(
 
     for old, new, why in (
         ("old", "other", rf"'old' is superseded already: by 'new'\. .* rollback\('{move}'\)"),
+        ("new", "new", "itself"),
+        ("new", "absent", "no memory"),
+        ("other", "new", "other way round"),
         ("other", "wrong", r"'wrong' is retracted: restore\('wrong'\) first"),
         ("shaky", "other", "'shaky' is suspect: restore what it came from first"),
     ):
         with pytest.raises(InvalidInputError, match=why):
             await call("supersede", old, by=new)
+    for key, why in (("shaky", "came from 'wrong'"), ("other", "is current")):
+        with pytest.raises(InvalidInputError, match=why):
+            await call("restore", key)
     assert tables(url) == before
 
     await call("delete_memory", "new")
@@ -205,28 +173,28 @@ async def test_what_has_no_part_in_a_supersession_is_refused_with_a_way_out(
         await call("supersede", "old", by="other")
 
 
-async def test_a_memory_that_was_merged_is_not_superseded_but_the_one_it_lives_on_in(
-    call: Caller, clock: Clock
-) -> None:
-    for key in ("one", "two"):
-        await call("store", "The lamp is red.", "semantic", key=key)
-        clock.advance(hours=1)
-    await consolidated(call)
-    await call("store", "The lamp is blue now.", "semantic", key="new")
-
-    with pytest.raises(InvalidInputError, match=r"'two' .* was merged and lives on in 'one'"):
-        await call("supersede", "two", by="new")
-
-
-async def test_what_is_no_move_is_refused_with_what_to_roll_back_instead(
+async def test_what_was_merged_names_the_memory_it_lives_on_in_and_the_move_that_can_be_taken_back(
     call: Caller, clock: Clock
 ) -> None:
     for key in ("one", "two"):
         await call("store", "The lamp is red.", "semantic", key=key)
         clock.advance(hours=1)
     report = ConsolidationReport.of(await consolidated(call))
-    retraction = await call("retract", "one", reason="a rumour")
+    await call("store", "The lamp is blue now.", "semantic", key="new")
 
+    told = await call("history", "two")
+    (successor,) = told.successors
+    assert told.versions[0].state == "consolidated"
+    assert (successor.namespace, successor.key) == (("acme", "p"), "one")
+    assert (successor.kind, successor.state) == ("merged", None)
+    assert f"lives on in one (merged, move {successor.move})" in str(told).splitlines()
+    assert f"<li>lives on in one (merged, move {successor.move})" in told._repr_html_()
+    with pytest.raises(InvalidInputError, match=r"'two' .* was merged and lives on in 'one'"):
+        await call("supersede", "two", by="new")
+
+    retraction = await call("retract", "one", reason="a rumour")
+    again = await call("retract", "one", reason="another")
+    assert (again.move, again.suspects) == (retraction.move, ())
     for given, why in (
         (None, "the move is None"),
         (report, "a ConsolidationReport's .moves one by one, the latest first"),
@@ -238,10 +206,11 @@ async def test_what_is_no_move_is_refused_with_what_to_roll_back_instead(
         with pytest.raises(InvalidTypeError, match=why):
             await call("rollback", given)
 
-    assert await call("rollback", retraction.move)
-    for move in reversed(report.moves):
+    for move in (retraction.move, *reversed(report.moves)):
         assert await call("rollback", move)
-    assert await found(call) == ["one", "two"]
+        assert not await call("rollback", move)
+    assert (await call("history", "two")).successors == ()
+    assert await found(call) == ["new", "one", "two"]
 
 
 async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true(
@@ -264,27 +233,6 @@ async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true
     assert "<b>rumour" not in html
 
 
-async def test_a_history_names_the_memory_that_a_merged_one_lives_on_in_and_the_move(
-    call: Caller, clock: Clock
-) -> None:
-    for key in ("one", "two"):
-        clock.advance(hours=1)
-        await call("store", "The lamp is red.", "semantic", key=key)
-    clock.advance(hours=1)
-    await consolidated(call)
-
-    told = await call("history", "two")
-
-    (successor,) = told.successors
-    assert told.versions[0].state == "consolidated"
-    assert (successor.namespace, successor.key) == (("acme", "p"), "one")
-    assert (successor.kind, successor.state) == ("merged", None)
-    assert f"lives on in one (merged, move {successor.move})" in str(told).splitlines()
-    assert f"<li>lives on in one (merged, move {successor.move})" in told._repr_html_()
-    await call("rollback", successor.move)
-    assert (await call("history", "two")).successors == ()
-
-
 async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours: Team) -> None:
     promotion = await ours.promoted()
 
@@ -300,58 +248,12 @@ async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours:
     assert (await ours.billing("history", promotion.key)).successors == ()
 
 
-async def test_what_came_from_a_retracted_memory_is_suspect_also_if_it_comes_later(
-    call: Caller, url: str
-) -> None:
-    await chain(call, "a", "b", "c")
-    await call("store", "fact z", key="z")
-    done = await call("retract", "a", reason="a rumour")
-    assert done.suspects == ("b", "c")
-    await call("store", "fact d", key="d", derived_from=["c"])
-    assert await found(call) == await found(call, "fact") == ["z"]
-    assert (await call("get", "d")).content == "fact d"
-    before = stored(url)
-    again = await call("retract", "a", reason="another")
-    assert (again.move, again.suspects) == (done.move, ())
-    assert stored(url) | {"usage": []} == before | {"usage": []}
-    assert (await call("restore", "a")).restored == ("b", "c", "d")
-    assert await found(call) == ["a", "b", "c", "d", "z"]
-
-
-async def test_one_of_two_retractions_is_enough(call: Caller, url: str) -> None:
-    for one in ("a", "b"):
-        await call("store", f"fact {one}", key=one)
-    await call("store", "fact c", key="c", derived_from=["a", "b"])
-    before = stored(url)
-    first = await call("retract", "a", reason="a rumour")
-    await call("retract", "b", reason="a rumour")
-    assert await call("rollback", first.move)
-    assert await found(call) == ["a"]
-    with pytest.raises(InvalidInputError, match="came from 'b'"):
-        await call("restore", "c")
-    await call("restore", "b")
-    assert stored(url) == before
-    with pytest.raises(InvalidInputError, match="is current"):
-        await call("restore", "b")
-
-
-async def test_what_came_from_a_deleted_retracted_memory_stays_out_until_it_is_restored(
+async def test_explain_tells_what_makes_a_memory_suspect_also_when_that_was_deleted(
     call: Caller,
 ) -> None:
     await chain(call, "a", "b", "c")
     await call("retract", "a", reason="a rumour")
-    await call("delete_memory", "a")
-    assert await found(call) == []
-    told = await call("explain", "b")
-    assert told.state == "retracted"
-    assert "it came from a, which was deleted" in str(told)
-    assert (await call("restore", "b")).restored == ("c",)
-    assert await found(call) == ["b", "c"]
-
-
-async def test_explain_tells_what_makes_a_memory_suspect(call: Caller) -> None:
-    await chain(call, "a", "b", "c")
-    await call("retract", "a", reason="a rumour")
+    assert (await call("get", "c")).content == "fact c"
     told = await call("explain", "c")
     assert [(one.path, one.state) for one in told.origins] == [
         (("c", "b"), "suspect"),
@@ -360,6 +262,11 @@ async def test_explain_tells_what_makes_a_memory_suspect(call: Caller) -> None:
     assert "retracted: a → b → c" in str(told)
     assert [one.key for one in (await call("explain", "a")).derived] == ["b"]
     assert "from 2026-03-01, recorded 2026-03-01" in str(told)
+    await call("delete_memory", "a")
+    told = await call("explain", "b")
+    assert told.state == "retracted"
+    assert "it came from a, which was deleted" in str(told)
+    assert (await call("restore", "b")).restored == ("c",)
 
 
 @pytest.mark.parametrize("how", ["rollback", "delete"])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any
 
 import psycopg
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.postgres import PostgresSaver
-from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import lease
@@ -23,80 +20,19 @@ from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.steps import Cycle, StepCounts
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.graph.checkpoints import FENCE, thread_of
 from langmem_tiers.graph.worker import LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.postgres.flow import Flow
-from tests.support.coordinating import coordinator
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
+from tests.support.workers import SCHEDULE, How, Workers, tenants
 
-EVERY = timedelta(hours=6)
-SCHEDULE = ConsolidationSchedule(every=EVERY)
-How = Literal["run_due", "arun_due"]
 BOTH = pytest.mark.parametrize("how", ["run_due", "arun_due"])
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    """Two tenants, each with a memory that says the same as another one."""
-    with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as store:
-        with PostgresSaver.from_conn_string(url) as saver:
-            saver.setup()
-        with psycopg.connect(url) as conn:
-            for name in ("checkpoints", "checkpoint_blobs", "checkpoint_writes"):
-                conn.execute(f"DELETE FROM {name}".encode())  # noqa: S608 - names of LangGraph's
-        for tenant in ("acme", "beta"):
-            for key in ("one", "two"):
-                coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
-        yield store
-
-
-@pytest.fixture
-def reports() -> list[ConsolidationReport]:
-    return []
-
-
-class Workers:
-    """Makes workers on one database, and runs what is due either way."""
-
-    def __init__(self, store: TieredStore, url: str) -> None:
-        self.store = store
-        self.url = url
-
-    @contextmanager
-    def blocking(self, **options: Any) -> Iterator[ConsolidationWorker]:
-        with PostgresSaver.from_conn_string(self.url) as saver:
-            yield ConsolidationWorker(self.store, SCHEDULE, checkpointer=saver, **options)
-
-    @asynccontextmanager
-    async def awaiting(self, **options: Any) -> AsyncIterator[ConsolidationWorker]:
-        async with AsyncPostgresSaver.from_conn_string(self.url) as saver:
-            yield ConsolidationWorker(self.store, SCHEDULE, checkpointer=saver, **options)
-
-    async def due(self, how: How, **options: Any) -> list[ConsolidationReport]:
-        """What a new worker runs."""
-        if how == "arun_due":
-            async with self.awaiting(**options) as worker:
-                return await worker.arun_due()
-        with self.blocking(**options) as worker:
-            return await asyncio.to_thread(worker.run_due)
-
-
-@pytest.fixture
 def workers(store: TieredStore, url: str) -> Workers:
-    return Workers(store, url)
-
-
-def tenants(reports: list[ConsolidationReport]) -> list[str]:
-    return [one.tenant for one in reports]
-
-
-def states(url: str) -> dict[str, int]:
-    """How many memories of each tenant live on in another one."""
-    query = """SELECT tenant, count(*) FILTER (WHERE state = 'consolidated')
-               FROM memory.memories GROUP BY tenant"""
-    with psycopg.connect(url) as conn:
-        return dict(conn.execute(query).fetchall())
+    return Workers(store, url, "acme", "beta")
 
 
 def checkpoints(url: str) -> dict[str, int]:
@@ -124,7 +60,7 @@ async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
     workers: Workers, url: str, clock: Clock, how: How
 ) -> None:
     assert tenants(await workers.due(how)) == ["acme", "beta"]
-    assert states(url) == {"acme": 1, "beta": 1}
+    assert workers.merged() == {"acme": 1, "beta": 1}
     clock.advance(hours=5.9)
     assert await workers.due(how) == []
     clock.advance(hours=0.1)
@@ -134,7 +70,7 @@ async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
 
 @BOTH
 async def test_a_tenant_whose_cycle_fails_stops_no_other_and_is_resumed(
-    workers: Workers, url: str, clock: Clock, how: How, caplog: pytest.LogCaptureFixture
+    workers: Workers, clock: Clock, how: How, caplog: pytest.LogCaptureFixture
 ) -> None:
     def failing(cycle: Cycle) -> None:
         if cycle.tenant == "acme":
@@ -143,64 +79,43 @@ async def test_a_tenant_whose_cycle_fails_stops_no_other_and_is_resumed(
     began = clock.now
     with at_merging(failing):
         assert tenants(await workers.due(how)) == ["beta"]
-    assert states(url) == {"acme": 0, "beta": 1}
+    assert workers.merged() == {"acme": 0, "beta": 1}
     assert [one.levelname for one in caplog.records] == ["ERROR"]
     assert "acme" in caplog.text
     clock.advance(minutes=1)
     (report,) = await workers.due(how)
     assert (report.tenant, report.started_at) == ("acme", began)
-    assert states(url) == {"acme": 1, "beta": 1}
+    assert workers.merged() == {"acme": 1, "beta": 1}
 
 
 @BOTH
 async def test_a_worker_that_is_stopped_hands_over_and_another_goes_on_at_once(
-    workers: Workers, url: str, clock: Clock, how: How
+    workers: Workers, clock: Clock, how: How
 ) -> None:
     made: list[ConsolidationWorker] = []
     began = clock.now
     with at_merging(lambda _: made[0].stop()):
-        if how == "run_due":
-            with workers.blocking() as worker:
-                made.append(worker)
-                assert await asyncio.to_thread(worker.run_due) == []
-        else:
-            async with workers.awaiting() as worker:
-                made.append(worker)
-                assert await worker.arun_due() == []
-    assert states(url) == {"acme": 1, "beta": 0}  # the step at work has ended
+        assert await workers.due(how, made) == []
+    assert workers.merged() == {"acme": 1, "beta": 0}  # the step at work has ended
     clock.advance(minutes=1)
     first, _ = await workers.due(how)
     assert (first.tenant, first.started_at, first.count("merge")) == ("acme", began, 1)
 
 
-def after_beta(ended: threading.Event | asyncio.Event) -> Callable[[ConsolidationReport], None]:
-    """Sets an event once the last tenant had its cycle."""
-
+@BOTH
+async def test_a_worker_runs_until_it_is_stopped(workers: Workers, how: How) -> None:
     def told(report: ConsolidationReport) -> None:
         if report.tenant == "beta":
-            ended.set()
-
-    return told
-
-
-def test_a_worker_runs_until_it_is_stopped(workers: Workers) -> None:
-    with ThreadPoolExecutor(1) as threads:
-        ended = threading.Event()
-        with workers.blocking(told=after_beta(ended)) as worker:
-            running = threads.submit(worker.run, poll_seconds=600)
-            assert ended.wait(60)
             worker.stop()
-            running.result(60)
 
-
-async def test_an_async_worker_runs_until_it_is_stopped(workers: Workers) -> None:
-    ended = asyncio.Event()
-    async with workers.awaiting(told=after_beta(ended)) as worker:
-        running = asyncio.create_task(worker.arun(poll_seconds=600))
-        async with asyncio.timeout(60):
-            await ended.wait()
-            worker.stop()
-            await running
+    async with asyncio.timeout(60):
+        if how == "arun_due":
+            async with workers.awaiting(told=told) as worker:
+                await worker.arun(poll_seconds=600)
+        else:
+            with workers.blocking(told=told) as worker:
+                await asyncio.to_thread(worker.run, poll_seconds=600)
+    assert workers.merged() == {"acme": 1, "beta": 1}
 
 
 async def test_an_async_worker_that_is_cancelled_lets_its_lease_go(
@@ -228,7 +143,6 @@ def test_a_tenant_that_another_worker_holds_is_left_alone(
 def test_a_worker_that_lost_its_lease_changes_nothing_and_says_so(
     workers: Workers,
     store: TieredStore,
-    url: str,
     clock: Clock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -240,7 +154,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing_and_says_so(
     with workers.blocking() as worker, at_merging(taken):
         assert tenants(worker.run_due()) == ["beta"]
         assert worker.failures == {}
-    assert states(url) == {"acme": 0, "beta": 1}
+    assert workers.merged() == {"acme": 0, "beta": 1}
     assert [one.levelname for one in caplog.records] == ["WARNING"]
     assert "acme" in caplog.text
 
@@ -292,10 +206,10 @@ def test_errors_of_the_checkpointer_are_a_tenants_failure(workers: Workers, url:
 
 
 def test_a_checkpointer_without_tables_is_told(
-    store: TieredStore, new_url: Callable[[], str], caplog: pytest.LogCaptureFixture
+    workers: Workers, new_url: Callable[[], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     with PostgresSaver.from_conn_string(new_url()) as saver:
-        worker = ConsolidationWorker(store, SCHEDULE, checkpointer=saver)
+        worker = ConsolidationWorker(workers.store, SCHEDULE, checkpointer=saver)
         with caplog.at_level(logging.ERROR):
             assert worker.run_due() == []
     assert "call its setup() once" in str(worker.failures["acme"])
@@ -315,10 +229,21 @@ def test_a_worker_is_at_one_pass_at_a_time(workers: Workers) -> None:
 
 
 def test_what_no_worker_can_go_by_is_refused(store: TieredStore) -> None:
-    turns = ConsolidationSchedule(every_turns=1)
-    with pytest.raises(InvalidInputError, match="every="):
-        ConsolidationWorker(store, turns, checkpointer=InMemorySaver())
-    with pytest.raises(InvalidInputError, match="lease_seconds"):
-        ConsolidationWorker(store, SCHEDULE, checkpointer=InMemorySaver(), lease_seconds=0)
-    with pytest.raises(InvalidTypeError, match="PostgresSaver"):
-        ConsolidationWorker(store, SCHEDULE, checkpointer=True)  # type: ignore[arg-type]
+    saver: Any = InMemorySaver()
+    for schedule, options, match in (
+        (ConsolidationSchedule(every_turns=1), {"checkpointer": saver}, "every="),
+        (SCHEDULE, {"checkpointer": saver, "lease_seconds": 0}, "lease_seconds"),
+        (SCHEDULE, {"checkpointer": True}, "PostgresSaver"),
+    ):
+        with pytest.raises(InvalidInputError, match=match):
+            ConsolidationWorker(store, schedule, **options)
+
+
+def test_who_is_told_of_a_cycle_and_raises_is_heard(workers: Workers) -> None:
+    def told(_: ConsolidationReport) -> None:
+        raise RuntimeError("the pager is gone")
+
+    with workers.blocking(told=told) as worker:
+        with pytest.raises(RuntimeError, match="the pager is gone"):
+            worker.run_due()
+        assert worker.failures == {}

@@ -19,7 +19,7 @@ from tests.support.opening import Clock, tables
 EASY = PromotionPolicy(
     min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, demote_after=1
 )
-STEPS = ("expire", "rise", "merge", "supersede", "demote", "promote", "decay")
+THREE = ("one", "two", "three")
 CHAT = frozenset({"billing.chat."})
 NOTHING: StepCounts = {"done": {}, "left": {}, "moves": []}
 
@@ -89,81 +89,100 @@ def fact(memory: MemoryCoordinator, key: str, content: str, **given: Any) -> Non
     memory.store(content, given.pop("memory_type", "semantic"), tier="working", key=key, **given)
 
 
-Prepare = Callable[[TieredStore, MemoryCoordinator, Clock], None]
+# What a step finds something to do in
 
 
-def expired(_: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def expired(memory: MemoryCoordinator, clock: Clock, one: str = "one", two: str = "two") -> None:
     """Two memories whose time to live is over."""
-    memory.store("gone soon", "episodic", tier="short_term", key="one")
-    memory.store("gone as well", "episodic", tier="short_term", key="two")
+    memory.store("gone soon", "episodic", tier="short_term", key=one)
+    memory.store("gone as well", "episodic", tier="short_term", key=two)
     clock.advance(hours=2)
 
 
-def important(_: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def important(memory: MemoryCoordinator, clock: Clock, one: str = "one", two: str = "two") -> None:
     """Two notes of a session, of which one is important."""
-    memory.store("The launch is on 3 May", "episodic", tier="short_term", key="one", importance=0.9)
-    memory.store("small talk", "episodic", tier="short_term", key="two")
+    memory.store("The launch is on 3 May", "episodic", tier="short_term", key=one, importance=0.9)
+    memory.store("small talk", "episodic", tier="short_term", key=two)
     clock.advance(minutes=5)
 
 
-def alike(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def ended(memory: MemoryCoordinator, clock: Clock) -> None:
+    """Two notes of a session."""
+    for key in ("one", "two"):
+        memory.store(f"Reading the mail of May, {key}", "working", key=key)
+    clock.advance(minutes=5)
+
+
+def alike(memory: MemoryCoordinator, clock: Clock, keys: tuple[str, str, str] = THREE) -> None:
     """Three memories that say the same, each read at several times."""
-    fact(memory, "one", "Anna likes green tea")
+    one, two, three = keys
+    fact(memory, one, "Anna likes green tea")
     clock.advance(hours=1)
-    fact(memory, "two", "Anna likes green tea.")
-    fact(memory, "three", "ANNA LIKES GREEN TEA")
-    memory.get("two")
-    memory.get("three")
-    store.run(store.flows.flush())
+    fact(memory, two, "Anna likes green tea.")
+    fact(memory, three, "ANNA LIKES GREEN TEA")
+    memory.get(two)
+    memory.get(three)
+    memory.tiered_store.run(memory.tiered_store.flows.flush())
     clock.advance(days=3)
-    memory.get("one")
-    memory.get("three")
+    memory.get(one)
+    memory.get(three)
     clock.advance(hours=1)
 
 
-def contradicting(_: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def contradicting(
+    memory: MemoryCoordinator, clock: Clock, keys: tuple[str, str, str] = THREE
+) -> None:
     """Three memories, of which each contradicts the one before."""
-    fact(memory, "one", "The deployment port is 80")
+    one, two, three = keys
+    fact(memory, one, "The deployment port is 80")
     clock.advance(days=1)
-    fact(memory, "two", "The deployment port is 443")
+    fact(memory, two, "The deployment port is 443")
     clock.advance(days=1)
-    fact(memory, "three", "The deployment port is 8443")
+    fact(memory, three, "The deployment port is 8443")
     clock.advance(hours=1)
 
 
-def proven(_: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def proven(
+    memory: MemoryCoordinator,
+    clock: Clock,
+    key: str = "one",
+    content: str = "Retry a POST only with a key",
+) -> None:
     """A memory that helped a run."""
-    fact(memory, "one", "Retry a POST only with a key", memory_type="pattern")
-    shown = memory.get_context("retry", run_id="run")
-    assert [one.key for one in shown] == ["one"]
-    memory.record_outcome(success=True, run_id="run")
+    fact(memory, key, content, memory_type="pattern")
+    shown = memory.get_context(content)
+    memory.record_outcome([one for one in shown if one.key == key], success=True)
     clock.advance(days=1)
 
 
-def failed(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def failed(memory: MemoryCoordinator, clock: Clock, key: str = "one") -> None:
     """A memory that was promoted and has failed since."""
-    proven(store, memory, clock)
-    assert done(store, step("promote"), cycle(store, "before"))["done"]
+    proven(memory, clock, key)
+    store = memory.tiered_store
+    before = cycle(store, "before", tenant=memory.context.tenant)
+    assert done(store, step("promote"), before)["done"]
     clock.advance(days=1)
     for run in ("a", "b"):
         memory.get_context("retry", run_id=run)
         memory.record_outcome(success=False, run_id=run)
 
 
-def read(_: TieredStore, memory: MemoryCoordinator, clock: Clock) -> None:
+def read(memory: MemoryCoordinator, clock: Clock) -> None:
     """A memory that was read a month ago."""
     fact(memory, "one", "Anna likes green tea")
     memory.get("one")
     clock.advance(days=30)
 
 
-PREPARE: dict[str, Prepare] = {
+PREPARE: dict[str, Callable[[MemoryCoordinator, Clock], None]] = {
     "expire": expired,
     "rise": important,
+    "session_end": ended,
     "merge": alike,
     "supersede": contradicting,
     "demote": failed,
     "promote": proven,
     "decay": read,
 }
+STEPS = tuple(PREPARE)
 MOVING = ("rise", "merge", "supersede", "demote", "promote")

@@ -16,7 +16,13 @@ from langchain_core.tracers.langchain import wait_for_all_tracers
 from langgraph.graph import StateGraph
 from langsmith.run_trees import get_cached_client
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryHooks,
+    MemoryOrchestrator,
+    TieredStore,
+)
 from langmem_tiers.core.tracing import tracing
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
@@ -53,11 +59,28 @@ def blocking(store: TieredStore) -> None:
     memory.get_context_batch([QUERY, "cellar"], limit=1)
     with suppress(ValueError):
         memory.get_context(QUERY, limit=-1)
-    TieredMemoryRetriever(memory=memory, k=1, memory_types=["semantic"]).invoke(
-        QUERY, named("alone")
-    )
+    retriever_of(memory).invoke(QUERY, named("alone"))
     graph_of(store).invoke(ASKED, named("graph-invoke"), context=ACME)
     agent_of(store).invoke(ASKED, named("agent-invoke"), context=ACME)
+    elsewhere(MemoryCoordinator(store, context=MemoryContext(tenant="globex", session_id="s")))
+
+
+def retriever_of(memory: MemoryCoordinator) -> TieredMemoryRetriever:
+    return TieredMemoryRetriever(memory=memory, k=1, memory_types=["semantic"])
+
+
+def elsewhere(memory: MemoryCoordinator) -> None:
+    """What another tenant does with everything that stands on a coordinator."""
+    memory.intend("Close the vault", when="vault")
+    memory.remind("vault")
+    memory.state.start_task("Move the vault")
+    with MemoryOrchestrator(memory) as turn:
+        turn.assemble_context(QUERY)
+        turn.memorize("The vault is in the attic")
+        turn.commit()
+    hooks = MemoryHooks(memory)
+    hooks.on_user_prompt_submit("Find the vault")
+    hooks.on_session_stop({})
 
 
 async def awaiting(store: TieredStore) -> None:
@@ -65,10 +88,8 @@ async def awaiting(store: TieredStore) -> None:
     async for _ in graph_of(store).astream(ASKED, named("graph-astream"), context=ACME):
         pass
     await agent_of(store).ainvoke(ASKED, named("agent-ainvoke"), context=ACME)
-    retriever = TieredMemoryRetriever(
-        memory=MemoryCoordinator(store, context=ACME), k=1, memory_types=["semantic"]
-    )
-    await retriever.ainvoke(QUERY, named("alone-ainvoke"))
+    memory = MemoryCoordinator(store, context=ACME)
+    await retriever_of(memory).ainvoke(QUERY, named("alone-ainvoke"))
 
 
 def main(url: str) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from multiprocessing.connection import Connection
@@ -19,13 +19,14 @@ import psycopg
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from benchmarks.ruling import Ruling
-from langmem_tiers import ArchivalPolicy, ConsolidationPolicy, TieredStore
+from langmem_tiers import ArchivalPolicy, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from langmem_tiers.graph.worker import ConsolidationWorker
 from langmem_tiers.postgres.target import checkpointer_pool
+from tests.support.cycles import POLICY
 from tests.support.opening import Clock, text_index
 
 DAILY = ConsolidationSchedule(every=timedelta(days=1))
@@ -135,7 +136,7 @@ def _work(plan: Plan, tells: Connection) -> None:
             store,
             DAILY,
             checkpointer=PostgresSaver(connections),
-            policy=ConsolidationPolicy(archive=ArchivalPolicy(url=plan.archives)),
+            policy=replace(POLICY, archive=ArchivalPolicy(url=plan.archives)),
             model=Ruling(),
             told=reports.append,
         )

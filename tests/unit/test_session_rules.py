@@ -18,10 +18,8 @@ from langmem_tiers.consolidate.session_rules import (
     RECURS,
     SHORT,
     STATED,
-    Home,
     Kept,
     homes,
-    only_asks,
     worth,
 )
 from langmem_tiers.consolidate.stored import Stored
@@ -59,6 +57,8 @@ def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
         (note(1, importance=0.59, access_count=2), None),
         (note(1, "Is the timeout of the mailer 30s?", source="user"), None),
         (note(1, "Where? When?", access_count=3), None),
+        (note(1, "Where? \N{FULLWIDTH QUESTION MARK}", source="user"), None),
+        (note(1, "Where is it? The template lives in the finance folder.", source="user"), STATED),
         (note(1, importance=True), None),
         (note(1, source="user", state="superseded"), None),
         (note(1, importance=1.0, state="consolidated"), None),
@@ -207,7 +207,10 @@ def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     assert left(shuffled) == found
     told = [one.value["content"] for one in found]
     assert all(any(content in one for one in told) for content in contents)
-    assert len({one.key for one in found}) == len(found)
+    keys = {one.key for one in found}
+    assert len(keys) == len(found)
+    later = [one._replace(updated_at=NOON + timedelta(days=1)) for one in notes]
+    assert not keys & {one.key for one in left(later)}
 
 
 @settings(deadline=None, max_examples=40)
@@ -218,30 +221,3 @@ def test_no_part_of_a_digest_is_longer_than_it_need_be(sizes: list[int]) -> None
     slack = 200
     assert all(len(one) <= PART + slack or one.count("\n- ") == 1 for one in parts)
     assert sum(one.count("\n- ") for one in parts) == len(sizes)
-
-
-def test_keys_follow_from_the_notes_alone() -> None:
-    notes = [note(1, importance=1.0), note(2, "Other")]
-    (home,) = homes("chat", notes)
-    again = Home(home.namespace, home.session, home.notes)
-    keys = [one.key for one in worth(home, RisePolicy()).keeps]
-    assert [one.key for one in worth(again, RisePolicy()).keeps] == keys
-    later = [one._replace(updated_at=NOON + timedelta(days=1)) for one in notes]
-    assert not {*keys} & {one.key for one in left(later)}
-
-
-@pytest.mark.parametrize(
-    ("text", "asks"),
-    [
-        ("Could you look at this?", True),
-        ("Is it there? \N{CJK UNIFIED IDEOGRAPH-55CE}\N{FULLWIDTH QUESTION MARK}", True),
-        ("Where is it? The template lives in the finance folder.", False),
-        ("?", False),
-        ("", False),
-    ],
-)
-def test_what_asks_and_says_nothing_else_is_a_question(
-    text: str,
-    asks: bool,  # noqa: FBT001 - a case
-) -> None:
-    assert only_asks(text) is asks

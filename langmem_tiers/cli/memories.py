@@ -1,17 +1,20 @@
-"""A file's records, put into a store in batches that are kept or refused one by one."""
+"""What the commands `import` and `search` do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.importers import BadRecord, Record
-from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.interop.chat_history import kept
+from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
 
 BATCH = 200
@@ -80,7 +83,7 @@ def import_records(
     imported = Imported()
     for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
-        refused = {id(record): bad for record, bad in _store(store, records)}
+        refused = _refused(store, records)
         for item in batch:
             imported.add(refused.get(id(item), item))
         if advance is not None:
@@ -88,30 +91,18 @@ def import_records(
     return imported
 
 
-def _store(store: TieredStore, records: list[Record]) -> Iterator[tuple[Record, BadRecord]]:
-    """Store records, each tenant's together; yield those that are refused."""
-    by_tenant: dict[str, list[Record]] = {}
+def _refused(store: TieredStore, records: list[Record]) -> dict[int, BadRecord]:
+    """Store records, each tenant's together; those that are refused, each by its `id`."""
+    by_tenant: dict[str, dict[int, Record]] = {}
     for one in records:
-        by_tenant.setdefault(one.tenant, []).append(one)
+        by_tenant.setdefault(one.tenant, {})[id(one)] = one
+    bad = {}
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-        yield from _remember(memory, theirs)
-
-
-def _remember(
-    memory: MemoryCoordinator, records: list[Record]
-) -> Iterator[tuple[Record, BadRecord]]:
-    """Store all records or, if one is refused, each one by itself; yield those refused."""
-    try:
-        todo = new_memories(map(_arguments, records), memory.tiered_store.options.bounds)
-        memory.tiered_store.run(memory.flows.remember(todo, memory.context))
-    except InvalidInputError as error:
-        if len(records) == 1:
-            reason = f"key {short(records[0].key)}: {error}"
-            yield records[0], BadRecord(line=None, reason=reason)
-            return
-        for one in records:
-            yield from _remember(memory, [one])
+        several = {number: _arguments(one) for number, one in theirs.items()}
+        for number, why in store.run(kept(memory, several)).items():
+            bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
+    return bad
 
 
 def _arguments(record: Record) -> dict[str, Any]:
@@ -134,3 +125,66 @@ def _batches(items: Iterable[Record | BadRecord], most: int) -> Iterator[list[Re
     rest = iter(items)
     while batch := list(islice(rest, most)):
         yield batch
+
+
+_TIMEOUT_MS = 60_000
+"""What a search may take: who types one waits longer than an agent."""
+_TENANTS_NAMED = 10
+
+
+def asked_by(
+    tenant: str | None, project: str | None, session: str | None, profile: str | None
+) -> MemoryContext:
+    """Who asks, as a user names it, checked before anything is opened.
+
+    Raises:
+        InvalidInputError: for an empty name, or a ranking profile that does not exist.
+    """
+    if profile is not None:
+        profile_named(profile)
+    return MemoryContext(
+        tenant=ABSENT if tenant is None else tenant, project_id=project, session_id=session
+    )
+
+
+def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> MemoryCoordinator:
+    """The memory of the tenant that is named, or of the only one there is.
+
+    Raises:
+        InvalidInputError: if no tenant is named and there is none, or more than one.
+    """
+    return MemoryCoordinator(
+        store,
+        context=asker if named else replace(asker, tenant=_only_tenant(store)),
+        settings=CoordinatorSettings(query_timeout_ms=_TIMEOUT_MS, max_context_items=MAX_LIMIT),
+    )
+
+
+def why_nothing(store: TieredStore, context: MemoryContext, *, cutoff: bool) -> str:
+    """Say why a search found nothing; with `cutoff`, the nearest may have been held back."""
+    if not store.list_namespaces(prefix=(context.root,), max_depth=1, limit=1):
+        names = _listed(_tenants(store)) or "none yet"
+        return f"There is no tenant {context.tenant!r}. Tenants here: {names}."
+    if cutoff:
+        return "Nothing stored answers this; --no-cutoff shows the nearest."
+    return "Nothing was found."
+
+
+def _only_tenant(store: TieredStore) -> str:
+    names = _tenants(store)
+    if not names:
+        raise InvalidInputError("nothing is stored here yet: run `langmem-tiers import` first")
+    if len(names) > 1:
+        raise InvalidInputError(f"name a tenant with --tenant; there are {_listed(names)}")
+    return names[0]
+
+
+def _tenants(store: TieredStore) -> list[str]:
+    """The first tenants, by the names that a `MemoryContext` takes; one more than is listed."""
+    labels = store.list_namespaces(max_depth=1, limit=_TENANTS_NAMED + 1)
+    return [name for (label,) in labels if (name := named_by(label)) is not None]
+
+
+def _listed(names: list[str]) -> str:
+    more = ", …" if len(names) > _TENANTS_NAMED else ""
+    return ", ".join(names[:_TENANTS_NAMED]) + more

@@ -1,0 +1,281 @@
+"""The verbs by which what is known is promoted, revised, undone and deleted, and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.consolidate import truth
+from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
+from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.namespaces import Place, utf8_bytes
+from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.core.types import BUILT_IN
+from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.explain import explain as explanation
+from langmem_tiers.learn.models import generaliser_of
+from langmem_tiers.learn.promotable import Promoting, evidence
+from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
+from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
+from langmem_tiers.learn.rollback import Demotion, demote_all
+from langmem_tiers.learn.rollback import rollback as undo
+from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.flows import meant
+from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.recall import find
+from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.transaction import write
+from langmem_tiers.store.write import Write
+
+_BUILT_IN = frozenset(one.name for one in BUILT_IN)
+
+
+def promote_to_long_term(
+    memory: Memory,
+    key: str,
+    *,
+    policy: PromotionSettings | None = None,
+    model: BaseChatModel | None = None,
+) -> Flow[Promotion]:
+    """Promote a memory of working to everybody's, if it has proven itself; else it stays.
+
+    What is promoted is a new, generalised memory in long_term. The original is kept, marked
+    `consolidated`, and no longer recalled while its successor lives. A lesson that is there
+    already is given the evidence instead. One move is one transaction.
+
+    Args:
+        key: Of the memory in working.
+        policy: What it must have shown; the coordinator's own if not given.
+        model: A chat model that generalises what the memory says. Without one, names, paths
+            and ids are replaced by rules.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+        ModelError: if the model gave nothing usable; nothing was promoted.
+    """
+    named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy), model)
+    how = yield from _ready(memory, promoting)
+    one = yield from memory.flows.known(named, memory.context)
+    sources = yield from evidence(how.tenant, [one.id])
+    if not sources:
+        raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
+    return (yield from promote_one(sources[0], how))
+
+
+def promote(
+    memory: Memory, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
+) -> Flow[list[Promotion]]:
+    """Promote all that has proven itself in the tenant, whatever the project.
+
+    It can run in many workers at once, and a second run finds nothing to do. What comes back
+    are the moves, and what was near enough to be judged and stays: a memory of which the model
+    made nothing usable stays with that reason, and the others go on.
+
+    Raises:
+        InvalidInputError: if the policy looks at a memory type that nobody registered.
+    """
+    chosen = _policy(memory, policy)
+    for name in sorted(set(chosen.memory_types) - _BUILT_IN):
+        memory.types.get(name)
+    how = yield from _ready(memory, _promoting(memory, chosen, model))
+    return (yield from promote_all(how))
+
+
+def _ready(memory: Memory, promoting: Callable[[], Promoting]) -> Flow[Promoting]:
+    """What was read counts, and the index fits."""
+    store = memory.tiered_store.flows
+    yield from store.flush()
+    yield from store.refresh_state()
+    return promoting()
+
+
+def _promoting(
+    memory: Memory, policy: PromotionPolicy, model: BaseChatModel | None = None
+) -> Callable[[], Promoting]:
+    """What holds for the moves of a call, by the time at which it begins."""
+    store, tenant = memory.tiered_store.flows, memory.context.root
+    general = None if model is None else generaliser_of(model)
+    return lambda: Promoting(tenant, policy, general, store.options, store.moment(), store.moment)
+
+
+def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
+    """Take back what was promoted and has failed since.
+
+    It leaves recall, marked `demoted`, and what it came from is current again, but is not
+    promoted a second time.
+    """
+    store = memory.tiered_store.flows
+    chosen = _policy(memory, policy)
+    return demote_all(memory.context.root, chosen, store.options, store.moment())
+
+
+def rollback(memory: Memory, move: str) -> Flow[bool]:
+    """Undo a move by its id; False if it was undone before.
+
+    A move is a promotion, a demotion, or what consolidation and `supersede` and `retract` do.
+    The tables are then as they were before it. What a new memory has earned since goes to its
+    source. What came from something that is retracted stays out of recall.
+
+    Raises:
+        InvalidInputError: if there is no such move.
+        RollbackError: if a later move stands on it, or the new memory was changed since.
+    """
+    named, store = _move(move), memory.tiered_store.flows
+    yield from store.flush()
+    return (yield from undo(memory.context, named, store.options, store.moment()))
+
+
+def explain(
+    memory: Memory, key: str, *, policy: PromotionSettings | None = None
+) -> Flow[Explanation]:
+    """Why a memory stands where it stands: evidence, decision, history and relatives.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+    """
+    named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy))
+    yield from memory.tiered_store.flows.flush_aside()
+    one = yield from memory.flows.known(named, memory.context)
+    return (yield from explanation(one.id, promoting(), memory.context))
+
+
+def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
+    return memory.policy if policy is None else promotion_policy(policy)
+
+
+def _move(move: object) -> str:
+    what = type(move).__name__
+    if hasattr(move, "move"):
+        raise InvalidTypeError(f"a move is a string: pass the {what}'s .move")
+    if isinstance(move, list | tuple | set) or hasattr(move, "moves"):
+        whose = f"a {what}'s .moves" if hasattr(move, "moves") else f"those of a {what}"
+        raise InvalidTypeError(
+            f"rollback takes one move: pass {whose} one by one, the latest first"
+        )
+    found = label(move, "move")
+    if found is None:
+        raise InvalidTypeError(
+            "nothing was promoted or demoted: the move is None. The moves of a memory are in "
+            "explain(key).history"
+        )
+    return found
+
+
+def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
+    """Say that a memory was true until another one began to be; the move, for `rollback`.
+
+    It leaves recall where that one begins: at its `valid_from`, else when it happened or was
+    recorded. `get_context(as_of=…)` finds it for any moment before.
+
+    Args:
+        key: Of the older memory.
+        by: The key of the newer one.
+
+    Raises:
+        InvalidInputError: if there is no such memory, either is not current, or the newer one
+            began before the older.
+    """
+    old = yield from memory.flows.known(memory_key(key), memory.context)
+    new = yield from memory.flows.known(memory_key(by), memory.context)
+    return (yield from truth.supersede(old, new, _revising(memory)))
+
+
+def retract(memory: Memory, key: str, *, reason: str) -> Flow[Retraction]:
+    """Say that what a memory holds never was so.
+
+    It leaves recall, and with it all that came from it, directly or not: what was derived
+    from it, and what it was promoted, merged or generalised to. That is `suspect`, and so is
+    whatever is derived from it later. It is one transaction. Done again it changes nothing.
+
+    Args:
+        key: Of the memory.
+        reason: Why, for its history.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+    """
+    why = checked_text(reason, "reason")
+    one = yield from memory.flows.known(memory_key(key), memory.context)
+    return (yield from truth.retract(one, why, _revising(memory)))
+
+
+def restore(memory: Memory, key: str) -> Flow[Restoration]:
+    """Undo the retraction of a memory.
+
+    The tables are then as they were before: what came from it is what it was, unless
+    something else that it came from is retracted too.
+
+    Raises:
+        InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
+            on account of another one.
+    """
+    one = yield from memory.flows.known(memory_key(key), memory.context)
+    return (yield from truth.restore(one, _revising(memory)))
+
+
+def history(memory: Memory, key: str) -> Flow[History]:
+    """What a memory superseded and was superseded by, and what was done to it.
+
+    Of what was rejected or made room it says that, and why.
+
+    Raises:
+        InvalidInputError: if there is no such memory, and was none.
+    """
+    utf8_bytes(memory_key(key), "key")
+    try:
+        one = yield from memory.flows.known(key, memory.context)
+    except InvalidInputError:
+        gone = yield from truth.history_of_gone(key, memory.context)
+        if gone is None:
+            raise
+        return gone
+    return (yield from truth.history(one, memory.context))
+
+
+def _revising(memory: Memory) -> Revising:
+    return Revising(memory.context.root, memory.tiered_store.options, memory.tiered_store.flows.now)
+
+
+def delete_memory(memory: Memory, key: str) -> Flow[bool]:
+    """Delete the memory that `get` would return, or an archived one; False if none is.
+
+    What was merged with it says the same, and goes as well; so does what was promoted with it
+    and says the same in the same place. What it was promoted to is everybody's, and stays.
+    """
+    store, context = memory.tiered_store.flows, memory.context
+    found = yield from find(context.root, key, TIERS, store)
+    one: Candidate | ArchivedAt | None = meant(found, key, context)
+    if one is None:
+        one = meant((yield from archived_as(context.root, key)), key, context)
+    if one is not None:
+        gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
+        reach = context.namespace(Tier.WORKING)
+        yield from write([replace(gone, twins="go", reach=reach)], store)
+    return one is not None
+
+
+def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
+    """Delete a session's memories of type `working`, in whatever tier; how many.
+
+    Of the context's project, or of all if it names none. The working tier is not touched
+    otherwise.
+    """
+    if label(session_id, "session_id") is None:
+        raise InvalidTypeError("session_id is a string: name the session")
+    tenant = memory.context.root
+    params = {
+        "tenant": tenant,
+        "project_id": memory.context.project_id,
+        "session": session_id,
+        "memory_type": "working",
+    }
+    (rows,) = yield Query((Call("session_keys", params),), commit=True)
+    writes = [Write(place=Place(tenant, row[0]), key=row[1], value=None) for row in rows]
+    yield from write(writes, memory.tiered_store.flows)
+    return len(writes)
