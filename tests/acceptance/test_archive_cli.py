@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +16,7 @@ from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from tests.support.archives import count, execute, files_in, fill, hashes
 from tests.support.opening import empty, text_index
+from tests.support.servers import fresh_database
 
 NUMBER = 30
 ALL = ("--max-share", "1")
@@ -43,15 +42,10 @@ def complaint(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def module_url(server_url: str) -> Iterator[str]:
-    name = f"archives_{os.getpid()}"
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}".encode())
-    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    with TieredStore.from_conn_string(url, index=text_index()) as store:
-        store.setup()
-    yield url
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server_url) as url:
+        with TieredStore.from_conn_string(url, index=text_index()) as store:
+            store.setup()
+        yield url
 
 
 @pytest.fixture
@@ -69,79 +63,67 @@ def cold(tmp_path: Path) -> str:
     return str(tmp_path / "cold")
 
 
-def archived(cold: str) -> str:
-    (name,) = document("archive", "--tenant", "acme", "--to", cold, *ALL)["archives"]
-    return str(name)
-
-
 def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
-    before = hashes(url)
+    before, whose = hashes(url), ("--tenant", "acme")
+    assert "Nothing of 'acme' is archived." in run("restore", *whose).stderr
 
-    name = archived(cold)
-
+    told = run("archive", *whose, "--to", cold, *ALL).stdout.splitlines()
+    name = told[1].strip()
+    assert told[0] == f"{NUMBER} memories archived in 1 file"
     assert count(url, "memories") == 0
-    listed = document("restore", "--tenant", "acme")
-    (one,) = listed["archives"]
-    assert (one["archive"], one["memories"], one["remaining"]) == (name, NUMBER, NUMBER)
-    assert document("restore", name, "--tenant", "acme") == {
-        "tenant": "acme",
-        "restored": [{"archive": name, "restored": NUMBER, "occupied": [], "expired": 0}],
-    }
-    assert hashes(url) == before
-    again = document("restore", one["url"], "--tenant", "acme")
-    assert again["restored"][0]["restored"] == 0
-
-
-def test_options_narrow_what_is_archived(url: str, cold: str) -> None:
-    mine = ("archive", "--tenant", "acme", "--to", cold, "--dry-run", *ALL)
-
-    assert document(*mine, "--older-than-days", "30000")["memories"] == 0
-    assert document(*mine, "--agent", "coder")["memories"] == NUMBER // 2
-    assert document(*mine, "--max-access-count", "1")["memories"] == NUMBER // 3
-    assert document(*mine, "--max-importance", "0.5")["memories"] == 0
-    assert document(*mine[:-2])["memories"] == NUMBER // 10
-    assert document(*mine[:-2])["waiting"] == NUMBER - NUMBER // 10
-    assert document(*mine, "--max-share", "0.5")["memories"] == NUMBER // 2
-    assert document("archive", "--tenant", "no", "--to", cold, "--dry-run")["memories"] == 0
-    assert url
-
-
-def test_for_people_there_are_lines_and_a_table(url: str, cold: str) -> None:
-    assert "Nothing of 'acme' is archived." in run("restore", "--tenant", "acme").stderr
-    told = run("archive", "--tenant", "acme", "--to", cold, *ALL)
-    name = told.stdout.splitlines()[1].strip()
-    assert told.stdout.splitlines()[0] == f"{NUMBER} memories archived in 1 file"
-    listed = run("restore", "--tenant", "acme").stdout.splitlines()
+    listed = run("restore", *whose).stdout.splitlines()
     assert listed[0] == name
     assert listed[1].endswith(f", memories: {NUMBER}, remaining: {NUMBER}")
-    back = run("restore", name, "--tenant", "acme")
-    assert back.stdout == f"{name}: {NUMBER} memories restored\n"
-    assert url
+    (one,) = document("restore", *whose)["archives"]
+    assert (one["archive"], one["memories"], one["remaining"]) == (name, NUMBER, NUMBER)
+
+    assert run("restore", name, *whose).stdout == f"{name}: {NUMBER} memories restored\n"
+    assert hashes(url) == before
+    assert document("restore", one["url"], *whose) == {
+        "tenant": "acme",
+        "restored": [{"archive": one["url"], "restored": 0, "occupied": [], "expired": 0}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "memories"),
+    [
+        ((*ALL, "--older-than-days", "30000"), 0),
+        ((*ALL, "--agent", "coder"), NUMBER // 2),
+        ((*ALL, "--max-access-count", "1"), NUMBER // 3),
+        ((*ALL, "--max-importance", "0.5"), 0),
+        (("--max-share", "0.5"), NUMBER // 2),
+        ((), NUMBER // 10),
+    ],
+)
+@pytest.mark.usefixtures("url")
+def test_options_narrow_what_is_archived(
+    cold: str, options: tuple[str, ...], memories: int
+) -> None:
+    found = document("archive", "--tenant", "acme", "--to", cold, "--dry-run", *options)
+    assert found["memories"] == memories
+    assert found["waiting"] == (0 if "1" in options else NUMBER - memories)
 
 
 def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
-    name = archived(cold)
-    there = files_in(Path(cold))[0]
-
-    assert f"there is no archive 'x' of 'acme': there is {name}" in complaint(
-        "restore", "x", "--tenant", "acme"
-    )
-    assert "of 'other': nothing of it is archived" in complaint(
-        "restore", name, "--tenant", "other"
-    )
-    assert "holds no memory of the key 'no'" in complaint(
-        "restore", name, "--tenant", "acme", "--key", "no"
-    )
-    assert "name none beside it" in complaint("restore", name, "--all", "--tenant", "acme")
-    assert "name the archive" in complaint("restore", "--key", "a", "--tenant", "acme")
-    assert "no place for archives" in complaint("archive", "--tenant", "acme", "--to", "no://x")
-    assert "older_than_days" in complaint(
-        "archive", "--tenant", "acme", "--to", cold, "--older-than-days", "-1"
-    )
+    whose = ("--tenant", "acme")
+    (name,) = document("archive", *whose, "--to", cold, *ALL)["archives"]
+    (there,) = files_in(Path(cold))
+    mistakes: dict[str, tuple[str, ...]] = {
+        f"there is no archive 'x' of 'acme': there is {name}": ("restore", "x", *whose),
+        "of 'other': nothing of it is archived": ("restore", name, "--tenant", "other"),
+        "holds no memory of the key 'no'": ("restore", name, *whose, "--key", "no"),
+        "name none beside it": ("restore", name, "--all", *whose),
+        "name the archive": ("restore", "--key", "a", *whose),
+        "no place for archives": ("archive", *whose, "--to", "no://x"),
+        "older_than_days": ("archive", *whose, "--to", cold, "--older-than-days", "-1"),
+    }
+    for said, command in mistakes.items():
+        assert said in complaint(*command)
     there.write_bytes(there.read_bytes()[:-1])
-    assert "SHA-256 differs" in complaint("restore", name, "--tenant", "acme")
+    assert "SHA-256 differs" in complaint("restore", name, *whose)
     there.unlink()
-    assert "is not there" in complaint("restore", "--all", "--tenant", "acme")
+    assert "is not there" in complaint("restore", "--all", *whose)
     assert count(url, "memories") == 0
 
 

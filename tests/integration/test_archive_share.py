@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from langmem_tiers.graph import consolidation_nodes
 from tests.support.archives import keys
 from tests.support.coordinating import coordinator
 from tests.support.cycles import crashing
-from tests.support.opening import Clock, text_index
+from tests.support.opening import Clock
 
 ACME = MemoryContext(tenant="acme")
 STORED = 300
@@ -47,21 +46,6 @@ def memory(store: TieredStore, clock: Clock) -> MemoryCoordinator:
     )
     clock.advance(days=200)
     return memory
-
-
-@pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cycles whose tenth is four batches, selected two by two."""
-    monkeypatch.setattr(consolidation_nodes, "BATCH", 8)
-    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 2)
-
-
-@pytest.fixture(params=["before", "after"])
-def broken(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cycles that are broken off at the second of these batches, before or after it is archived."""
-    request.getfixturevalue("small_batches")
-    after = request.param == "after"
-    crashing(monkeypatch, "apply", after=after, error=DatabaseError("gone"), at=2)
 
 
 LEAST = {f"k{number:03}" for number in range(0, 280, 7)}
@@ -112,36 +96,38 @@ def test_a_cycle_takes_a_tenth_of_the_tenant_the_least_important_first_and_count
     assert len(gone(url)) == 57
 
 
-@pytest.mark.usefixtures("memory", "broken")
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.usefixtures("memory")
 def test_a_cycle_that_is_broken_off_takes_no_more_when_it_goes_on(
-    store: TieredStore, clock: Clock, url: str, tmp_path: Path
+    store: TieredStore,
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    after: bool,
 ) -> None:
+    """Its tenth is four batches; at the second it is broken off, before or after that left."""
+    monkeypatch.setattr(consolidation_nodes, "BATCH", 8)
+    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 2)
+    crashing(monkeypatch, "apply", after=after, error=DatabaseError("gone"), at=2)
     graph = create_consolidation_graph(
         store=store, policy=archiving(tmp_path), checkpointer=InMemorySaver()
     )
     with pytest.raises(DatabaseError):
         graph.invoke({}, ONE_BY_ONE, context=ACME)
     assert 8 <= len(gone(url)) <= 16
-    clock.advance(days=3)
     report = ConsolidationReport.of(graph.invoke(None, ONE_BY_ONE, context=ACME))
     assert (report.count("archive"), waiting(report)) == (30, 270)
     assert gone(url) == set(sorted(LEAST)[:30])
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-async def test_the_verb_takes_a_tenth_as_well_and_says_what_waits(
-    memory: MemoryCoordinator, clock: Clock, url: str, tmp_path: Path, mode: str
+def test_the_verb_takes_a_tenth_as_well_and_says_what_waits(
+    memory: MemoryCoordinator, url: str, tmp_path: Path
 ) -> None:
-    policy = ArchivalPolicy(url=str(tmp_path))
-    async with TieredStore.from_conn_string(url, index=text_index(), clock=clock) as opened:
-        awaited = coordinator(opened, project_id="billing")
-        for dry_run in (True, False):
-            if mode == "sync":
-                report = await asyncio.to_thread(memory.archive, policy, dry_run=dry_run)
-            else:
-                report = await awaited.aarchive(policy, dry_run=dry_run)
-            assert (report.memories, report.waiting) == (30, 270)
-            assert str(report).endswith("; 270 more wait, beyond max_share")
+    for dry_run in (True, False):
+        report = memory.archive(ArchivalPolicy(url=str(tmp_path)), dry_run=dry_run)
+        assert (report.memories, report.waiting) == (30, 270)
+        assert str(report).endswith("; 270 more wait, beyond max_share")
     assert len(gone(url)) == 30
 
 

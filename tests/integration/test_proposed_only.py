@@ -127,36 +127,6 @@ def test_the_same_on_two_days_has_happened_twice(
     assert report.count("merge", "kept") == 2
 
 
-@pytest.mark.parametrize(
-    ("told", "merged"),
-    [
-        (({"speaker": "Ada"}, {"speaker": "Ada"}), True),
-        (({}, {}), True),
-        (({"speaker": "Ada"}, {}), False),
-        (({"session_id": "one"}, {"session_id": "one"}), True),
-        (({"session_id": "one"}, {"session_id": "two"}), False),
-        (({"session_id": "1", "speaker": "Ada"}, {"session_id": "2", "speaker": "Ada"}), True),
-    ],
-    ids=["one", "nobody", "one and nobody", "a session", "two sessions", "one in two"],
-)
-def test_equal_texts_are_merged_where_one_speaker_said_them_minutes_apart(
-    store: TieredStore,
-    clock: Clock,
-    url: str,
-    told: tuple[dict[str, Any], dict[str, Any]],
-    merged: bool,  # noqa: FBT001 - a parameter of pytest
-) -> None:
-    memory = coordinator(store, project_id="home")
-    for key, text, given in zip(
-        "ab", ("The cat likes tuna.", "the cat likes  tuna!"), told, strict=True
-    ):
-        said(memory, key, text, **given)
-        clock.advance(minutes=9)
-    report = cycle(store)
-    assert column(url, "state") == {"a": None, "b": "consolidated" if merged else None}
-    assert proposed(report) == (set() if merged else {("merge", "b", "a")})
-
-
 def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happened(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:

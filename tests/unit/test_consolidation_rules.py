@@ -78,6 +78,7 @@ def test_another_text_time_speaker_source_or_place_is_not_twice_in_a_row(
     otherwise: dict[str, Any],
 ) -> None:
     assert repeated([stored(0), stored(1)])
+    assert repeated([stored(0, speaker="Ada"), stored(1, speaker="Ada", session="another")])
     assert repeated([stored(0), stored(1, **otherwise)]) == []
 
 

