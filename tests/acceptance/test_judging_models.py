@@ -278,25 +278,17 @@ async def _awaited(asked: Awaitable[Any]) -> Any:
 
 
 @pytest.mark.parametrize("way", ["sync", "async"])
-@pytest.mark.parametrize(
-    ("newer", "answers", "older_is", "newer_is"),
-    [(LIKED_AGAIN, [YES], None, "consolidated"), (DISLIKED, [NO, YES], "superseded", None)],
-    ids=["the same", "contradicted"],
-)
+@pytest.mark.parametrize("which", ["the same", "contradicted"])
 def test_a_model_merges_what_says_the_same_and_ends_what_is_contradicted(
-    memory: MemoryCoordinator,
-    clock: Clock,
-    url: str,
-    way: str,
-    newer: str,
-    answers: list[Reply],
-    older_is: str | None,
-    newer_is: str | None,
+    memory: MemoryCoordinator, clock: Clock, url: str, way: str, which: str
 ) -> None:
+    same = which == "the same"
+    newer, answers = (LIKED_AGAIN, [YES]) if same else (DISLIKED, [NO, YES])
     remembered(memory, clock, LIKED, newer)
     with wayward(*answers) as server:
         cycle(memory, model_of(server), way)({})
-    assert states(url) == {LIKED: older_is, newer: newer_is}
+    ends = {newer: "consolidated"} if same else {LIKED: "superseded"}
+    assert states(url) == {LIKED: None, newer: None, **ends}
     assert len(server.asked) == len(answers)
 
 
