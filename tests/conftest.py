@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,9 +16,9 @@ import pytest
 from hypothesis import settings
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.disks import own_directory, sweep
-from tests.support.servers import fresh_database
+from tests.support.opening import text_index
+from tests.support.servers import databases
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -76,8 +75,8 @@ def _forget_power_cuts(url: str) -> None:
 @pytest.fixture
 def new_database(server_url: str) -> Iterator[Callable[[], str]]:
     """Make empty databases; each call returns a connection string. Dropped after the test."""
-    with ExitStack() as made:
-        yield lambda: made.enter_context(fresh_database(server_url))
+    with databases(server_url) as make:
+        yield make
 
 
 @pytest.fixture
@@ -89,8 +88,7 @@ def database_url(new_database: Callable[[], str]) -> str:
 @pytest.fixture
 def index() -> dict[str, Any]:
     """A small deterministic index over the field "text"."""
-    embeddings = TrigramEmbeddings()
-    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+    return text_index()
 
 
 @pytest.fixture
