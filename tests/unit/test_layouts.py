@@ -95,11 +95,11 @@ def test_a_persona_is_read_from_a_file_of_headings() -> None:
             {"voice_traits": ("curious", "dry"), "must_do": ("Be kind",), "must_not_do": ("lie",)},
         ),
         (
-            "# Nova\nNova is calm:\n\n## Rules\n- Must name sources\n* Don't shout\n- Do not guess\n",
+            "# Nova\nNova is calm:\n\n## Rules\n- Must name sources\n* Don't shout\n- Do not lie\n",
             {
                 "backstory": "Nova is calm:",
                 "must_do": ("name sources",),
-                "must_not_do": ("shout", "guess"),
+                "must_not_do": ("shout", "lie"),
             },
         ),
         (
