@@ -33,7 +33,6 @@ from langmem_tiers.graph.node import (
     careful_of,
     checked,
     checked_blocking,
-    checked_lessons,
     errors_of,
     last_question,
     of_state,
@@ -136,7 +135,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             InvalidInputError: for an option that no recall could take.
         """
         super().__init__()
-        checked_lessons(lessons, holdout)
         if outcome is not None and not callable(outcome):
             raise InvalidTypeError("outcome is a function of the agent's state")
         checked_blocking(outcome, "outcome")

@@ -13,7 +13,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -31,7 +30,7 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.asking import checked_flag, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled
@@ -152,8 +151,7 @@ class Reminding:
         checked_seconds(self.lease_seconds)
         if self.judge is not None:
             checked_model(self.judge)
-        if not isinstance(self.as_message, bool):
-            raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
+        checked_flag(self.as_message, "as_message")
 
     def question(self, state: Any) -> str | None:
         """What cues are looked for in."""
