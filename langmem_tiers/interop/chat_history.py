@@ -233,7 +233,7 @@ def _said(message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidInputError: for what is no message, or says nothing.
     """
-    check_storable(message)
+    check_storable(message=message)
     facts = message_facts(message)
     content, speaker = facts.pop("content"), facts.pop("speaker")
     if not content.strip():
