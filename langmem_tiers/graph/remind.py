@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +32,7 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_flag, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import labelled
+from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     Intention,
@@ -46,7 +45,6 @@ from langmem_tiers.remind.intentions import (
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
-_FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?reminders?\b)", re.IGNORECASE)
 
 
 def create_reminder_node(
@@ -259,5 +257,5 @@ def _shown(one: Reminder | Intention) -> str:
         priority=one.priority,
         key=labelled(one.key),
         why=labelled(str(one.trigger)),
-        content=_FENCE.sub("&lt;", one.content),
+        content=quoted(one.content),
     )
