@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, LiteralString
 
 import psycopg
@@ -15,9 +16,30 @@ from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.postgres.sql import Statement
+from tests.support.opening import text_index
+from tests.support.servers import fresh_database
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
+
+
+@contextmanager
+def filled(
+    server_url: str, fill: LiteralString, *tables: str, analysed: bool, **options: Any
+) -> Iterator[TieredStore]:
+    """A store on rows whose tables are analysed now, or never."""
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(url, **{"index": text_index(), **options}) as store,
+    ):
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            for table in tables:
+                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
+            conn.execute(fill)
+            if analysed:
+                conn.execute("VACUUM ANALYZE")
+        yield store
 
 
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
