@@ -11,7 +11,8 @@ from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.importers import BadRecord, Record
-from langmem_tiers.memory.asking import MAX_LIMIT, new_memories
+from langmem_tiers.interop.chat_history import kept
+from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
@@ -82,7 +83,7 @@ def import_records(
     imported = Imported()
     for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
-        refused = {id(record): bad for record, bad in _store(store, records)}
+        refused = _refused(store, records)
         for item in batch:
             imported.add(refused.get(id(item), item))
         if advance is not None:
@@ -90,30 +91,18 @@ def import_records(
     return imported
 
 
-def _store(store: TieredStore, records: list[Record]) -> Iterator[tuple[Record, BadRecord]]:
-    """Store records, each tenant's together; yield those that are refused."""
-    by_tenant: dict[str, list[Record]] = {}
+def _refused(store: TieredStore, records: list[Record]) -> dict[int, BadRecord]:
+    """Store records, each tenant's together; those that are refused, each by its `id`."""
+    by_tenant: dict[str, dict[int, Record]] = {}
     for one in records:
-        by_tenant.setdefault(one.tenant, []).append(one)
+        by_tenant.setdefault(one.tenant, {})[id(one)] = one
+    bad = {}
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
-        yield from _remember(memory, theirs)
-
-
-def _remember(
-    memory: MemoryCoordinator, records: list[Record]
-) -> Iterator[tuple[Record, BadRecord]]:
-    """Store all records or, if one is refused, each one by itself; yield those refused."""
-    try:
-        todo = new_memories(map(_arguments, records), memory.tiered_store.options.bounds)
-        memory.tiered_store.run(memory.flows.remember(todo, memory.context))
-    except InvalidInputError as error:
-        if len(records) == 1:
-            reason = f"key {short(records[0].key)}: {error}"
-            yield records[0], BadRecord(line=None, reason=reason)
-            return
-        for one in records:
-            yield from _remember(memory, [one])
+        several = {number: _arguments(one) for number, one in theirs.items()}
+        for number, why in store.run(kept(memory, several)).items():
+            bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
+    return bad
 
 
 def _arguments(record: Record) -> dict[str, Any]:

@@ -131,35 +131,26 @@ class CycleSerializer(JsonPlusSerializer):
         form, blob = data
         if form not in _WRITTEN:
             raise CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
-        known = _CycleValues()
+        refused: list[str] = []  # as the reader of msgpack hides whatever is raised while it reads
+
+        def built(code: int, named: bytes) -> Send | None:
+            match reader.loads_typed(("msgpack", named)):
+                case [str(module), str(name), [str(node), arg]] if (code, module, name) == _SEND:
+                    return Send(node, arg)
+                case [str(module), str(name), *_]:
+                    refused.append(short(f"{module}.{name}"))
+                case _:
+                    refused.append(f"a value of the kind {code}")
+            return None
+
+        reader = JsonPlusSerializer(__unpack_ext_hook__=built)
         try:
-            value = known.reader.loads_typed((form, blob))
+            value = reader.loads_typed((form, blob))
         except ValueError as error:
             raise CheckpointError(f"a checkpoint is damaged ({error}): {NOT_OURS}") from error
-        if known.refused:
-            raise CheckpointError(f"a checkpoint names {known.refused[0]}: {NOT_OURS}")
+        if refused:
+            raise CheckpointError(f"a checkpoint names {refused[0]}: {NOT_OURS}")
         return value
-
-
-class _CycleValues:
-    """Reads one value, and notes what it names that no cycle writes.
-
-    It notes, as the reader of msgpack hides whatever is raised while it reads.
-    """
-
-    def __init__(self) -> None:
-        self.refused: list[str] = []
-        self.reader = JsonPlusSerializer(__unpack_ext_hook__=self._built)
-
-    def _built(self, code: int, blob: bytes) -> Send | None:
-        match self.reader.loads_typed(("msgpack", blob)):
-            case [str(module), str(name), [str(node), arg]] if (code, module, name) == _SEND:
-                return Send(node, arg)
-            case [str(module), str(name), *_]:
-                self.refused.append(short(f"{module}.{name}"))
-            case _:
-                self.refused.append(f"a value of the kind {code}")
-        return None
 
 
 def strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:

@@ -24,8 +24,6 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph import consolidation_nodes as nodes
-from langmem_tiers.graph.context import Remembered, Scope, tiered
-from langmem_tiers.graph.driven import asked, ways
 from langmem_tiers.graph.extra import (
     END,
     START,
@@ -36,6 +34,7 @@ from langmem_tiers.graph.extra import (
     StateGraph,
     get_runtime,
 )
+from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore

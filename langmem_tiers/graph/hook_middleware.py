@@ -17,13 +17,12 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     shown,
 )
-from langmem_tiers.graph.context import Remembered, Remembering, Scope
-from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Runtime, ToolCallRequest
 from langmem_tiers.graph.hooks import at_starts, merged, noted, said_last, started, submitted
 from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import OnHookError, careful_of
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
+from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, held_once
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, checked_options

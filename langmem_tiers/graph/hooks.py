@@ -16,8 +16,6 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
     Careful,
@@ -32,6 +30,7 @@ from langmem_tiers.graph.node import (
 )
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks

@@ -13,10 +13,9 @@ from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import attempts_in, calls_in, messages_of, task_of, this_turn
 from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import promotion_policy

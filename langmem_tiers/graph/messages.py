@@ -21,8 +21,8 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import thread_of
 from langmem_tiers.graph.node import last_question, of_state, text_of
+from langmem_tiers.graph.runs import thread_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature

@@ -24,8 +24,6 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     shown,
 )
-from langmem_tiers.graph.context import Remembered, Remembering, Scope
-from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
@@ -42,6 +40,7 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import DEFAULT_LIMIT
@@ -205,7 +204,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
-        if credit := self._credit(state):
+        noted = _noted(state)
+        judges = None if noted is None else self._outcome
+        judged = None if judges is None else judged_of(state, judges)
+        if noted is not None and judged is not None:
+            credit: Any = {"success": judged, "run_id": noted["run"]}
             with self._careful("outcome", runtime, told):
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
@@ -222,14 +225,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
-
-    def _credit(self, state: TieredMemoryState) -> dict[str, Any]:
-        """What is credited with what; nothing if that is not known."""
-        noted = _noted(state)
-        if self._outcome is None or noted is None:
-            return {}
-        judged = judged_of(state, self._outcome)
-        return {} if judged is None else {"success": judged, "run_id": noted["run"]}
 
     def _recall(
         self,

@@ -29,9 +29,8 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.graph.context import OUTSIDE, Remembered
-from langmem_tiers.graph.driven import ways
 from langmem_tiers.graph.extra import GraphBubbleUp, get_runtime
+from langmem_tiers.graph.runs import OUTSIDE, Remembered, ways
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import Asking, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator

@@ -13,8 +13,6 @@ from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import add_messages
 from langmem_tiers.graph.messages import concern_of, led_by
 from langmem_tiers.graph.node import (
@@ -29,6 +27,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text

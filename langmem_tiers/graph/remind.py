@@ -17,8 +17,6 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     GOING_ON,
@@ -32,6 +30,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

@@ -16,10 +16,9 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.extra import END, StateGraph, interrupt
 from langmem_tiers.graph.node import NodeBody, node
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

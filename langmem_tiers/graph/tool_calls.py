@@ -12,8 +12,6 @@ from langchain_core.messages import ToolMessage
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
-from langmem_tiers.graph.context import Remembered, Remembering, Scope, tiered
-from langmem_tiers.graph.driven import CALLER, asked, handed_over
 from langmem_tiers.graph.extra import Command, ToolCallRequest
 from langmem_tiers.graph.messages import HELD, answered_in, approach_of, messages_of, tool_of
 from langmem_tiers.graph.node import (
@@ -25,6 +23,15 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.remind import reminders_text
+from langmem_tiers.graph.runs import (
+    CALLER,
+    Remembered,
+    Remembering,
+    Scope,
+    asked,
+    handed_over,
+    tiered,
+)
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator

@@ -21,8 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from langmem_tiers.core import prompts
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.graph.context import Remembered, Scope, checked_template, filled
-from langmem_tiers.graph.driven import asked, ways
+from langmem_tiers.graph.runs import Remembered, Scope, asked, checked_template, filled, ways
 from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

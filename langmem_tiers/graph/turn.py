@@ -29,8 +29,6 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context import Remembered, Scope
-from langmem_tiers.graph.driven import asked
 from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
@@ -42,6 +40,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
+from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.graph.tool_calls import seconds_of
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator

@@ -22,8 +22,6 @@ from langmem_tiers.graph.agents import (
     PrivateStateAttr,
     shown,
 )
-from langmem_tiers.graph.context import Remembered, Remembering, Scope
-from langmem_tiers.graph.driven import asked, handed_over
 from langmem_tiers.graph.extra import GraphBubbleUp, Runtime, ToolCallRequest
 from langmem_tiers.graph.messages import said
 from langmem_tiers.graph.node import (
@@ -35,6 +33,7 @@ from langmem_tiers.graph.node import (
     of_state,
     text_of,
 )
+from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -212,16 +211,13 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         """Commit; a turn that cannot be leaves its trace when the next one begins."""
         told: dict[str, str] = {}
         with self._careful("commit", runtime, told):
-            return (yield from self._committed(memory, state))
+            turn = self._turn(memory).begin(state.get("turn"))
+            messages: Sequence[BaseMessage] = state["messages"]
+            track_calls(turn, messages)
+            spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
+            episodes = [{**one, "memory_type": "episodic"} for one in spoken]
+            yield from keep(turn, episodes, longest=LONGEST_SAID)
+            judged = None if self._outcome is None else self._outcome(state)
+            report = yield from unit(commit(turn, success=judged))
+            return {"turn": None, "committed": report.to_state()}
         return {"committed": {}, **errors_of(state, told, known=state)}
-
-    def _committed(self, memory: MemoryCoordinator, state: TurnState) -> Flow[dict[str, Any]]:
-        turn = self._turn(memory).begin(state.get("turn"))
-        messages: Sequence[BaseMessage] = state["messages"]
-        track_calls(turn, messages)
-        spoken = said(messages, memory.context, ensure_config()) if self._remember else ()
-        episodes = [{**one, "memory_type": "episodic"} for one in spoken]
-        yield from keep(turn, episodes, longest=LONGEST_SAID)
-        judged = None if self._outcome is None else self._outcome(state)
-        report = yield from unit(commit(turn, success=judged))
-        return {"turn": None, "committed": report.to_state()}

@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly, thread_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.driven import CALLER, Caller
+from langmem_tiers.graph.runs import CALLER, Caller
 from langmem_tiers.postgres.errors import checkpointing
 from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.store.store import TieredStore

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
-from langmem_tiers.importers import chats, jsonl, locomo
+from langmem_tiers.importers import chats, jsonl
 from langmem_tiers.importers.records import (
     BadRecord,
     Format,
@@ -44,7 +44,7 @@ class _Reader(NamedTuple):
 
 # In the order they are tried: the most particular shape first.
 _READERS = {
-    Format.LOCOMO: _Reader(locomo.recognises, locomo.said_in),
+    Format.LOCOMO: _Reader(chats.recognises_locomo, chats.said_in_locomo),
     Format.CHATGPT: _Reader(chats.recognises_chatgpt, chats.said_in_chatgpt),
     Format.LANGCHAIN: _Reader(
         chats.recognises_langchain, partial(chats.said_in, chats.message_facts)
@@ -109,7 +109,8 @@ def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | 
             yield element
             continue
         try:
-            yield from map(maker.make, _READERS[form].said_in(element, stem, tenant))
+            for said in _READERS[form].said_in(element, stem, tenant):
+                yield maker.make(said, element.where)
         except InvalidInputError as error:
             yield BadRecord(line=element.where(()), reason=str(error))
 

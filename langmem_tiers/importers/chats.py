@@ -1,6 +1,7 @@
-"""Chats: lists of messages, OpenAI's and LangChain's, and ChatGPT's data export, of trees."""
+"""Conversations: OpenAI's and LangChain's lists of messages, ChatGPT's trees, LoCoMo's sessions."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ _CALL_KINDS = ("tool_use", "tool_call", "function_call", "server_tool_use")
 _MEDIA = ("image", "audio", "video", "file")
 _GPT_FIELDS = ("text", "result", "content", "user_profile", "user_instructions")
 _SETTINGS = "model_editable_context"
+_SESSION = re.compile(r"session_(\d+)", re.ASCII)
 
 
 def recognises_openai(value: object) -> bool:
@@ -66,7 +68,7 @@ def said_in(facts: Facts, element: Element, stem: str, _tenant: str | None) -> I
     around = value if isinstance(value, dict) and "messages" in value else {}
     messages = around.get("messages", value)
     if not around and not isinstance(value, list):
-        yield Said(value, facts, partial(element.where, ()), session=stem)
+        yield Said(value, facts, session=stem)
         return
     if not isinstance(messages, list) or not messages:
         raise InvalidInputError("this conversation is not a list of messages, or has none")
@@ -74,7 +76,7 @@ def said_in(facts: Facts, element: Element, stem: str, _tenant: str | None) -> I
         yield Said(
             message,
             facts,
-            partial(element.where, ("messages", index) if around else (index,)),
+            ("messages", index) if around else (index,),
             session=first_text(around, *_SESSIONS) or f"{stem}-{element.number}",
             date=_date(around),
         )
@@ -171,7 +173,7 @@ def said_in_chatgpt(element: Element, stem: str, _tenant: str | None) -> Iterato
             yield Said(
                 message,
                 partial(_gpt_facts, session=session, title=around.get("title")),
-                partial(element.where, ("mapping", node)),
+                ("mapping", node),
                 session=session,
                 date=around.get("create_time"),
             )
@@ -230,6 +232,66 @@ def _beside(content: dict[str, Any]) -> str:
     texts = [found for field in _GPT_FIELDS if isinstance(found := content.get(field), str)]
     thoughts = content.get("thoughts")
     return joined(*texts, content_text(thoughts if isinstance(thoughts, list) else None))
+
+
+# LoCoMo: a list of long conversations between two people, in dated sessions
+
+
+def recognises_locomo(value: object) -> bool:
+    """Tell whether a value of the file is a conversation with numbered sessions."""
+    inner = value.get("conversation") if isinstance(value, dict) else None
+    return isinstance(inner, dict) and bool(_numbered(inner))
+
+
+def said_in_locomo(element: Element, _stem: str, tenant: str | None) -> Iterator[Said]:
+    """Every turn; each conversation is a tenant, named by its `sample_id`.
+
+    Where one tenant is given for all of them, sessions and keys start with the `sample_id`,
+    so that no conversation takes the place of another.
+    """
+    if not recognises_locomo(element.value):
+        raise InvalidInputError("this is not a conversation with session_1, session_2, … lists")
+    sample = first_text(element.value, "sample_id")
+    prefix = "" if sample and tenant is None else sample or f"conversation-{element.number}"
+    sessions = element.value["conversation"]
+    for name in _numbered(sessions):
+        for index, raw in enumerate(sessions[name]):
+            yield Said(
+                raw,
+                partial(_turn_facts, tenant=sample, prefix=prefix),
+                ("conversation", name, index),
+                session=f"{prefix}-{name}" if prefix else name,
+                date=sessions.get(f"{name}_date_time"),
+            )
+
+
+def _numbered(conversation: dict[str, Any]) -> list[str]:
+    numbered = sorted(
+        (int(found[1]), name)
+        for name, several in conversation.items()
+        if (found := _SESSION.fullmatch(name)) and isinstance(several, list)
+    )
+    return [name for _, name in numbered]
+
+
+def _turn_facts(raw: dict[str, Any], tenant: str | None, prefix: str) -> dict[str, Any]:
+    key, said = _given(raw, "dia_id"), raw.get("text")
+    if not isinstance(said, str):
+        raise InvalidInputError("this turn has no `text`")
+    caption = _given(raw, "blip_caption") if raw.get("blip_caption") else None
+    return {
+        "content": said if caption is None else f"{said} [image: {caption}]".lstrip(),
+        "speaker": _given(raw, "speaker"),
+        "image_caption": caption,
+        "tenant": tenant,
+        "key": f"{prefix}:{key}" if prefix else key,
+    }
+
+
+def _given(raw: dict[str, Any], field: str) -> str:
+    if (found := first_text(raw, field)) is None:
+        raise InvalidInputError(f"this turn has no `{field}`")
+    return found
 
 
 # Content as text

@@ -1,7 +1,6 @@
 """JSON Lines: one object a line, with `content` or `text`."""
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, short
@@ -21,7 +20,7 @@ def recognises(value: object) -> bool:
 
 def said_in(element: Element, _stem: str, _tenant: str | None) -> Iterator[Said]:
     """The object; what the format does not name is kept under `metadata`."""
-    yield Said(element.value, _facts, partial(element.where, ()))
+    yield Said(element.value, _facts)
 
 
 def _facts(raw: dict[str, Any]) -> dict[str, Any]:

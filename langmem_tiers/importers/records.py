@@ -61,6 +61,8 @@ class BadRecord:
     reason: str
 
 
+Where = Callable[[tuple[str | int, ...]], int]
+"""The line of the value that a path leads to."""
 Facts = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Reads what an object says: `content`, and what else a record's value holds; also `tenant`,
 `project` and `key` where the format has them. Raises `InvalidInputError` for what is no such
@@ -68,11 +70,12 @@ thing."""
 
 
 class Said(NamedTuple):
-    """Where a file says something: on which line, in which session, and the date beside it."""
+    """Where an element says something, in which session, and the date beside it."""
 
     raw: object
     facts: Facts
-    where: Callable[[], int]
+    path: tuple[str | int, ...] = ()
+    """The member names and array indexes that lead to it."""
     session: str | None = None
     date: object = None
 
@@ -87,12 +90,12 @@ class RecordMaker:
         self._repeats = Counter[UUID]()
         self._taken = set[UUID]()
 
-    def make(self, said: Said) -> Record | BadRecord:
-        """The record of what is said, or what is wrong with it."""
+    def make(self, said: Said, where: Where) -> Record | BadRecord:
+        """The record of what is said, or what is wrong with it, and on which line."""
         try:
             return self._record(said)
         except InvalidInputError as error:
-            return BadRecord(line=said.where(), reason=str(error))
+            return BadRecord(line=where(said.path), reason=str(error))
 
     def _record(self, said: Said) -> Record:
         if not isinstance(said.raw, dict):

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
-from langmem_tiers.importers.records import BadRecord
+from langmem_tiers.importers.records import BadRecord, Where
 
 _SAMPLE = 100
 _BOM = b"\xef\xbb\xbf"
@@ -22,15 +21,14 @@ _NOT_JSON = "this is not JSON: "
 _BLANK = re.compile(r"[ \t\r\n]*")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Element:
+class Element(NamedTuple):
     """One top-level JSON value of a file; `where` finds the line of a value inside it.
 
     The path given to `where` is the member names and array indexes that lead to that value.
     """
 
     value: Any
-    where: Callable[[tuple[str | int, ...]], int]
+    where: Where
     number: int
     """Its place in the file, from 1."""
 
@@ -61,23 +59,19 @@ def nonblank_lines(path: Path) -> Iterator[tuple[int, str]]:
 def elements(path: Path) -> Iterator[Element | BadRecord]:
     """Yield the records of a JSON Lines file, or the elements of a JSON document."""
     if _is_document(path):
-        return _document(path).elements()
+        return _Document(path).elements()
     return _line_elements(path)
-
-
-def _document(path: Path) -> _Document:
-    return _Document(path.read_bytes().removeprefix(_BOM).decode())
 
 
 def _line_elements(path: Path) -> Iterator[Element | BadRecord]:
     for number, (line, text) in enumerate(nonblank_lines(path), start=1):
         try:
-            yield Element(value=decode(text), where=partial(_same_line, line), number=number)
+            yield Element(decode(text), partial(_same_line, line), number)
         except InvalidInputError as error:
             yield BadRecord(line=line, reason=str(error))
 
 
-def _same_line(line: int, _path: tuple[str | int, ...]) -> int:
+def _same_line(line: int, _: tuple[str | int, ...]) -> int:
     return line
 
 
@@ -111,7 +105,7 @@ def _is_document(path: Path) -> bool:
 
 def _opens_array(path: Path) -> bool:
     """Tell whether a file begins as an array of objects or lists does, and not as a broken line."""
-    element = next(_document(path).elements(), None)
+    element = next(_Document(path).elements(), None)
     return element is None or (
         isinstance(element, Element) and isinstance(element.value, dict | list)
     )
@@ -169,8 +163,8 @@ def _skip(text: str, offset: int) -> int:
 class _Document:
     """The text of a JSON document, usually an array."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, path: Path) -> None:
+        self._text = path.read_bytes().removeprefix(_BOM).decode()
         self._children: dict[int, dict[str | int, int]] = {}
 
     @cached_property
@@ -184,7 +178,7 @@ class _Document:
         """
         try:
             for number, (offset, value) in enumerate(self._top(), start=1):
-                yield Element(value=value, where=partial(self._line_of, offset), number=number)
+                yield Element(value, partial(self._line_of, offset), number)
         except _BrokenAtError as error:
             yield BadRecord(line=self._line(error.offset), reason=str(error))
 

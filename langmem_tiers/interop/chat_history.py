@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import sql
@@ -22,6 +22,8 @@ from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
 from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
+
+T = TypeVar("T")
 
 BATCH = 200
 """Messages read and stored at once: what is done again when an import is interrupted."""
@@ -124,7 +126,7 @@ def _imported(
         batch = dict(_messages(rows, turns, refused))
         there = yield from _there(memory, batch.values())
         new = {number: one for number, one in batch.items() if one["key"] not in there}
-        failed = yield from _kept(memory, new)
+        failed = yield from kept(memory, new)
         refused |= failed
         stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
     return ImportedHistory(stored=stored, known=known, refused=refused)
@@ -207,17 +209,20 @@ def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) ->
     return {one.key for one in found if one.expires_at is None or one.expires_at > now}
 
 
-def _kept(memory: MemoryCoordinator, new: Mapping[int, Mapping[str, Any]]) -> Flow[dict[int, str]]:
-    """Store what is imported, which is not judged; what is refused, and why."""
+def kept(memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]) -> Flow[dict[T, str]]:
+    """Store what is imported, which is not judged, in one transaction; what is refused, and why.
+
+    Where anything is refused, each is stored by itself.
+    """
     try:
-        todo = new_memories(new.values(), memory.tiered_store.options.bounds)
+        todo = new_memories(several.values(), memory.tiered_store.options.bounds)
         yield from unit(memory.flows.remember(todo, memory.context))
     except InvalidInputError as error:
-        if len(new) == 1:
-            return dict.fromkeys(new, str(error))
-        refused: dict[int, str] = {}
-        for number, one in new.items():
-            refused |= yield from _kept(memory, {number: one})
+        if len(several) == 1:
+            return dict.fromkeys(several, str(error))
+        refused: dict[T, str] = {}
+        for name, one in several.items():
+            refused |= yield from kept(memory, {name: one})
         return refused
     return {}
 

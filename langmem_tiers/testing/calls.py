@@ -155,10 +155,6 @@ class Search(Rules):
         await self.batch([PutOp(NS, key, {"key": key}) for key in keys])
         return keys
 
-    async def _pages(self, size: int, count: int) -> list[list[str]]:
-        starts = range(0, count + size, size)
-        return [await self.keys(NS, limit=size, offset=start) for start in starts]
-
     async def an_empty_prefix_finds_everything(self) -> None:
         """`search(())` searches every namespace."""
         await self.put(("a",), "1", {"n": 1})
@@ -228,12 +224,4 @@ class Search(Rules):
 
     async def items_equal_in_time_have_one_order(self) -> None:
         """Items with one `updated_at` are in the same order, whatever order they were put in."""
-        keys = [f"k{n:02}" for n in range(12)]
-        orders = []
-        for batch in (keys, keys[::-1], keys[6:] + keys[:6]):
-            await self.batch([PutOp(NS, key, None) for key in keys])
-            await self.batch([PutOp(NS, key, {"key": key}) for key in batch])
-            found = await self.search(NS, limit=20)
-            if len({item.updated_at for item in found}) == 1:
-                orders.append([item.key for item in found])
-        equal(orders, orders[:1] * len(orders), "orders of items equal in time")
+        await self._have_one_order("time")

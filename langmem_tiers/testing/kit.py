@@ -16,6 +16,7 @@ from langgraph.store.base import (
     BaseStore,
     Item,
     Op,
+    PutOp,
     Result,
     SearchItem,
     TTLConfig,
@@ -222,6 +223,22 @@ class Rules(StoreDriver):
                 claim = " ".join((rule.__doc__ or "").split()).rstrip(".")
                 needs = _needs.get(rule, cls.needs)
                 yield Check(name=name, area=cls.__name__.lower(), claim=claim, of=cls, **needs)
+
+    async def _pages(self, size: int, count: int, **options: Any) -> list[list[str]]:
+        """The keys on the pages of so many items, and on one more."""
+        starts = range(0, count + size, size)
+        return [await self.keys(NS, limit=size, offset=start, **options) for start in starts]
+
+    async def _have_one_order(self, what: str, **options: Any) -> None:
+        """Fail unless items of one time are found in one order, whatever they were put in."""
+        keys, orders = [f"k{n:02}" for n in range(12)], []
+        for batch in (keys, keys[::-1], keys[6:] + keys[:6]):
+            await self.batch([PutOp(NS, key, None) for key in keys])
+            await self.batch([PutOp(NS, key, {"text": f"tea {key}"}) for key in batch])
+            found = await self.search(NS, limit=20, **options)
+            if len({item.updated_at for item in found}) == 1:
+                orders.append([item.key for item in found])
+        equal(orders, orders[:1] * len(orders), f"orders of items equal in {what}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,12 +43,8 @@ def check_names(
     distance_types: Collection[str] = ("cosine",),
 ) -> tuple[str, ...]:
     """Return the names of the checks that apply to a store with these capabilities."""
-    wanted = (
-        each
-        for each in CHECKS.values()
-        if claims(each, index=index, ttl=ttl, distance_types=distance_types)
-    )
-    return tuple(each.name for each in wanted)
+    claimed: Any = {"index": index, "ttl": ttl, "distance_types": distance_types}
+    return tuple(each.name for each in CHECKS.values() if claims(each, **claimed))
 
 
 def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> CheckResult:
@@ -67,14 +63,6 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
     error = asyncio.run(_outcome(CHECKS[name], make_store, mode))
     message = "" if error is None else f"{type(error).__name__}: {error}"
     return CheckResult(name=name, mode=mode, passed=error is None, message=message)
-
-
-def run_or_raise(each: Check, make_store: StoreFactory, mode: Mode) -> None:
-    """Run a check and raise what its body raised."""
-    __tracebackhide__ = True
-    error = asyncio.run(_outcome(each, make_store, mode))
-    if error is not None:
-        raise error
 
 
 def claims(each: Check, *, index: bool, ttl: bool, distance_types: Collection[str]) -> bool:
@@ -145,7 +133,9 @@ class BaseStoreConformance:
 
 def _as_test(each: Check) -> _Test:
     def test(self: BaseStoreConformance, make_store: StoreFactory, mode: Mode) -> None:  # noqa: ARG001
-        run_or_raise(each, make_store, mode)
+        __tracebackhide__ = True
+        if (error := asyncio.run(_outcome(each, make_store, mode))) is not None:
+            raise error
 
     test.__name__ = f"test_{each.name}"
     test.__qualname__ = f"BaseStoreConformance.{test.__name__}"

@@ -123,37 +123,21 @@ class Scoring(Rules, index=IndexNeeds()):
         """Thirty hits, paged by two, are all found, each once."""
         keys = [f"k{n:02}" for n in range(30)]
         await self.batch([PutOp(NS, key, {"text": f"green tea {key}"}) for key in keys])
-        found = [
-            key
-            for at in range(0, 32, 2)
-            for key in await self.keys(NS, query="green tea", limit=2, offset=at)
-        ]
-        equal(sorted(found), keys, "keys of all pages")
+        pages = await self._pages(2, 30, query="green tea")
+        equal(sorted(key for page in pages for key in page), keys, "keys of all pages")
 
     async def ties_under_a_query_lose_nothing(self) -> None:
         """Twelve items of one text, equal in score, paged by five, are all found, each once."""
         keys = [f"k{n:02}" for n in range(12)]
         for key in keys:
             await self.put(NS, key, {"text": "green tea"})
-        found = [
-            key
-            for at in (0, 5, 10)
-            for key in await self.keys(NS, query="green tea", limit=5, offset=at)
-        ]
-        equal(sorted(found), keys, "keys of all pages")
+        pages = await self._pages(5, 12, query="green tea")
+        equal(sorted(key for page in pages for key in page), keys, "keys of all pages")
 
     @needing(index=IndexNeeds(embed=_first_letters))
     async def items_equal_in_score_and_time_have_one_order(self) -> None:
         """Items of one score and one `updated_at` are in one order, however they were put."""
-        keys = [f"k{n:02}" for n in range(12)]
-        orders = []
-        for batch in (keys, keys[::-1], keys[6:] + keys[:6]):
-            await self.batch([PutOp(NS, key, None) for key in keys])
-            await self.batch([PutOp(NS, key, {"text": f"tea {key}"}) for key in batch])
-            found = await self.search(NS, query="tea", limit=20)
-            if len({item.updated_at for item in found}) == 1:
-                orders.append([item.key for item in found])
-        equal(orders, orders[:1] * len(orders), "orders of items equal in score and time")
+        await self._have_one_order("score and time", query="tea")
 
     async def items_without_a_vector_come_last(self) -> None:
         """Items that were not indexed fill the page after the scored ones, with score None."""

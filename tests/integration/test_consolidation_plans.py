@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
 
 import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import stored
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.cycling import cycle
-from tests.support.opening import text_index
 from tests.support.plans import (
     MODES,
     Mode,
     calls_of,
-    filled,
     indexes,
+    loaded,
     named,
     plan,
     rows_read,
@@ -53,10 +50,8 @@ FROM memory.memories m;
 @pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """A large tenant and nineteen small ones, each of one project."""
-    index = text_index(dims=16, embed=TrigramEmbeddings(16))
-    given: dict[str, Any] = {"index": index, "clock": lambda: NOON}
-    tables = ("working.memories", "working.vectors")
-    with filled(server_url, _FILL, *tables, analysed=request.param, **given) as store:
+    tables, clock = ("working.memories", "working.vectors"), lambda: NOON
+    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
         yield store
 
 

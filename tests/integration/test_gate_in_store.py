@@ -7,7 +7,6 @@ import pytest
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import Caller, beside, keys, stored
 from tests.support.opening import Clock, tables
 
@@ -16,36 +15,6 @@ FACT = "The API key rotates on Mondays."
 
 
 # What is refused
-
-
-async def test_what_says_nothing_is_not_stored_and_the_result_says_why(
-    call: Caller, url: str
-) -> None:
-    result = await stored(call, "Hi there!")
-    assert (result.stored, result.key, result.reason) == (False, None, "trivial: a greeting")
-    assert tables(url)["memories"] == []
-
-
-async def test_each_reviewer_says_what_it_gives_a_memory_and_why(call: Caller) -> None:
-    result = await stored(call, FACT)
-    assert result.stored
-    assert result.scores.keys() == {
-        "analyzer",
-        "patterns",
-        "knowledge-archaeologist",
-        "injection",
-    }
-    counted = [score for name, score in result.scores.items() if name != "injection"]
-    assert result.score == pytest.approx(sum(counted) / 3)
-    assert result.reasons.keys() == result.scores.keys()
-
-
-async def test_a_panel_of_ones_own_decides_by_its_mean(call: Caller, url: str) -> None:
-    strict = Reviewers([Reviewer(name="strict", storage=lambda _: (2.0, "not about us"))])
-    result = await stored(beside(call, reviewers=strict), FACT)
-    assert (result.stored, result.score) == (False, 2.0)
-    assert "not about us" in result.reason
-    assert tables(url)["memories"] == []
 
 
 async def test_of_several_what_is_refused_leaves_the_others_be(call: Caller) -> None:
@@ -61,17 +30,6 @@ async def test_of_several_one_that_cannot_be_stored_stops_all(call: Caller, url:
     with pytest.raises(InvalidInputError):
         await call("store_many", [FACT, {"content": "ok", "importance": 3}])
     assert tables(url)["memories"] == []
-
-
-async def test_a_memory_without_a_type_is_prospective_by_a_keyword_or_episodic(
-    call: Caller,
-) -> None:
-    for text, kind in (("I need to renew it.", "prospective"), ("It was renewed.", "episodic")):
-        result = await stored(call, text, None, key=kind)
-        (to,) = result.destinations
-        found = await call("get", kind)
-        assert (to.key, to.memory_type, to.tier) == (kind, kind, found.tier)
-        assert (found.memory_type, found.content) == (kind, text)
 
 
 async def test_private_data_is_named_by_its_kind_and_may_be_refused(call: Caller) -> None:

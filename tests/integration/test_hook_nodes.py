@@ -31,8 +31,8 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError
-from langmem_tiers.graph.driven import CALLER
 from langmem_tiers.graph.node import careful_of
+from langmem_tiers.graph.runs import CALLER
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import WAYS, How, Way, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after

@@ -10,7 +10,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from tests.support.coordinating import coordinator
-from tests.support.plans import MODES, Mode, calls_of, filled, named, plan, rows_read, sequential
+from tests.support.plans import MODES, Mode, calls_of, loaded, named, plan, rows_read, sequential
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTES = 60
@@ -33,7 +33,7 @@ FROM (SELECT 'tenant' || n AS name, CASE n WHEN 0 THEN 100 ELSE 3 END AS session
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """A large tenant of a hundred sessions and nineteen small ones, all half a day old."""
     tables, clock = ("short_term.memories",), lambda: NOON
-    with filled(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
+    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
         yield store
 
 

@@ -8,10 +8,8 @@ from functools import partial
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, filled, plan, rows_read, sequential
+from tests.support.plans import MODES, Mode, calls_of, loaded, plan, rows_read, sequential
 
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at)
@@ -31,9 +29,8 @@ FROM memory.lineage l;
 @pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """Twenty tenants of whose memories ten hang on each other at a time."""
-    index = text_index(dims=16, embed=TrigramEmbeddings(16))
     tables = ("working.memories", "memory.lineage", "memory.events")
-    with filled(server_url, _FILL, *tables, analysed=request.param, index=index) as store:
+    with loaded(server_url, _FILL, *tables, analysed=request.param) as store:
         yield store
 
 

@@ -35,9 +35,9 @@ class Clock:
         self.now += timedelta(**delta)
 
 
-def text_index(**options: Any) -> dict[str, Any]:
+def text_index(dims: int = DIMS, **options: Any) -> dict[str, Any]:
     """An index over the field "text" unless told otherwise; deterministic embeddings."""
-    return {"dims": DIMS, "embed": TrigramEmbeddings(DIMS), "fields": ["text"], **options}
+    return {"dims": dims, "embed": TrigramEmbeddings(dims), "fields": ["text"], **options}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,19 +13,13 @@ from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import TierConflictError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import text_index
 
 NAMESPACE = ("acme", "shared")
 SHARED = [f"shared-{i}" for i in range(10)]
 COUNTED = [f"counted-{i}" for i in range(10)]
 SOON = 0.0005
 """Minutes after which a memory expires in the middle of the traffic (30 ms)."""
-
-
-def index() -> dict[str, Any]:
-    """A small deterministic index over the field "text"."""
-    embeddings = TrigramEmbeddings()
-    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
 
 
 @dataclass
@@ -68,7 +62,7 @@ class Worker:
         """Do it all, blocking; any error but a tier conflict ends it."""
         for verb, given in self.plan():
             try:
-                _call(store, verb, given)
+                _call(store, "", verb, given)
             except TierConflictError:
                 self.conflicts += 1
             self.acknowledge(verb, given)
@@ -78,7 +72,7 @@ class Worker:
         """Do it all, awaiting."""
         for verb, given in self.plan():
             try:
-                await _acall(store, verb, given)
+                await _call(store, "a", verb, given)
             except TierConflictError:
                 self.conflicts += 1
             self.acknowledge(verb, given)
@@ -125,27 +119,17 @@ def prepare(store: TieredStore) -> None:
 
 def run_process(url: str, names: list[str], steps: int) -> list[Worker]:
     """Several workers one after the other on a store of their own."""
-    with TieredStore.from_conn_string(url, index=index()) as store:
+    with TieredStore.from_conn_string(url, index=text_index()) as store:
         return [Worker(name, steps).run(store) for name in names]
 
 
-def _call(store: TieredStore, verb: str, given: Any) -> None:
+def _call(store: TieredStore, form: str, verb: str, given: Any) -> Any:
+    """Call a verb, or its async twin with the form "a"."""
     if verb == "batch":
-        store.batch(given)
-    elif verb == "move":
-        store.move(NAMESPACE, *given)
-    elif verb == "tier_put":
-        store.tier(given[1]).put(NAMESPACE, given[0], {"text": "through a tier"})
-    else:
-        store.sweep_ttl()
-
-
-async def _acall(store: TieredStore, verb: str, given: Any) -> None:
-    if verb == "batch":
-        await store.abatch(given)
-    elif verb == "move":
-        await store.amove(NAMESPACE, *given)
-    elif verb == "tier_put":
-        await store.tier(given[1]).aput(NAMESPACE, given[0], {"text": "through a tier"})
-    else:
-        await store.asweep_ttl()
+        return getattr(store, f"{form}batch")(given)
+    if verb == "move":
+        return getattr(store, f"{form}move")(NAMESPACE, *given)
+    if verb == "tier_put":
+        put = getattr(store.tier(given[1]), f"{form}put")
+        return put(NAMESPACE, given[0], {"text": "through a tier"})
+    return getattr(store, f"{form}sweep_ttl")()
