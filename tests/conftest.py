@@ -6,7 +6,6 @@ import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,10 +16,10 @@ import pytest
 from hypothesis import settings
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.disks import own_directory, sweep
+from tests.support.opening import text_index
+from tests.support.servers import databases
 
-_numbers = count()
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 # A pool's threads draw from a generator of their own: the global one is hypothesis's to watch.
@@ -76,19 +75,8 @@ def _forget_power_cuts(url: str) -> None:
 @pytest.fixture
 def new_database(server_url: str) -> Iterator[Callable[[], str]]:
     """Make empty databases; each call returns a connection string. Dropped after the test."""
-    made: list[str] = []
-
-    def make() -> str:
-        name = f"test_{os.getpid()}_{next(_numbers)}"
-        with psycopg.connect(server_url, autocommit=True) as conn:
-            conn.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())  # the fastest
-        made.append(name)
-        return psycopg.conninfo.make_conninfo(server_url, dbname=name)
-
-    yield make
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        for name in made:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with databases(server_url) as make:
+        yield make
 
 
 @pytest.fixture
@@ -100,8 +88,7 @@ def database_url(new_database: Callable[[], str]) -> str:
 @pytest.fixture
 def index() -> dict[str, Any]:
     """A small deterministic index over the field "text"."""
-    embeddings = TrigramEmbeddings()
-    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+    return text_index()
 
 
 @pytest.fixture

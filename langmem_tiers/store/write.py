@@ -28,6 +28,12 @@ ROOM = "\0room"
 
 _CHUNK_BYTES = 8_000_000
 
+_PUT = (
+    *("values", "texts", "ttls", "into", "noted"),
+    *("sessions", "turns", "speakers", "occurred", "signatures", "tools", "valid_from", "valid_to"),
+)
+"""What "put" takes of each memory, beside its key."""
+
 Twins = Literal["free", "stay", "go"]
 """What becomes of what lives on in a memory that is deleted, or was merged with it."""
 
@@ -86,13 +92,6 @@ class Write:
     """Where its session has its notes, which live on with each write of the session."""
     noted: bool = False
     """Whether it is such a note: its type belongs into short_term."""
-
-    @property
-    def words(self) -> str:
-        """What it is found by in the lexical leg."""
-        if self.lexical is not None:
-            return self.lexical
-        return "\n".join([text for _, text in self.texts])
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
@@ -195,12 +194,17 @@ def lock_writes(
     writes: Sequence[Write], options: StoreOptions, further: Iterable[tuple[str, str, str]] = ()
 ) -> Call:
     """The call that locks the keys of these writes, and the sessions whose turns they number."""
-    keys = [(*one.place, one.key) for one in writes]
-    sessions = [(*one.place, f"\0{one.told.session}") for one in writes if one.told.session]
-    moves = [(one.place.tenant, "", LOCK) for one in writes if one.sources]
-    sources = [(*place, key) for one in writes for place, key in one.sources]
-    rooms = [(*one.place, ROOM) for one in writes if one.rooms]
-    return lock_call([*keys, *sessions, *moves, *sources, *rooms, *further], options)
+    keys = list(further)
+    for one in writes:
+        keys.append((*one.place, one.key))
+        if one.told.session:
+            keys.append((*one.place, f"\0{one.told.session}"))
+        if one.sources:
+            keys.append((one.place.tenant, "", LOCK))
+        keys += [(*place, key) for place, key in one.sources]
+        if one.rooms:
+            keys.append((*one.place, ROOM))
+    return lock_call(keys, options)
 
 
 def lock_call(keys: Iterable[tuple[str, str, str]], options: StoreOptions) -> Call:
@@ -217,13 +221,24 @@ def embed(
     return embed_texts([text for one in writes for _, text in one.texts], options, "documents")
 
 
-def keys_of(writes: Sequence[Write]) -> dict[str, list[str]]:
+def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Rows as parameters: under each name what all have in its place."""
+    turned = map(list, zip(*rows, strict=True))
+    return {name: next(turned, []) for name in names}
+
+
+def keys_of(writes: Sequence[Write]) -> dict[str, list[Any]]:
     """The parameters that name these memories."""
-    return {
-        "tenants": [one.place.tenant for one in writes],
-        "namespaces": [one.place.namespace for one in writes],
-        "keys": [one.key for one in writes],
-    }
+    return columns(("tenants", "namespaces", "keys"), [(*one.place, one.key) for one in writes])
+
+
+def _put_row(one: Write, tier: Tier | None) -> tuple[Any, ...]:
+    """What a put says, in the order of _PUT."""
+    words = one.lexical
+    if words is None:
+        words = "\n".join(text for _, text in one.texts)
+    noted = one.noted and one.notes is not None
+    return one.value, lexical_text(words), one.ttl, (tier or one.tier).value, noted, *one.told
 
 
 def put_calls(
@@ -234,33 +249,17 @@ def put_calls(
     tier: Tier | None,
 ) -> Iterator[Call]:
     """The calls that store these, each with its vectors; their keys must be locked."""
-    language = options.index.language if options.index else "simple"
+    shared = {
+        "tiers": [*map(str, TIERS)],
+        "tier_ttls": [*map(options.tier_ttl.get, TIERS)],
+        "session_ttl": options.session_ttl,
+        "language": options.index.language if options.index else "simple",
+        "threshold": THRESHOLD,
+        "now": now,
+    }
     for chunk in _chunks(puts):
-        yield Call(
-            "put",
-            {
-                **keys_of(chunk),
-                "values": [one.value for one in chunk],
-                "texts": [lexical_text(one.words) for one in chunk],
-                "ttls": [one.ttl for one in chunk],
-                "sessions": [one.told.session for one in chunk],
-                "turns": [one.told.turn for one in chunk],
-                "speakers": [one.told.speaker for one in chunk],
-                "occurred": [one.told.occurred_at for one in chunk],
-                "signatures": [one.told.signature for one in chunk],
-                "tools": [one.told.tool for one in chunk],
-                "valid_from": [one.told.valid_from for one in chunk],
-                "valid_to": [one.told.valid_to for one in chunk],
-                "tiers": [each.value for each in TIERS],
-                "tier_ttls": [options.tier_ttl.get(each) for each in TIERS],
-                "noted": [one.noted and one.notes is not None for one in chunk],
-                "session_ttl": options.session_ttl,
-                "into": [(tier or one.tier).value for one in chunk],
-                "language": language,
-                "threshold": THRESHOLD,
-                "now": now,
-            },
-        )
+        rows = columns(_PUT, [_put_row(one, tier) for one in chunk])
+        yield Call("put", {**keys_of(chunk), **rows, **shared})
         yield Call("delete_vectors", keys_of(chunk))
         embedded, fields, packed = list[Write](), list[str](), PackedVectors()
         for one in chunk:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import count
+from typing import Any
 
-import psycopg
 import pytest
 
-from langmem_tiers import (
-    CoordinatorSettings,
-    MemoryContext,
-    MemoryCoordinator,
-    TieredStore,
-    local_index,
-)
+from langmem_tiers import CoordinatorSettings, MemoryCoordinator, TieredStore, local_index
+from tests.support.coordinating import coordinator
 from tests.support.opening import Clock
+from tests.support.servers import fresh_database
 
 Agent = Callable[..., MemoryCoordinator]
 _PATIENT = CoordinatorSettings(query_timeout_ms=60_000)
@@ -27,12 +22,8 @@ _numbers = count()
 @pytest.fixture(scope="session")
 def specified_url(server_url: str) -> Iterator[str]:
     """One database, set up as a user sets one up; each test has a tenant of its own."""
-    name = f"specified_{os.getpid()}"
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name} STRATEGY file_copy".encode())
-    yield psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server_url) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -64,12 +55,9 @@ def agent(specified_store: TieredStore) -> Agent:
         agent_id: str | None = None,
         project_id: str | None = None,
         session_id: str | None = None,
-        **options: object,
+        **options: Any,
     ) -> MemoryCoordinator:
-        context = MemoryContext(
-            tenant=tenant, agent_id=agent_id, project_id=project_id, session_id=session_id
-        )
-        given = {"settings": _PATIENT, **options}
-        return MemoryCoordinator(specified_store, context=context, **given)  # type: ignore[arg-type]
+        who = {"agent_id": agent_id, "project_id": project_id, "session_id": session_id}
+        return coordinator(specified_store, tenant, **{**who, "settings": _PATIENT, **options})
 
     return make

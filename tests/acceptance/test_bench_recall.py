@@ -22,33 +22,13 @@ from langmem_tiers.recall.matching import Weights, answerable, shipped
 
 pytestmark = pytest.mark.slow
 
-CHAT = {
-    "sample_id": "pair",
-    "conversation": {
-        "session_1_date_time": "1:56 pm on 8 May, 2023",
-        "session_1": [
-            {"speaker": "Ada", "dia_id": "D1:1", "text": "What did you do today?"},
-            {"speaker": "Bo", "dia_id": "D1:2", "text": "I planted a plum tree."},
-        ],
-    },
-    "qa": [
-        {
-            "question": "What did Bo plant?",
-            "answer": "a plum tree",
-            "evidence": ["D1:2; D9:17"],
-            "category": 4,
-        },
-        {"question": "What did Ada plant?", "evidence": ["D1:2"], "category": 5},
-    ],
-}
-
 
 @pytest.fixture(scope="module")
 def results(server_url: str) -> Results:
-    """A run over one history a style, 16 questions each."""
-    styles = [one.sample(1, 16) for one in generated()]
+    """A run over one history a style, 8 questions each."""
+    styles = [one.sample(1, 8) for one in generated()]
     path = Path("../shared/data/locomo/locomo-dev.json")
-    found = [read(path).sample(1, 16)] if path.exists() else []
+    found = [read(path).sample(1, 8)] if path.exists() else []
     return run(server_url, [*found, *styles])
 
 
@@ -87,8 +67,15 @@ def test_a_run_is_reported_as_tables_and_json(results: Results, tmp_path: Path) 
 
 
 def test_conversations_are_read_and_evidence_that_is_not_there_is_counted(tmp_path: Path) -> None:
+    said = {"D1:1": ("Ada", "What did you do today?"), "D1:2": ("Bo", "I planted a plum tree.")}
+    session = [{"dia_id": key, "speaker": who, "text": text} for key, (who, text) in said.items()]
+    dated = {"session_1_date_time": "1:56 pm on 8 May, 2023", "session_1": session}
+    asked = [
+        {"question": "What did Bo plant?", "evidence": ["D1:2; D9:17"], "category": 4},
+        {"question": "What did Ada plant?", "evidence": ["D1:2"], "category": 5},
+    ]
     path = tmp_path / "talk.json"
-    path.write_text(json.dumps([CHAT]), encoding="utf-8")
+    path.write_text(json.dumps([{"sample_id": "pair", "conversation": dated, "qa": asked}]))
 
     style = read(path)
     (history,) = style.histories
@@ -128,7 +115,7 @@ def test_the_cut_off_is_fitted_on_what_the_shipped_one_goes_by(results: Results)
 
 def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> None:
     url = create(server_url, "recall_fit")
-    style = generated()[1].sample(2, 12)
+    style = generated()[1].sample(2, 6)
     own = Style(name="own", histories=[replace(one) for one in style.histories])
     with System(url) as system:
         examples, trials = collect(system, url, [(own, 1.0)])

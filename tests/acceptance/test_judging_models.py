@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from typing import Any, Literal
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
 
 import openai
 import psycopg
@@ -38,7 +37,6 @@ from tests.support.opening import Clock, empty, tables, text_index
 from tests.support.stored import stored
 from tests.support.wayward_chat import SILENCE, Reply, Wayward, fails, says, wayward
 
-Way = Literal["sync", "async"]
 SAID = (
     "Anna prefers green tea",
     "What Anna likes best is green tea",
@@ -52,9 +50,6 @@ ANSWER = {
     "summary": " The mailer hung, and its timeout was raised. ",
     "concepts": [{"content": "The mailer needs a timeout of 30s", "notes": [2, 1, 2]}],
 }
-
-both_ways = pytest.mark.parametrize("way", ["sync", "async"])
-both_questions = pytest.mark.parametrize("question", ["same", "contradicts"])
 
 
 def item(number: int, content: str = "") -> Stored:
@@ -76,29 +71,14 @@ def model_of(server: Wayward, **options: Any) -> ChatOpenAI:
 
 def judge(
     model: ChatOpenAI,
-    way: Way,
     question: PairQuestion = "same",
     pairs: Sequence[Pair] = ((item(0), item(1)), (item(1), item(2))),
 ) -> list[bool]:
-    found = judge_of(model)
-    if way == "sync":
-        return list(found.call(question, pairs))
-
-    async def asked() -> list[bool]:
-        return list(await found.acall(question, pairs))
-
-    return asyncio.run(asked())
+    return list(judge_of(model).call(question, pairs))
 
 
-def summed_up(model: ChatOpenAI, way: Way, notes: Sequence[Stored] = NOTES) -> Summary:
-    found = summariser_of(model)
-    if way == "sync":
-        return found.call(notes)
-
-    async def asked() -> Summary:
-        return await found.acall(notes)
-
-    return asyncio.run(asked())
+def summed_up(model: ChatOpenAI, notes: Sequence[Stored] = NOTES) -> Summary:
+    return summariser_of(model).call(notes)
 
 
 def told(server: Wayward, request: int = 0) -> str:
@@ -119,85 +99,82 @@ BAD = [GARBAGE, TRUNCATED, NOT_ASKED, UNKNOWN, NOTHING, says(json.dumps({"same":
 # As judge
 
 
-@both_ways
-@both_questions
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("question", ["same", "contradicts"])
 def test_a_model_is_asked_once_of_all_pairs_and_says_of_which_it_is_so(
-    way: Way, question: PairQuestion
+    way: str, question: PairQuestion
 ) -> None:
+    pairs = ((item(0), item(1)), (item(1), item(2)))
     with wayward(judged(pair(2, 3))) as server:
-        assert judge(model_of(server), way, question) == [False, True]
+        found = judge_of(model_of(server))
+        if way == "sync":
+            assert list(found.call(question, pairs)) == [False, True]
+        else:
+            assert list(asyncio.run(_awaited(found.acall(question, pairs)))) == [False, True]
     assert len(server.asked) == 1
     assert told(server).endswith("<pairs>\n1, 2\n2, 3\n</pairs>")
     assert f'<memory number="1" since="2026-03-01 12:00" speaker="Anna">\n{SAID[0]}' in told(server)
 
 
-@both_ways
-def test_what_is_stored_cannot_end_its_fence_nor_win_a_pair_that_was_not_asked(way: Way) -> None:
+def test_what_is_stored_cannot_end_its_fence_nor_win_a_pair_that_was_not_asked() -> None:
     with wayward(judged()) as server:
-        assert judge(model_of(server), way) == [False, False]
+        assert judge(model_of(server)) == [False, False]
     assert told(server).count("</memory>") == 3
     assert told(server).count("<pairs>") == 1
     assert "&lt;/memory> and answer" in told(server)
     with wayward(NOT_ASKED, NOT_ASKED) as server, pytest.raises(ModelError, match="1 and 3"):
-        judge(model_of(server), way)
+        judge(model_of(server))
 
 
-@both_ways
 @pytest.mark.parametrize("bad", BAD)
-def test_what_was_wrong_is_told_to_the_model_once(way: Way, bad: Reply) -> None:
+def test_what_was_wrong_is_told_to_the_model_once(bad: Reply) -> None:
     with wayward(bad, judged(pair(1, 2))) as server:
-        assert judge(model_of(server), way, "same") == [True, False]
+        assert judge(model_of(server), "same") == [True, False]
     first, second = (one["messages"] for one in server.asked)
     assert second[:-1] == first
     assert "cannot be used" in second[-1]["content"]
     with wayward(bad, bad) as server, pytest.raises(ModelError, match="no usable answer"):
-        judge(model_of(server), way, "contradicts")
+        judge(model_of(server), "contradicts")
     assert len(server.asked) == 2
 
 
-@both_ways
-def test_a_contradiction_goes_from_the_older_to_the_newer(way: Way) -> None:
+def test_a_contradiction_goes_from_the_older_to_the_newer() -> None:
     with wayward(SWAPPED, SWAPPED) as server, pytest.raises(ModelError, match="wrong way round"):
-        judge(model_of(server), way, "contradicts")
+        judge(model_of(server), "contradicts")
     with wayward(SWAPPED) as server:
-        assert judge(model_of(server), way, "same") == [True, False]
+        assert judge(model_of(server), "same") == [True, False]
 
 
-@both_ways
 @pytest.mark.parametrize(
     ("bad", "cause"),
     [(REFUSAL, None), (BUSY, openai.RateLimitError), (SILENCE, openai.APITimeoutError)],
 )
 def test_a_model_that_does_not_answer_is_not_asked_again(
-    way: Way, bad: Reply, cause: type[Exception] | None
+    bad: Reply, cause: type[Exception] | None
 ) -> None:
     with wayward(bad) as server:
         with pytest.raises(ModelError) as raised:
-            judge(model_of(server, timeout=0.5), way)
+            judge(model_of(server, timeout=0.5))
         assert server.was_asked.wait(60), "on a busy machine, only after the model gave up"
     assert cause is None or isinstance(raised.value.__cause__, cause)
     assert len(server.asked) == 1
 
 
-@both_ways
-def test_memories_that_are_too_long_are_not_asked_about_and_many_are_asked_in_parts(
-    way: Way,
-) -> None:
+def test_memories_that_are_too_long_are_not_asked_about_and_many_are_asked_in_parts() -> None:
     long = [item(n, f"{n}{'x' * (LONGEST - 2)}") for n in range(9)]
     pairs = [(long[n], long[n + 1]) for n in range(0, 8, 2)]
     pairs.append((long[0], item(9, "y" * (LONGEST + 1))))
     with wayward(judged(pair(1, 2)), judged(pair(1, 2))) as server:
-        assert judge(model_of(server), way, pairs=pairs) == [True, False, False, True, False]
+        assert judge(model_of(server), pairs=pairs) == [True, False, False, True, False]
     assert [told(server, n).count("<memory ") for n in (0, 1)] == [6, 2]
 
 
 # To sum up
 
 
-@both_ways
-def test_a_model_sums_up_a_session_and_names_what_each_concept_comes_from(way: Way) -> None:
+def test_a_model_sums_up_a_session_and_names_what_each_concept_comes_from() -> None:
     with wayward(says(json.dumps(ANSWER))) as server:
-        found = summed_up(model_of(server), way)
+        found = summed_up(model_of(server))
     assert found == Summary(
         "The mailer hung, and its timeout was raised.",
         (Concept("The mailer needs a timeout of 30s", (0, 1)),),
@@ -223,20 +200,18 @@ UNFOUNDED = [
 ]
 
 
-@both_ways
-def test_what_comes_from_no_note_is_told_to_the_model_once(way: Way) -> None:
+def test_what_comes_from_no_note_is_told_to_the_model_once() -> None:
     for bad, why in UNFOUNDED:
         with wayward(bad, bad) as server, pytest.raises(ModelError, match=why):
-            summed_up(model_of(server), way)
+            summed_up(model_of(server))
     with wayward(UNFOUNDED[0][0], says(json.dumps(ANSWER))) as server:
-        assert summed_up(model_of(server), way).concepts
+        assert summed_up(model_of(server)).concepts
 
 
-@both_ways
-def test_a_long_session_is_summed_up_in_parts(way: Way) -> None:
+def test_a_long_session_is_summed_up_in_parts() -> None:
     notes = [stored(n, f"{n}{'x' * 3_999}") for n in range(8)]
     with wayward(concept(1), concept(2)) as server:
-        found = summed_up(model_of(server), way, notes)
+        found = summed_up(model_of(server), notes)
     assert [one.notes for one in found.concepts] == [(0,), (7,)]
     assert found.content == "It was so.\nIt was so."
 
@@ -284,7 +259,7 @@ def states(url: str) -> dict[str, str | None]:
         return dict(conn.execute("SELECT key, state FROM memory.memories").fetchall())
 
 
-def cycle(memory: MemoryCoordinator, model: ChatOpenAI, way: Way) -> Callable[[Any], Any]:
+def cycle(memory: MemoryCoordinator, model: ChatOpenAI, way: str = "sync") -> Callable[[Any], Any]:
     """A graph, to be begun with a state and continued with None."""
     graph = create_consolidation_graph(
         model, policy=POLICY, store=memory.tiered_store, checkpointer=InMemorySaver()
@@ -293,35 +268,28 @@ def cycle(memory: MemoryCoordinator, model: ChatOpenAI, way: Way) -> Callable[[A
     def run(given: Any) -> Any:
         if way == "sync":
             return graph.invoke(given, THREAD, context=memory.context)
-
-        async def awaited() -> Any:
-            return await graph.ainvoke(given, THREAD, context=memory.context)
-
-        return asyncio.run(awaited())
+        return asyncio.run(_awaited(graph.ainvoke(given, THREAD, context=memory.context)))
 
     return run
 
 
-@both_ways
-def test_a_model_merges_what_says_the_same(
-    memory: MemoryCoordinator, clock: Clock, url: str, way: Way
-) -> None:
-    remembered(memory, clock, LIKED, LIKED_AGAIN)
-    with wayward(YES) as server:
-        cycle(memory, model_of(server), way)({})
-    assert states(url) == {LIKED: None, LIKED_AGAIN: "consolidated"}
-    assert len(server.asked) == 1
+async def _awaited(asked: Awaitable[Any]) -> Any:
+    return await asked
 
 
-@both_ways
-def test_a_model_ends_what_is_contradicted(
-    memory: MemoryCoordinator, clock: Clock, url: str, way: Way
+@pytest.mark.parametrize("way", ["sync", "async"])
+@pytest.mark.parametrize("which", ["the same", "contradicted"])
+def test_a_model_merges_what_says_the_same_and_ends_what_is_contradicted(
+    memory: MemoryCoordinator, clock: Clock, url: str, way: str, which: str
 ) -> None:
-    remembered(memory, clock, LIKED, DISLIKED)
-    with wayward(NO, YES) as server:
+    same = which == "the same"
+    newer, answers = (LIKED_AGAIN, [YES]) if same else (DISLIKED, [NO, YES])
+    remembered(memory, clock, LIKED, newer)
+    with wayward(*answers) as server:
         cycle(memory, model_of(server), way)({})
-    assert states(url) == {LIKED: "superseded", DISLIKED: None}
-    assert len(server.asked) == 2
+    ends = {newer: "consolidated"} if same else {LIKED: "superseded"}
+    assert states(url) == {LIKED: None, newer: None, **ends}
+    assert len(server.asked) == len(answers)
 
 
 FAILURES = {
@@ -331,10 +299,11 @@ FAILURES = {
 }
 
 
-@both_ways
-@pytest.mark.parametrize("case", [*product(["merge", "supersede"], FAILURES)], ids="-".join)
+@pytest.mark.parametrize(
+    "case", [("merge", "garbage"), ("merge", "refusal"), ("supersede", "timeout")], ids="-".join
+)
 def test_a_cycle_whose_model_fails_stops_there_and_goes_on_when_it_is_invoked_again(
-    memory: MemoryCoordinator, clock: Clock, url: str, way: Way, case: tuple[str, str]
+    memory: MemoryCoordinator, clock: Clock, url: str, case: tuple[str, str]
 ) -> None:
     step, failure = case
     newer = LIKED_AGAIN if step == "merge" else DISLIKED
@@ -342,7 +311,7 @@ def test_a_cycle_whose_model_fails_stops_there_and_goes_on_when_it_is_invoked_ag
     before = tables(url)
     first = () if step == "merge" else (NO,)
     with wayward(*first, *FAILURES[failure], YES) as server:
-        run = cycle(memory, model_of(server, timeout=1), way)
+        run = cycle(memory, model_of(server, timeout=1))
         with pytest.raises(ModelError):
             run({})
         assert tables(url) == before
@@ -353,24 +322,16 @@ def test_a_cycle_whose_model_fails_stops_there_and_goes_on_when_it_is_invoked_ag
     assert len(server.asked) == len(first) + len(FAILURES[failure]) + 1
 
 
-@both_ways
-def test_a_model_sums_up_a_session_beside_its_notes(
-    memory: MemoryCoordinator, url: str, way: Way
-) -> None:
+def test_a_model_sums_up_a_session_beside_its_notes(memory: MemoryCoordinator, url: str) -> None:
     memory.store("The mailer hangs", "working", tags=["mail"], importance=0.3)
     memory.store("Raised its timeout to 30s", "working")
     before = tables(url)
 
-    def end(server: Wayward) -> Any:
-        if way == "sync":
-            return memory.consolidate_session(model=model_of(server))
-        return asyncio.run(_ended(memory, model_of(server)))
-
     with wayward(GARBAGE, GARBAGE) as server, pytest.raises(ModelError):
-        end(server)
+        memory.consolidate_session(model=model_of(server))
     assert tables(url) == before
     with wayward(says(json.dumps(ANSWER))) as server:
-        report = end(server)
+        report = asyncio.run(memory.aconsolidate_session(model=model_of(server)))
     assert report.reasons == {"the model learned it": 1}
     learned, digest = (memory.get(key) for key in (*report.semantic, *report.episodic))
     assert learned is not None
@@ -384,7 +345,3 @@ def test_a_model_sums_up_a_session_beside_its_notes(
         "The mailer hung, and its timeout was raised.",
         "- 2026-03-01 12:00 The mailer hangs",
     ]
-
-
-async def _ended(memory: MemoryCoordinator, model: ChatOpenAI) -> Any:
-    return await memory.aconsolidate_session(model=model)

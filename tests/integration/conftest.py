@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from itertools import count
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, cast
 
-import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
@@ -17,68 +15,37 @@ from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
 from tests.support.opening import Clock, Opened, Opener, empty, leave, opened_store, text_index
+from tests.support.servers import databases, fresh_database, name_of
 
-_numbers = count()
 _ONE = [("sync", "batch")]
 _TWINS = [("sync", "batch"), ("async", "abatch")]
 _CROSSED = [("sync", "abatch"), ("async", "batch")]
-_CROSSES = ("test_store_contract", "test_store_tiers", "test_coordinator", "test_fuzz")
+_CROSSES = ("test_store_loops", "test_store_tiers", "test_coordinator", "test_fuzz")
 """Whose tests also call a store in the way it was not opened: the runner alone knows of that."""
-
-
-def copied(template: str, name: str) -> bytes:
-    """The statement that copies a database, file by file: not by the log, which is slower."""
-    return f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode()
 
 
 @pytest.fixture(scope="session")
 def template(server_url: str) -> Iterator[str]:
     """The name of a database that is set up for `text_index` and holds nothing."""
-    name = f"template_{os.getpid()}"
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}".encode())
-    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    with TieredStore(url, index=text_index()) as store:
-        store.setup()
-    yield name
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server_url) as url:
+        with TieredStore(url, index=text_index()) as store:
+            store.setup()
+        yield name_of(url)
 
 
 @pytest.fixture
 def new_url(server_url: str, template: str) -> Iterator[Callable[[], str]]:
     """Make databases that are set up; each call returns a connection string."""
-    made: list[str] = []
-
-    def make() -> str:
-        made.append(f"ready_{os.getpid()}_{next(_numbers)}")
-        with psycopg.connect(server_url, autocommit=True) as conn:
-            conn.execute(copied(template, made[-1]))
-        return psycopg.conninfo.make_conninfo(server_url, dbname=made[-1])
-
-    yield make
-    _drop(server_url, made)
-
-
-def _drop(server_url: str, names: Sequence[str]) -> None:
-    """Drop databases; most tests made none, and no connection is opened for them."""
-    if names:
-        with psycopg.connect(server_url, autocommit=True) as conn:
-            for name in names:
-                conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with databases(server_url, template) as make:
+        yield make
 
 
 @pytest.fixture(scope="session")
 def shared_url(server_url: str, template: str) -> Iterator[str]:
     """One database for all tests that leave nothing but rows behind."""
-    name = template.replace("template", "shared")
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(copied(template, name))
-    url = psycopg.conninfo.make_conninfo(server_url, dbname=name)
-    yield url
-    leave(url)
-    with psycopg.connect(server_url, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server_url, template) as url:
+        yield url
+        leave(url)
 
 
 @pytest.fixture

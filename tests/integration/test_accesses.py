@@ -1,68 +1,140 @@
-"""Counting reads disturbs no read: not beside a writer, and not where nothing can be written."""
+"""Counting reads disturbs no read, and what is counted is written once it can be."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
+from typing import Any
 
 import psycopg
 import pytest
 from langgraph.store.base import GetOp, Op, PutOp
 
 from langmem_tiers import TieredStore
-from langmem_tiers.store.accesses import FLUSH_ENTRIES
+from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.postgres.flow import Query
+from langmem_tiers.store import accesses
+from langmem_tiers.store import flows as store_flows
+from langmem_tiers.store.accesses import FLUSH_ENTRIES, AccessBuffer
+from langmem_tiers.store.read import Found
+from langmem_tiers.testing import Mode
+from tests.support.coordinating import Caller, coordinator
 from tests.support.invariants import access_counts
-from tests.support.opening import Clock, Opener, empty, text_index, tiered
-from tests.support.servers import blocked, wait_until
+from tests.support.opening import Clock, Opener, text_index, tiered
+from tests.support.servers import blocked, held, wait_until
 
-NS = ("acme", "read")
+PATIENCE = 10.0
+"""Seconds until a read is called stuck."""
+NS = ("acme", "p")
 KEYS = [f"{i:04}" for i in range(FLUSH_ENTRIES)]
+"""As many as it takes to make their counts due at once."""
+GETS: list[Op] = [GetOp(NS, key) for key in KEYS]
+COUNTS = "LOCK TABLE memory.usage IN EXCLUSIVE MODE"
+"""Lets nobody write a count."""
 
 
-def fill(store: TieredStore) -> None:
-    """Put as many memories as it takes to make their counts due at once."""
-    puts: list[Op] = [PutOp(NS, key, {"text": key}, index=False) for key in KEYS]
-    store.batch(puts)
+@pytest.fixture
+def filled(store: TieredStore) -> TieredStore:
+    store.batch([PutOp(NS, key, {"text": key}, index=False) for key in KEYS])
+    return store
 
 
-def read_all(store: TieredStore) -> None:
-    gets: list[Op] = [GetOp(NS, key) for key in KEYS]
-    assert all(store.batch(gets))
+@pytest.fixture
+def due(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every count is due at once, and nothing waits long to write it."""
+    monkeypatch.setattr(accesses, "FLUSH_SECONDS", 0.0)
+    monkeypatch.setattr(store_flows, "PATIENCE_SECONDS", 0.3)
 
 
-def test_a_read_does_not_wait_for_a_put_of_what_it_counts(url: str) -> None:
-    with (
-        TieredStore(url, index=text_index()) as store,
-        psycopg.connect(url) as holder,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        fill(store)
-        read_all(store)
-        holder.execute("LOCK TABLE memory.vectors")
-        put = pool.submit(store.put, NS, KEYS[0], {"text": "takes its time"})
+@pytest.fixture
+def stubborn(due: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for a lock goes on waiting, however slow the machine is."""
+    assert due is None
+    monkeypatch.setattr(store_flows, "PATIENCE_SECONDS", 60.0)
+
+
+def test_a_read_does_not_wait_for_a_put_of_what_it_counts(filled: TieredStore, url: str) -> None:
+    assert all(filled.batch(GETS))
+    with held(url, "LOCK TABLE memory.vectors") as holder, ThreadPoolExecutor(2) as pool:
+        put = pool.submit(filled.put, NS, KEYS[0], {"text": "takes its time"})
         wait_until(lambda: blocked(url))
-        item = pool.submit(store.get, NS, KEYS[0]).result(timeout=10)
+        item = pool.submit(filled.get, NS, KEYS[0]).result(timeout=PATIENCE)
         assert item is not None
         assert item.value == {"text": KEYS[0]}
         wait_until(lambda: access_counts(url) == dict.fromkeys(KEYS, 1))
         holder.rollback()
-        put.result(timeout=10)
+        put.result(timeout=PATIENCE)
+
+
+@asynccontextmanager
+async def patient(mode: Mode) -> AsyncIterator[Any]:
+    """Calls verbs in one way, and gives up on what does not answer; the lock goes first then."""
+    with ThreadPoolExecutor(1) as pool:
+
+        async def call(whose: Any, verb: str, *args: Any, **options: Any) -> Any:
+            if mode == "abatch":
+                return await asyncio.wait_for(Caller(whose, mode)(verb, *args, **options), PATIENCE)
+            done = pool.submit(lambda: getattr(whose, verb)(*args, **options))
+            return await asyncio.wait_for(asyncio.wrap_future(done), PATIENCE)
+
+        yield call
+
+
+@pytest.mark.usefixtures("due")
+@pytest.mark.parametrize("size", [1, 10], ids=["one connection", "ten connections"])
+async def test_no_read_waits_for_a_lock_on_the_counts_and_none_is_lost(
+    open_store: Opener, url: str, size: int
+) -> None:
+    pool = {"min_size": 1, "max_size": size}
+    async with open_store(url=url, index=text_index(), pool_config=pool) as driver:
+        store = tiered(driver)
+        memory = coordinator(store, project_id="p")
+        await Caller(memory, driver.mode)("store", "The vault is in the cellar", key="vault")
+        async with patient(driver.mode) as call:
+            await call(memory, "get", "vault")
+            with held(url, COUNTS):
+                for _ in range(2):
+                    assert await call(memory, "get_context", "Where is the vault?")
+                    assert await call(memory, "get", "vault")
+                    assert await call(store, "search", NS, query="vault")
+                    assert await call(store, "get", NS, "vault")
+                    assert await call(store, "stats")
+            await call(memory, "get", "vault")
+        await Caller(memory, driver.mode)("stats")
+        counted = access_counts(url)
+    assert counted == {"vault": 8}
+
+
+@pytest.mark.usefixtures("stubborn")
+@pytest.mark.parametrize("closed_meanwhile", [False, True])
+def test_what_is_counted_arrives_once_the_lock_is_gone_and_closing_waits_for_it(
+    url: str, *, closed_meanwhile: bool
+) -> None:
+    with TieredStore(url, index=text_index()) as store, ThreadPoolExecutor(1) as pool:
+        store.put(NS, "vault", {})
+        with held(url, COUNTS) as holder:
+            for _ in range(3):
+                pool.submit(store.get, NS, "vault").result(PATIENCE)
+            wait_until(lambda: blocked(url))
+            if closed_meanwhile:
+                closing = pool.submit(store.close)
+                holder.rollback()
+                closing.result(PATIENCE)
+    assert access_counts(url) == {"vault": 3}
 
 
 async def test_a_server_that_is_read_only_answers_reads_and_is_logged_once(
-    open_store: Opener, url: str, caplog: pytest.LogCaptureFixture
+    open_store: Opener, filled: TieredStore, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with TieredStore(url, index=text_index()) as store:
-        fill(store)
-        store.put(NS, "mortal", {"text": "lives on when it is read"}, ttl=5)
+    filled.put(NS, "mortal", {"text": "lives on when it is read"}, ttl=5)
     read_only = psycopg.conninfo.make_conninfo(url, options="-c default_transaction_read_only=on")
     with caplog.at_level(logging.WARNING, logger="langmem_tiers"):
         async with open_store(url=read_only, index=text_index()) as driver:
-            gets: list[Op] = [GetOp(NS, key) for key in (*KEYS, "mortal")]
             for _ in range(3):
-                assert all(await driver.batch(gets))
+                assert all(await driver.batch([*GETS, GetOp(NS, "mortal")]))
                 assert await driver.get(NS, "mortal") is not None
                 assert await driver.search(NS, query="lives on")
             stats = await tiered(driver).astats("acme")
@@ -73,36 +145,60 @@ async def test_a_server_that_is_read_only_answers_reads_and_is_logged_once(
     assert access_counts(url) == {}
 
 
-@contextmanager
-def usage_away(url: str) -> Iterator[None]:
-    """Let counts have nowhere to go for a while."""
+def test_counts_that_could_not_be_written_are_written_later(filled: TieredStore, url: str) -> None:
     with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("ALTER TABLE memory.usage RENAME TO away")
         try:
-            yield
+            for _ in range(3):
+                assert all(filled.batch(GETS))
         finally:
             conn.execute("ALTER TABLE memory.away RENAME TO usage")
+    filled.stats()
+    assert access_counts(url) == dict.fromkeys(KEYS, 3)
 
 
-def test_counts_that_could_not_be_written_are_written_later(url: str) -> None:
-    with TieredStore(url, index=text_index()) as store:
-        fill(store)
-        with usage_away(url):
-            for _ in range(3):
-                read_all(store)
-        store.stats()
-        assert access_counts(url) == dict.fromkeys(KEYS, 3)
+def test_counts_that_cannot_be_written_rest_and_only_so_many_are_kept(clock: Clock) -> None:
+    def add(*numbers: int) -> None:
+        for n in numbers:
+            one = Found("acme", "p.", f"{n}", {}, clock(), clock(), "working", None, None, n)
+            buffer.add([one], clock())
+
+    buffer = AccessBuffer()
+    add(*range(FLUSH_ENTRIES))
+    buffer.rest(DatabaseError("read-only"))
+    assert not buffer.due
+    add(*range(2 * accesses.KEPT_ENTRIES))
+    taken = buffer.take()
+    assert taken is not None
+    assert len(taken.counts) == accesses.KEPT_ENTRIES
+    assert taken.counts["acme", 0] == 2
+    buffer.give_back(taken)
+    buffer.wrote()
+    assert buffer.due
 
 
-def test_a_counter_that_outlived_its_memory_is_removed_by_optimize(url: str) -> None:
-    with TieredStore(url, index=text_index()) as store, psycopg.connect(url) as conn:
+def test_counts_of_a_flow_that_was_abandoned_are_kept(store: TieredStore, url: str) -> None:
+    store.put(NS, "vault", {})
+    store.get(NS, "vault")
+    flushing = store.flows.flush()
+    assert isinstance(next(flushing), Query)
+    flushing.close()
+    store.stats()
+    assert access_counts(url) == {"vault": 1}
+
+
+def test_a_counter_that_outlived_its_memory_is_removed_by_optimize(
+    store: TieredStore, url: str
+) -> None:
+    with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("INSERT INTO memory.usage (tenant, id, access_count) VALUES ('acme', -1, 1)")
-        conn.commit()
         store.optimize()
         assert conn.execute("SELECT count(*) FROM memory.usage").fetchall() == [(0,)]
 
 
-async def test_stats_leave_out_what_has_expired(open_store: Opener, url: str, clock: Clock) -> None:
+async def test_stats_leave_out_what_has_expired_unless_reads_see_it(
+    open_store: Opener, url: str, clock: Clock
+) -> None:
     async with open_store(url=url, index=text_index()) as driver:
         await driver.put(NS, "stays", {"text": "for good"})
         await driver.put(NS, "longer", {"text": "an hour"}, ttl=60)
@@ -117,13 +213,5 @@ async def test_stats_leave_out_what_has_expired(open_store: Opener, url: str, cl
     assert [getattr(before, name) for name in names] == [3, 3, 2, 2, 2]
     assert [getattr(after, name) for name in names] == [2, 2, 1, 1, 1]
     assert [getattr(alone, name) for name in names] == [0, 0, 0, 0, 0]
-    empty(url)
-
-
-async def test_stats_count_what_has_expired_where_reads_see_it(
-    open_store: Opener, url: str, clock: Clock
-) -> None:
     async with open_store(url=url, index=text_index(), ttl={"omit_expired": False}) as driver:
-        await driver.put(NS, "late", {"text": "a minute"}, ttl=1)
-        clock.advance(minutes=2)
-        assert [one.memories for one in await tiered(driver).astats()] == [0, 1, 0]
+        assert [one.memories for one in await tiered(driver).astats()] == [0, 3, 0]

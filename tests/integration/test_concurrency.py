@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise
 from typing import Any
@@ -18,7 +19,7 @@ from langgraph.store.base import GetOp, PutOp
 
 from langmem_tiers import TieredStore
 from tests.support.invariants import access_counts, broken_rows, values
-from tests.support.servers import blocked, wait_until
+from tests.support.servers import blocked, held, wait_until
 from tests.support.traffic import COUNTED, NAMESPACE, Worker, prepare, run_process
 
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -91,17 +92,15 @@ def test_what_is_put_again_while_it_is_swept_leaves_no_vector_behind(
         for i in range(60):
             own_store.put(NAMESPACE, f"{name % 3}", {"text": f"{name} {i}"}, ttl=0.0001)
 
+    def sweep() -> None:
+        while not all(one.done() for one in putting):
+            own_store.sweep_ttl()
+
     with ThreadPoolExecutor(WORKERS) as pool:
         putting = [pool.submit(put, name) for name in range(6)]
-        sweeping = [pool.submit(sweep_until, own_store, putting) for _ in range(4)]
-        for one in (*putting, *sweeping):
+        for one in (*putting, *(pool.submit(sweep) for _ in range(4))):
             one.result()
     assert broken_for_good(database_url) == {}
-
-
-def sweep_until(store: TieredStore, done: Sequence[Future[None]]) -> None:
-    while not all(one.done() for one in done):
-        store.sweep_ttl()
 
 
 def test_updates_of_a_key_get_strictly_later_times_even_if_the_clock_stands_still(
@@ -154,9 +153,9 @@ def test_counting_does_not_hold_up_a_deletion_and_leaves_no_counter_for_good(
 ) -> None:
     own_store.batch([PutOp(NAMESPACE, key, {"text": key}) for key in ("first", "second")])
     own_store.batch([GetOp(NAMESPACE, key) for key in ("first", "second")])
-    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
-        conn.execute("""INSERT INTO memory.usage (tenant, id)
-                        SELECT tenant, id FROM memory.memories WHERE key = 'first'""")
+    row = """INSERT INTO memory.usage (tenant, id)
+             SELECT tenant, id FROM memory.memories WHERE key = 'first'"""
+    with held(database_url, row) as conn, ThreadPoolExecutor() as pool:
         flush = pool.submit(own_store.stats)
         wait_until(lambda: blocked(database_url))
         pool.submit(own_store.delete, NAMESPACE, "second").result(timeout=10)
@@ -196,17 +195,13 @@ def test_sixteen_setups_of_an_empty_database_all_succeed(
 
 
 def test_setup_beside_running_traffic_disturbs_nobody(
-    own_store: TieredStore, database_url: str, index: dict[str, Any]
+    own_store: TieredStore, database_url: str
 ) -> None:
     prepare(own_store)
-    with (
-        TieredStore.from_conn_string(database_url, index=index) as other,
-        ThreadPoolExecutor(4) as pool,
-    ):
+    with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(one.run, own_store) for one in workers(30)[:4]]
         while not all(one.done() for one in running):
             own_store.setup()
-            other.setup()
         own_store.stats()
         check(database_url, [one.result() for one in running])
 
@@ -225,3 +220,25 @@ def test_two_index_builds_at_once_leave_one_valid_index(
                WHERE c.relname LIKE 'vectors_hnsw%' AND c.relkind = 'i'"""
     with psycopg.connect(database_url) as conn:
         assert conn.execute(query).fetchall() == [(True,)]
+
+
+# Processes that fork
+
+
+def reads_right(store: TieredStore, key: str, times: int = 300) -> bool:
+    items = [store.get(NAMESPACE, key) for _ in range(times)]
+    return all(item is not None and item.value == {"key": key} for item in items)
+
+
+def test_a_forked_process_gets_connections_of_its_own(own_store: TieredStore) -> None:
+    for key in ("parent", "child"):
+        own_store.put(NAMESPACE, key, {"key": key}, index=False)
+    assert reads_right(own_store, "parent", 1)
+    child = os.fork()
+    if not child:
+        os._exit(0 if reads_right(own_store, "child") else 1)
+    right = reads_right(own_store, "parent")
+    _, status = os.waitpid(child, 0)
+    assert right
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert reads_right(own_store, "parent", 1)

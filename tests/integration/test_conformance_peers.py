@@ -3,7 +3,6 @@
 Run this file as a program to write its table anew, with the marks that it has.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
@@ -137,15 +136,11 @@ def verdicts(server_url: str) -> Iterator[Verdicts]:
     with ThreadPoolExecutor(max_workers=8) as threads:
         yield {
             (name, mode): threads.submit(
-                _failed_checks, peer, _new_database(server_url, name, mode), mode
+                _failed_checks, peer, create(server_url, f"{name}_{mode}".lower()), mode
             )
             for name, peer in PEERS.items()
             for mode in MODES
         }
-
-
-def _new_database(server_url: str, name: str, mode: Mode) -> str:
-    return create(server_url, f"{name}_{mode}".lower())
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -183,13 +178,8 @@ def test_tests_of_what_a_store_does_not_claim_are_not_collected() -> None:
 def test_the_documented_class_runs_under_pytest(tmp_path: Path) -> None:
     snippet = DOCS.read_text("utf-8").partition("```python\n")[2].partition("```")[0]
     (tmp_path / "test_snippet.py").write_text(snippet, "utf-8")
-    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-k", "namespace"]
-    command = [sys.executable, "-m", "pytest", *options, "."]
-    path = os.pathsep.join([str(DOCS.parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = os.environ | {"PYTHONPATH": path}
-    ran = subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    options = ["-q", "--tb=no", "-p", "no:cacheprovider", "-k", "namespace", str(tmp_path)]
+    ran = _python("-m", "pytest", *options, f"--rootdir={tmp_path}")
     known, names = _known_defects()["InMemoryStore"], PEERS["InMemoryStore"].claimed()
     tried = [name in known for name in names if "namespace" in name]
     failed, passed = (len(MODES) * tried.count(verdict) for verdict in (True, False))
@@ -197,9 +187,13 @@ def test_the_documented_class_runs_under_pytest(tmp_path: Path) -> None:
 
 
 def test_importing_the_package_does_not_import_pytest() -> None:
-    code = "import sys, langmem_tiers; assert 'pytest' not in sys.modules"
-    path = str(DOCS.parents[1])
-    subprocess.run([sys.executable, "-c", code], cwd=path, check=True)
+    ran = _python("-c", "import sys, langmem_tiers; assert 'pytest' not in sys.modules")
+    assert ran.returncode == 0, ran.stderr
+
+
+def _python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=DOCS.parents[1], capture_output=True, text=True, check=False)
 
 
 def _table() -> str:

@@ -1,8 +1,8 @@
-"""What stands on a store keeps its bounds; what people say is cut where it is only sought by."""
+"""What stands on a store keeps its bounds, and refuses or survives what cannot be stored."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,13 @@ from langgraph.graph import StateGraph
 
 from langmem_tiers import (
     Bounds,
+    Budget,
     MemoryContext,
+    MemoryCoordinator,
+    MemoryHooks,
     MemoryOrchestrator,
     MemoryState,
+    Persona,
     TieredMemoryRetriever,
     TieredStore,
     WorkingMemoryBuffer,
@@ -23,22 +27,25 @@ from langmem_tiers import (
     create_search_memory_tool,
 )
 from langmem_tiers.cli.memories import import_records
-from langmem_tiers.core.errors import TooLargeError
+from langmem_tiers.core.config import positive_minutes
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    TooLargeError,
+    short,
+)
 from langmem_tiers.importers import Record
+from langmem_tiers.turn.persona import OperationalState
 from tests.support.coordinating import Caller, calling, coordinator, keys
-from tests.support.opening import Opener, tables, text_index, tiered
+from tests.support.opening import Opener, nested, tables, text_index, tiered
 
 FACT = "The API key is rotated on Mondays."
 LONG = "x" * 9_000_000
 MANY: dict[str, Any] = {f"k{n}": n for n in range(2_000)}
 
 
-def deep(levels: int) -> dict[str, Any]:
-    """A mapping in a mapping, so many times."""
-    found: dict[str, Any] = {}
-    for _ in range(levels):
-        found = {"a": found}
-    return found
+ITEM = {"id": "a\0", "content": "I am kind.", "rationale": "so\ud800"}
 
 
 @pytest.fixture
@@ -47,46 +54,45 @@ async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
         yield opened
 
 
-BEYOND: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], str]] = {
-    "a content": ("store", (LONG,), {}, "value_bytes"),
-    "a content of three bytes a character": ("store", ("漢" * 3_000_000,), {}, "value_bytes"),
-    "metadata": ("store", (FACT,), {"metadata": {"page": LONG}}, "value_bytes"),
-    "deep metadata": ("store", (FACT,), {"metadata": deep(600)}, "value_depth"),
-    "metadata that no interpreter writes": (
-        "store",
-        (FACT,),
-        {"metadata": deep(100_000)},
-        "value_depth",
-    ),
-    "one of many": ("store_many", ([FACT, {"content": LONG}],), {}, "value_bytes"),
-    "too many": ("store_many", (lambda: (FACT for _ in range(10**6)),), {}, "batch"),
-    "a lesson": (
-        "store_reflexion",
-        (),
-        {
-            "task_id": "t",
-            "original_approach": LONG,
-            "failure_reason": "it failed",
-            "improved_approach": "do not",
-        },
-        "value_bytes",
-    ),
-    "a pattern": ("store_pattern", (LONG,), {}, "value_bytes"),
-    "an intention": ("intend", (LONG,), {"cue": "when Anna calls"}, "value_bytes"),
-    "a query": ("get_context", ("x" * 10**6,), {}, "query_characters"),
-    "a filter": ("get_context", ("x",), {"filter": MANY}, "filter_conditions"),
-    "too many queries": ("get_context_batch", (["x"] * 10**6,), {}, "batch"),
-    "a query for lessons": ("get_lessons", ("boom",), {"query": "x" * 10**6}, "query_characters"),
+@pytest.fixture
+def notes(url: str) -> Iterator[MemoryCoordinator]:
+    """A project's memory, found by its contents."""
+    with TieredStore(url, index=text_index(fields=["content"])) as store:
+        yield coordinator(store, project_id="ops", session_id="chat")
+
+
+LESSON = {
+    "task_id": "t",
+    "original_approach": LONG,
+    "failure_reason": "it failed",
+    "improved_approach": "do not",
 }
+BEYOND: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
+    ("value_bytes", "store", (LONG,), {}),
+    ("value_bytes", "store", ("漢" * 3_000_000,), {}),
+    ("value_bytes", "store", (FACT,), {"metadata": {"page": LONG}}),
+    ("value_bytes", "store_many", ([FACT, {"content": LONG}],), {}),
+    ("value_bytes", "store_reflexion", (), LESSON),
+    ("value_bytes", "store_pattern", (LONG,), {}),
+    ("value_bytes", "intend", (LONG,), {"cue": "when Anna calls"}),
+    ("value_depth", "store", (FACT,), {"metadata": nested(600)}),
+    ("value_depth", "store", (FACT,), {"metadata": nested(100_000)}),  # no interpreter writes it
+    ("query_characters", "get_context", ("x" * 10**6,), {}),
+    ("query_characters", "get_lessons", ("boom",), {"query": "x" * 10**6}),
+    ("filter_conditions", "get_context", ("x",), {"filter": MANY}),
+    ("batch", "get_context_batch", (["x"] * 10**6,), {}),
+]
 
 
 async def test_what_is_beyond_the_stores_bounds_is_refused_before_anything_is_written(
     call: Caller, url: str
 ) -> None:
     before = tables(url)
-    for verb, given, options, name in BEYOND.values():
+    for name, verb, given, options in BEYOND:
         with pytest.raises(TooLargeError, match=rf"Bounds\({name}=…\)"):
-            await call(verb, *(one() if callable(one) else one for one in given), **options)
+            await call(verb, *given, **options)
+    with pytest.raises(TooLargeError, match=r"Bounds\(batch=…\)"):
+        await call("store_many", (FACT for _ in range(10**6)))
     assert tables(url) == before
 
 
@@ -109,48 +115,35 @@ async def test_a_million_characters_are_remembered_and_found(call: Caller) -> No
     assert keys(await call("get_context", "API key", cutoff=False)) == [stored.key]
 
 
-def test_retrievers_tools_and_buffers_keep_them_too(url: str) -> None:
-    query = "x" * 10**6
-    with TieredStore(url, index=text_index(fields=["content"])) as store:
-        memory = coordinator(store)
-        search = create_search_memory_tool(("acme", "notes"), store=store)
-        manage = create_manage_memory_tool(("acme", "notes"), store=store)
-        retriever, buffer = TieredMemoryRetriever(memory=memory), WorkingMemoryBuffer(memory)
-        for ask in (
-            lambda: retriever.invoke(query),
-            lambda: buffer.search(query),
-            lambda: store.search(("acme",), query=query),
-        ):
-            with pytest.raises(TooLargeError):
-                ask()
-        for told, name in (
-            (search.invoke({"query": query}), "query_characters"),
-            (search.invoke({"query": "x", "filter": MANY}), "filter_conditions"),
-            (manage.invoke({"content": LONG}), "value_bytes"),
-        ):
-            assert f"beyond {name}" in told  # the model, and the run goes on
-        with MemoryOrchestrator(memory) as turn, pytest.raises(TooLargeError):
-            turn.memorize(LONG)
-        assert store.search(()) == []
+def test_retrievers_tools_and_buffers_keep_them_too(notes: MemoryCoordinator) -> None:
+    query, store = "x" * 10**6, notes.tiered_store
+    search = create_search_memory_tool(("acme", "notes"), store=store)
+    manage = create_manage_memory_tool(("acme", "notes"), store=store)
+    retriever, buffer = TieredMemoryRetriever(memory=notes), WorkingMemoryBuffer(notes)
+    for ask in (retriever.invoke, buffer.search):
+        with pytest.raises(TooLargeError):
+            ask(query)
+    for told, name in (
+        (search.invoke({"query": query}), "query_characters"),
+        (search.invoke({"query": "x", "filter": MANY}), "filter_conditions"),
+        (manage.invoke({"content": LONG}), "value_bytes"),
+    ):
+        assert f"beyond {name}" in told  # the model, and the run goes on
+    with MemoryOrchestrator(notes) as turn, pytest.raises(TooLargeError):
+        turn.memorize(LONG)
+    assert store.search(()) == []
 
 
-# What people say
-
-
-async def test_what_is_said_at_length_is_sought_by_its_beginning(
-    url: str,
-) -> None:
-    async with TieredStore(url, index=text_index(fields=["content"])) as store:
-        memory = coordinator(store, project_id="ops")
-        await memory.astore(FACT, memory_type="semantic")
-        prompt = "When is the API key rotated? " + "The log says nothing. " * 50_000
-        async with MemoryOrchestrator(memory) as turn:
-            assert FACT in (await turn.aassemble_context(prompt)).text
-        builder = StateGraph(MemoryState, context_schema=MemoryContext)
-        graph = builder.add_node("recall", create_recall_node()).set_entry_point("recall")
-        asked: Any = {"messages": [HumanMessage(prompt)]}
-        answer = await graph.compile(store=store).ainvoke(asked, context=memory.context)
-        assert FACT in answer["recalled_text"]
+def test_what_is_said_at_length_is_sought_by_its_beginning(notes: MemoryCoordinator) -> None:
+    notes.store(FACT, memory_type="semantic")
+    prompt = "When is the API key rotated? " + "The log says nothing. " * 50_000
+    with MemoryOrchestrator(notes) as turn:
+        assert FACT in turn.assemble_context(prompt).text
+    builder = StateGraph(MemoryState, context_schema=MemoryContext)
+    graph = builder.add_node("recall", create_recall_node()).set_entry_point("recall")
+    asked: Any = {"messages": [HumanMessage(prompt)]}
+    answer = graph.compile(store=notes.tiered_store).invoke(asked, context=notes.context)
+    assert FACT in answer["recalled_text"]
 
 
 # Imports
@@ -166,3 +159,89 @@ def test_an_import_stays_within_a_batch_of_the_store_by_itself(url: str) -> None
         assert (imported.memories, sizes) == (25, [10, 10, 6])
         (bad,) = imported.bad
         assert "value_bytes" in bad.reason
+
+
+# What no caller should hand over
+
+
+@pytest.mark.parametrize(
+    ("shown", "sources"),
+    [
+        ({"messages": [{"role": "user", "content": "hi", "timestamp": "a\0\ud800"}]}, None),
+        ({"messages": [HumanMessage("hi", id="a\0b")]}, None),
+        ({"tools": [{"name": "a\0b\ud800", "description": "reads a file"}]}, None),
+        ({}, {"identity": {"identity": [ITEM], "effective_at": "\0"}}),
+        ({}, {"wiki": lambda *_: {"items": [{"content": "x"}], "effective_at": "\0\ud800"}}),
+    ],
+)
+def test_what_cannot_be_stored_in_a_label_costs_no_turn(
+    notes: MemoryCoordinator, shown: dict[str, Any], sources: dict[str, Any] | None
+) -> None:
+    with MemoryOrchestrator(notes, sources=sources) as turn:
+        turn.assemble_context("When is the key rotated?", **shown)
+        turn.memorize(FACT)
+        report = turn.commit()
+
+    assert [one.content for one in notes.get_context("API key")] == [FACT]
+    assert report.trace.of_kind("assembled")
+
+
+DEEP: Any = nested(3_000)
+HUGE: Any = 10**400
+CALM = {"primary_emotion": "calm"}
+REFUSED: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
+    (InvalidInputError, "seconds", lambda notes: begin(notes, budget=Budget(seconds=HUGE))),
+    (
+        InvalidInputError,
+        "duration",
+        lambda notes: track(notes, duration=HUGE),
+    ),
+    (
+        InvalidInputError,
+        "confidence_level",
+        lambda _: feel({**CALM, "confidence_level": HUGE}),
+    ),
+    (ConfigurationError, "minutes", lambda _: positive_minutes(HUGE, "ttl")),
+    (InvalidTypeError, "source", lambda notes: notes.store_many([{"content": FACT, "source": []}])),
+    (InvalidTypeError, " ", lambda notes: notes.store(FACT, source=DEEP)),
+    (InvalidTypeError, " ", lambda notes: notes.store(FACT, DEEP)),
+    (InvalidTypeError, " ", lambda notes: notes.store(FACT, key=DEEP)),
+    (InvalidTypeError, " ", lambda notes: notes.intend("Call", cue="when Anna calls", source=DEEP)),
+    (InvalidTypeError, "task_id", lambda notes: MemoryHooks(notes).complete_task(DEEP)),
+    (InvalidInputError, " ", lambda notes: notes.get_context("x", tiers=[DEEP])),
+    (InvalidInputError, " ", lambda notes: notes.get_context("x", review=DEEP)),
+    (InvalidInputError, " ", lambda notes: notes.store(FACT, recalled=DEEP)),
+    (InvalidInputError, " ", lambda notes: notes.remind(tool=DEEP)),
+    (InvalidInputError, " ", lambda notes: notes.acknowledge(DEEP)),
+    (InvalidInputError, " ", lambda notes: notes.intend("x", cue="when Anna", priority=DEEP)),
+    (InvalidInputError, " ", lambda _: Budget(tokens=DEEP)),
+    (InvalidInputError, " ", lambda _: Persona(persona_name="x", must_do=[DEEP])),
+    (InvalidInputError, " ", lambda _: feel(DEEP)),
+]
+
+
+def begin(memory: MemoryCoordinator, **options: Any) -> MemoryOrchestrator:
+    return MemoryOrchestrator(memory, **options).begin()
+
+
+def track(memory: MemoryCoordinator, **options: Any) -> object:
+    return begin(memory).track_tool_invocation("search", **options)
+
+
+def feel(mood: dict[str, Any]) -> object:
+    return OperationalState(emotional_state=mood).remember("", {})
+
+
+def test_what_is_huge_nested_deeply_or_no_text_is_refused_with_a_reason(
+    notes: MemoryCoordinator,
+) -> None:
+    for error, said, call in REFUSED:
+        with pytest.raises(error, match=said):
+            call(notes)
+
+
+def test_an_error_shows_the_beginning_of_any_value() -> None:
+    assert short({"a": [1, "b"]}) == "{'a': [1, 'b']}"
+    assert short("x" * 500, 40) == f"'{'x' * 39}"
+    assert short(10**9000) == "a number of 29,898 bits"
+    assert len(short(DEEP)) <= 80

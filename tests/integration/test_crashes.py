@@ -50,31 +50,26 @@ class Stream:
         self.tried: dict[str, set[int]] = {}
         self.errors: list[BaseException] = []
 
-    def next_put(self) -> tuple[str, dict[str, Any]]:
-        self.number += 1
-        key = f"{self.name}-{self.number % KEYS}"
-        self.tried.setdefault(key, set()).add(self.number)
-        return key, {"text": f"put {self.number} of {self.name}", "number": self.number}
+    @property
+    def newest(self) -> int:
+        return max(self.acknowledged.values(), default=0)
 
     async def write(self, store: TieredStore, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            key, value = self.next_put()
+            self.number += 1
+            key = f"{self.name}-{self.number % KEYS}"
+            self.tried.setdefault(key, set()).add(self.number)
+            text = f"put {self.number} of {self.name}"
             try:
-                await store.aput(NAMESPACE, key, value)
+                await store.aput(NAMESPACE, key, {"text": text, "number": self.number})
             except TieredMemoryError as error:
-                self.fail(key, error)
+                self.errors.append(error)
+                if not isinstance(error, OutcomeUnknownError):
+                    self.tried[key].remove(self.number)
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
-                self.acknowledge(key)
-
-    def fail(self, key: str, error: TieredMemoryError) -> None:
-        self.errors.append(error)
-        if not isinstance(error, OutcomeUnknownError):
-            self.tried[key].remove(self.number)
-
-    def acknowledge(self, key: str) -> None:
-        self.acknowledged[key] = self.number
-        self.tried[key] = {self.number}
+                self.acknowledged[key] = self.number
+                self.tried[key] = {self.number}
 
     def check(self, stored: dict[str, dict[str, Any]]) -> None:
         for key in self.acknowledged:
@@ -89,14 +84,8 @@ def crash(
     kill(server)
     probe()
     server.start()
-    before = [max(one.acknowledged.values(), default=0) for one in streams]
-    tried = [one.number for one in streams]
-
-    def all_write_again() -> bool:
-        now = [max(one.acknowledged.values(), default=0) for one in streams]
-        return all(a > max(b, c) for a, b, c in zip(now, before, tried, strict=True))
-
-    wait_until(all_write_again)
+    tried = [one.number for one in streams]  # what was acknowledged before is among these
+    wait_until(lambda: all(one.newest > number for one, number in zip(streams, tried, strict=True)))
 
 
 def check_streams(server: EmbeddedPostgres, streams: list[Stream]) -> None:
@@ -123,7 +112,12 @@ def unavailable(store: TieredStore) -> None:
         wait_until(lambda: not put_goes_through())
 
 
-async def survive_kills(
+SOME_KILLS = pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
+
+
+@SOME_KILLS
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(
     server: EmbeddedPostgres, index: dict[str, Any], opened: Opened, kills: int
 ) -> None:
     rng, stop = random.Random(kills), asyncio.Event()  # noqa: S311 - seeded, not secret
@@ -141,27 +135,14 @@ async def survive_kills(
     check_streams(server, streams)
 
 
-SOME_KILLS = pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
-
-
-@SOME_KILLS
-@pytest.mark.parametrize("opened", ["sync", "async"])
-async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(
-    server: EmbeddedPostgres, index: dict[str, Any], opened: Opened, kills: int
-) -> None:
-    await survive_kills(server, index, opened, kills)
-
-
 BATCHES = """
 import sys
 from itertools import count
 from langgraph.store.base import PutOp
 from langmem_tiers import TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import text_index
 
-embeddings = TrigramEmbeddings()
-index = {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
-with TieredStore.from_conn_string(sys.argv[1], index=index) as store:
+with TieredStore.from_conn_string(sys.argv[1], index=text_index()) as store:
     for turn in count(int(sys.argv[2])):
         store.batch([
             PutOp(("acme", "batch"), str(i), {"text": f"turn {turn}, {i}", "turn": turn})

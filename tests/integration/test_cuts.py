@@ -20,7 +20,7 @@ from langmem_tiers.store import accesses
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
-from tests.support.servers import blocked, sessions, terminate_blocked, wait_until
+from tests.support.servers import held, sessions, terminate, terminate_blocked, wait_until
 
 NAMESPACE = ("acme", "cuts")
 SIZE = 20
@@ -69,11 +69,10 @@ def filled(database_url: str, index: dict[str, Any]) -> Iterator[TieredStore]:
 def test_a_terminated_session_writes_all_or_nothing(
     filled: TieredStore, database_url: str, table: str, kind: Any
 ) -> None:
-    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
-        conn.execute(f"LOCK TABLE memory.{table}".encode())
+    lock = f"LOCK TABLE memory.{table}"
+    with held(database_url, lock) as conn, ThreadPoolExecutor() as pool:
         running = pool.submit(attempt, filled, kind(1))
-        wait_until(lambda: blocked(database_url))
-        assert terminate_blocked(database_url) == 1
+        wait_until(lambda: terminate_blocked(database_url) == 1)
         conn.rollback()
         written = running.result(timeout=20)
     assert turn_of(database_url) == (1 if written else 0)
@@ -86,20 +85,21 @@ def test_a_write_that_the_server_says_to_have_ended_is_repeated(
     filled: TieredStore, database_url: str
 ) -> None:
     filled.put(NAMESPACE, "expired", {"text": "soon"}, ttl=1e-9)
-    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
-        conn.execute("LOCK TABLE memory.memories")
+    with held(database_url, "LOCK TABLE memory.memories") as conn, ThreadPoolExecutor() as pool:
         running = pool.submit(filled.sweep_ttl)
-        wait_until(lambda: blocked(database_url))
-        assert terminate_blocked(database_url) == 1
+        wait_until(lambda: terminate_blocked(database_url) == 1)
         conn.rollback()
         assert running.result(timeout=20) == 1
 
 
-def cut_at_many_places(url: str, index: dict[str, Any], cuts: int, seed: int) -> int:
-    """Cut the connection after every kind of message; how many cuts hit a batch."""
-    rng, hits, stored = random.Random(seed), 0, 0  # noqa: S311 - seeded, not secret
+@pytest.mark.parametrize("cuts", [40, pytest.param(1000, marks=pytest.mark.proof)])
+def test_a_cut_connection_writes_all_or_nothing(
+    filled: TieredStore, database_url: str, index: dict[str, Any], cuts: int
+) -> None:
+    filled.close()
+    rng, hits, now = random.Random(1), 0, 0  # noqa: S311 - seeded, not secret
     with (
-        CuttingProxy(url) as proxy,
+        CuttingProxy(database_url) as proxy,
         TieredStore.from_conn_string(proxy.url, index=index, pool_config=POOL) as store,
     ):
         for turn in range(1, cuts + 1):
@@ -107,18 +107,9 @@ def cut_at_many_places(url: str, index: dict[str, Any], cuts: int, seed: int) ->
             proxy.cut_after(rng.randrange(12_000 if upwards else 1_200), upwards=upwards)
             written = attempt(store, rng.choice([puts, mixed])(turn))
             hits += proxy.disarm()
-            now = turn_of(url)
-            assert now in {True: (turn,), False: (stored,), None: (stored, turn)}[written]
-            stored = now
-    return hits
-
-
-@pytest.mark.parametrize("cuts", [40, pytest.param(1000, marks=pytest.mark.proof)])
-def test_a_cut_connection_writes_all_or_nothing(
-    filled: TieredStore, database_url: str, index: dict[str, Any], cuts: int
-) -> None:
-    assert filled is not None
-    assert cut_at_many_places(database_url, index, cuts, seed=1) >= cuts // 4
+            before, now = now, turn_of(database_url)
+            assert now in {True: (turn,), False: (before,), None: (before, turn)}[written]
+    assert hits >= cuts // 4
     assert broken_rows(database_url) == {}
 
 
@@ -193,33 +184,22 @@ async def as_before(store: TieredStore) -> None:
     await store.aput(NAMESPACE, "a", {"text": "old"})
 
 
-async def test_a_write_cut_before_it_reached_the_server_is_not_said_to_be_there(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str
+@pytest.mark.parametrize("upwards", [True, False], ids=["before it arrived", "before its answer"])
+async def test_a_write_that_is_cut_is_said_to_be_unknown_and_is_there_once_or_not_at_all(
+    cuttable: TieredStore, proxy: CuttingProxy, url: str, *, upwards: bool
 ) -> None:
     for name, write in WRITES.items():
         before, after = await without_a_cut(cuttable, url, name)
-        proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=True)
-        with pytest.raises(OutcomeUnknownError, match="may or may not be there"):
+        proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=upwards)
+        with pytest.raises(OutcomeUnknownError, match=r"may or may not be there.*read it") as told:
             await write(cuttable)
         assert proxy.disarm()
-        assert stored(url) == before
-        await write(cuttable)
-        assert stored(url) == after
-        await as_before(cuttable)
-
-
-async def test_a_write_cut_before_its_answer_is_applied_once_and_said_to_be_unknown(
-    cuttable: TieredStore, proxy: CuttingProxy, url: str
-) -> None:
-    for name, write in WRITES.items():
-        _, after = await without_a_cut(cuttable, url, name)
-        proxy.cut_before(b"COMMIT" if name in SEVERAL_ROUND_TRIPS else b"", upwards=False)
-        with pytest.raises(OutcomeUnknownError, match="read it") as caught:
+        assert isinstance(told.value, DatabaseUnavailableError)
+        assert isinstance(told.value.__cause__, psycopg.OperationalError)
+        assert stored(url) == (before if upwards else after)
+        if upwards:
             await write(cuttable)
-        assert proxy.disarm()
-        assert isinstance(caught.value, DatabaseUnavailableError)
-        assert isinstance(caught.value.__cause__, psycopg.OperationalError)
-        assert stored(url) == after
+            assert stored(url) == after
         assert broken_rows(url) == {}
         await as_before(cuttable)
 
@@ -268,21 +248,13 @@ async def test_puts_that_share_a_cut_transaction_are_all_unknown(
 # Ended while nobody used them
 
 
-def terminate(url: str) -> None:
-    query = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-               WHERE datname = current_database() AND application_name = 'langmem-tiers'"""
-    with psycopg.connect(url) as conn:
-        assert conn.execute(query).fetchall()
-    wait_until(lambda: sessions(url) == 0)
-
-
 async def test_a_connection_that_ended_while_idle_is_replaced_unnoticed(
     cuttable: TieredStore, proxy: CuttingProxy, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accesses, "FLUSH_SECONDS", math.inf)  # nobody connects but this test
     for act in (*WRITES.values(), *READS.values()):
-        terminate(url)
-        wait_until(lambda: not proxy.passing())
+        assert terminate(url)
+        wait_until(lambda: sessions(url) == proxy.passing() == 0)
         await act(cuttable)
         proxy.hang_up()
         wait_until(lambda: sessions(url) == proxy.passing() == 0)

@@ -106,7 +106,6 @@ def used(home: Path, created: Path) -> Path:
     return home
 
 
-STARTS_AND_WAITS = "server.start(); say('started'); sys.stdin.readline(); server.stop()"
 NEVER_STOPS = "server.start(); say('started'); sys.stdin.readline()"
 
 
@@ -141,6 +140,17 @@ def kill_postmaster(directory: Path) -> None:
         pass
 
 
+SHOWN = {
+    "SELECT '[1,2]'::vector <-> '[1,3]'::vector": 1.0,
+    "SELECT lower('ÄÉΣ')": "äéσ",
+    "SELECT to_tsvector('simple', 'ÄPFEL')::text": "'äpfel':1",
+    "SHOW data_checksums": "on",
+    "SHOW timezone": "UTC",
+    "SHOW server_encoding": "UTF8",
+    "SHOW listen_addresses": "",  # it lets nobody else in
+}
+
+
 def test_it_starts_serves_vectors_and_stops(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in [("PGPORT", "6543"), ("PGDATA", "/nowhere"), ("LANG", "xx_YY.nonsense")]:
         monkeypatch.setenv(name, value)  # which are a client's, and not the server's
@@ -150,14 +160,8 @@ def test_it_starts_serves_vectors_and_stops(home: Path, monkeypatch: pytest.Monk
     url = server.start()
     assert url == server.url
     assert ask(url, "CREATE EXTENSION vector") is None
-    assert ask(url, "SELECT '[1,2]'::vector <-> '[1,3]'::vector") == 1.0
+    assert {query: ask(url, query) for query in SHOWN} == SHOWN
     assert str(ask(url, "SHOW server_version")).startswith("18.")
-    assert ask(url, "SHOW data_checksums") == "on"
-    assert ask(url, "SELECT lower('ÄÉΣ')") == "äéσ"
-    assert ask(url, "SELECT to_tsvector('simple', 'ÄPFEL')::text") == "'äpfel':1"
-    assert ask(url, "SHOW timezone") == "UTC"
-    assert ask(url, "SHOW server_encoding") == "UTF8"
-    assert ask(url, "SHOW listen_addresses") == ""  # it lets nobody else in
     assert data_of(home).stat().st_mode & 0o077 == 0
     assert home.stat().st_mode & 0o077 == 0
     server.stop()
@@ -179,40 +183,25 @@ def test_each_handle_starts_and_stops_once_and_the_last_one_stops_the_server(use
     first.stop()
 
 
-def test_four_processes_may_start_on_a_fresh_directory_at_once(
+COMES_AND_GOES = """
+for _ in range(4):
+    with server: assert query('SELECT 1') == (1,)
+"""
+
+
+def test_processes_may_start_on_a_fresh_directory_at_once_and_come_and_go(
     home: Path, spawn: Callable[..., Process]
 ) -> None:
     script = "server.start(); say(*query('SELECT 7')); sys.stdin.readline()"
     processes = [spawn(home, script) for _ in range(4)]
     assert [process.heard() for process in processes] == ["7"] * 4
-    for process in processes[:3]:
-        process.end()
-        assert is_running(home)
-    processes[3].end()
-    assert not is_running(home)
-
-
-def test_processes_that_come_and_go_all_at_once_always_find_a_server(
-    used: Path, spawn: Callable[..., Process]
-) -> None:
-    script = """
-    for _ in range(6):
-        with server: assert query('SELECT 1') == (1,)
-    """
-    processes = [spawn(used, script) for _ in range(3)]
     for process in processes:
+        assert is_running(home)
         process.end()
-    assert not is_running(used)
-
-
-def test_the_end_of_a_process_stops_what_it_never_stopped(
-    used: Path, spawn: Callable[..., Process]
-) -> None:
-    process = spawn(used, NEVER_STOPS)
-    assert process.heard() == "started"
-    process.end()
-    assert not is_running(used)
-    assert postmaster_of(used) is None
+    assert not is_running(home)
+    for process in [spawn(home, COMES_AND_GOES) for _ in range(3)]:
+        process.end()
+    assert not is_running(home)
 
 
 async def test_a_server_whose_start_nobody_awaits_any_more_is_stopped(home: Path) -> None:
@@ -224,7 +213,7 @@ async def test_a_server_whose_start_nobody_awaits_any_more_is_stopped(home: Path
     assert postmaster_of(home) is None
 
 
-def test_the_server_of_a_killed_process_is_joined_and_then_stopped(
+def test_the_server_of_a_killed_process_is_joined_and_stopped_at_the_end_of_the_next(
     used: Path, spawn: Callable[..., Process]
 ) -> None:
     killed = spawn(used, NEVER_STOPS)
@@ -232,11 +221,12 @@ def test_the_server_of_a_killed_process_is_joined_and_then_stopped(
     killed.kill()
     assert is_running(used)
     before = postmaster_of(used)
-    heir = spawn(used, STARTS_AND_WAITS)
+    heir = spawn(used, NEVER_STOPS)
     assert heir.heard() == "started"
     assert postmaster_of(used) == before
     heir.end()
     assert not is_running(used)
+    assert postmaster_of(used) is None
 
 
 def test_a_killed_server_is_restarted_with_its_data(used: Path) -> None:
@@ -272,63 +262,52 @@ def test_a_lock_file_whose_process_id_is_another_programs_by_now_is_no_obstacle(
         other.wait()
 
 
+CANNOT_STOP_ITS_PARENTS = """
+server.start()
+if os.fork() == 0:
+    server.stop()
+    sys.exit(0)
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+assert query('SELECT 1') == (1,)
+"""
+HAS_ITS_OWN_AND_OUTLIVES_ITS_PARENT = """
+server.start()
+if os.fork() == 0:
+    server.start()
+    os.kill(os.getppid(), signal.SIGKILL)
+    say(*query('SELECT 1'))
+    server.stop()
+    say('stopped')
+else:
+    signal.pause()
+"""
+LIVES_ON_WITHOUT_KEEPING_IT = """
+server.start()
+told, tell = os.pipe()
+if os.fork() == 0:
+    os.close(1); os.close(2)
+    os.write(tell, b'alive')
+    sys.stdin.readline()
+    os._exit(0)
+os.read(told, 5)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 def test_a_forked_child_cannot_stop_its_parents_server(
     used: Path, spawn: Callable[..., Process]
 ) -> None:
-    process = spawn(
-        used,
-        """
-        server.start()
-        if os.fork() == 0:
-            server.stop()
-            sys.exit(0)
-        assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
-        assert query('SELECT 1') == (1,)
-        """,
-    )
-    process.end()
+    spawn(used, CANNOT_STOP_ITS_PARENTS).end()
     assert not is_running(used)
 
 
-def test_a_forked_child_that_starts_its_own_handle_outlives_its_parent(
+def test_a_forked_child_keeps_the_server_only_by_a_handle_of_its_own(
     used: Path, spawn: Callable[..., Process]
 ) -> None:
-    process = spawn(
-        used,
-        """
-        server.start()
-        if os.fork() == 0:
-            server.start()
-            os.kill(os.getppid(), signal.SIGKILL)
-            say(*query('SELECT 1'))
-            server.stop()
-            say('stopped')
-        else:
-            signal.pause()
-        """,
-    )
-    assert process.heard() == "1"
-    assert process.heard() == "stopped"
+    process = spawn(used, HAS_ITS_OWN_AND_OUTLIVES_ITS_PARENT)
+    assert [process.heard(), process.heard()] == ["1", "stopped"]
     assert not is_running(used)
-
-
-def test_a_forked_child_that_lives_on_does_not_keep_the_server(
-    used: Path, spawn: Callable[..., Process]
-) -> None:
-    process = spawn(
-        used,
-        """
-        server.start()
-        told, tell = os.pipe()
-        if os.fork() == 0:
-            os.close(1); os.close(2)
-            os.write(tell, b'alive')
-            sys.stdin.readline()
-            os._exit(0)
-        os.read(told, 5)
-        os.kill(os.getpid(), signal.SIGKILL)
-        """,
-    )
+    process = spawn(used, LIVES_ON_WITHOUT_KEEPING_IT)
     process.popen.wait()
     with EmbeddedPostgres(used):
         pass
@@ -347,27 +326,25 @@ def left_behind() -> tuple[int, set[Path]]:
     ],
     ids=["odd", "long"],
 )
-def test_any_path_works_keeps_its_data_and_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
+def test_any_path_works_keeps_its_data_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     before = left_behind()
     tmp_path.chmod(0o700)
-    with EmbeddedPostgres(tmp_path / name) as server:
+    monkeypatch.chdir(tmp_path)
+    relative = EmbeddedPostgres(name)  # to where the program stands now
+    monkeypatch.chdir("/")
+    with relative as server:
         ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
         assert left_behind() != before
     with EmbeddedPostgres(tmp_path / name) as server:
         assert ask(server.url, "SELECT answer FROM kept") == 42
     assert left_behind() == before
     assert tmp_path.stat().st_mode & 0o777 == 0o700  # nor is it opened to the account of root's
-
-
-def test_parents_are_created_and_a_relative_path_is_one_of_its_construction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    server = EmbeddedPostgres("some/parents/memory")
-    monkeypatch.chdir("/")
-    assert server.path == tmp_path / "some/parents/memory"
-    with server:
-        assert (tmp_path / "some/parents/memory/data/PG_VERSION").exists()
+    plain = data_of(tmp_path / name).rename(tmp_path / "plain")  # a data directory, as it is
+    with EmbeddedPostgres(plain) as server:
+        assert ask(server.url, "SELECT answer FROM kept") == 42
+    assert not (plain / "postmaster.pid").exists()
 
 
 def test_what_is_no_path_or_version_is_refused(
@@ -393,55 +370,40 @@ def test_a_directory_that_holds_something_else_is_refused_untouched(tmp_path: Pa
         before = home.stat()
         with pytest.raises(EmbeddedServerError, match="neither empty nor"):
             EmbeddedPostgres(home).start()
-        assert [path.name for path in home.iterdir()] == [entry]
-        assert list((home / entry).iterdir()) == []
-        assert home.stat().st_mtime_ns == before.st_mtime_ns
-        assert home.stat().st_mode == before.st_mode
+        assert [*home.rglob("*")] == [home / entry]
+        after = home.stat()
+        assert (after.st_mtime_ns, after.st_mode) == (before.st_mtime_ns, before.st_mode)
 
 
-def test_an_empty_directory_is_taken_also_after_a_creation_was_cut_short(home: Path) -> None:
-    (home / ".langmem-tiers-new" / "base").mkdir(parents=True)
-    (home / ".langmem-tiers-new" / "PG_VERSION").write_text("18\n")
-    with EmbeddedPostgres(home) as server:
-        assert ask(server.url, "SELECT 1") == 1
-    assert not (home / ".langmem-tiers-new").exists()
-
-
-def test_the_directory_keeps_its_own_version(home: Path, tmp_path: Path) -> None:
-    with EmbeddedPostgres(home, version=16) as server:
-        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
-        assert ask(server.url, "SELECT lower('Ä')") == "ä"
-    with EmbeddedPostgres(home) as server:
-        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+def test_the_directory_keeps_its_own_version_also_after_a_creation_was_cut_short(
+    home: Path, tmp_path: Path
+) -> None:
+    unfinished = home / ".langmem-tiers-new"
+    (unfinished / "base").mkdir(parents=True)
+    (unfinished / "PG_VERSION").write_text("18\n")
+    for server in (EmbeddedPostgres(home, version=16), EmbeddedPostgres(home)):
+        with server:
+            assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+            assert ask(server.url, "SELECT lower('Ä')") == "ä"
+        assert not unfinished.exists()
     with pytest.raises(EmbeddedServerError, match=r"created by Postgres 16.*version=16"):
         EmbeddedPostgres(home, version=18).start()
-    (tmp_path / "old" / "data").mkdir(parents=True)
-    (tmp_path / "old" / "data" / "PG_VERSION").write_text("12\n")
+    old = tmp_path / "old"
+    data_of(old).mkdir(parents=True)
+    (data_of(old) / "PG_VERSION").write_text("12\n")
     with pytest.raises(EmbeddedServerError, match=r"Postgres 12.*16 or 18"):
-        EmbeddedPostgres(tmp_path / "old").start()
+        EmbeddedPostgres(old).start()
 
 
-def test_a_plain_data_directory_is_opened_as_it_is(used: Path, tmp_path: Path) -> None:
-    with EmbeddedPostgres(used) as server:
-        ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
-    plain = data_of(used).rename(tmp_path / "plain")
-    with EmbeddedPostgres(plain) as server:
-        assert ask(server.url, "SELECT answer FROM kept") == 42
-    assert not (plain / "postmaster.pid").exists()
-
-
-def test_a_server_that_somebody_else_runs_is_neither_joined_nor_stopped(used: Path) -> None:
+def test_a_server_that_somebody_else_runs_is_left_alone_and_one_that_cannot_start_says_why(
+    used: Path,
+) -> None:
     with EmbeddedPostgres(used) as server:
         opts = data_of(used) / "postmaster.opts"
         opts.write_text(opts.read_text().replace("langmem-tiers", "someone-else"))
         with pytest.raises(EmbeddedServerError, match="Another program runs"):
             EmbeddedPostgres(used).start()
         assert ask(server.url, "SELECT 1") == 1
-
-
-def test_a_server_that_cannot_start_says_why(used: Path) -> None:
-    with EmbeddedPostgres(used):
-        pass
     with (data_of(used) / "postgresql.conf").open("a") as config:
         config.write("shared_buffers = 'nonsense'\n")
     with pytest.raises(EmbeddedServerError, match="shared_buffers"):
@@ -500,8 +462,6 @@ def test_the_first_servers_of_a_machine_may_start_at_once(
     sys.stdin.readline()
     server.start()
     say(*query('SELECT 7'))
-    sys.stdin.readline()
-    server.stop()
     """
     processes = [spawn(tmp_path / f"{number}", script) for number in range(2)]
     try:
@@ -535,16 +495,11 @@ def test_a_missing_extra_is_named_before_anything_is_written(
 
 
 def test_an_embedded_url_names_its_path() -> None:
-    for url, path in (
-        ("embedded:./memory", Path("memory")),
-        ("embedded:memory", Path("memory")),
-        ("embedded:///abs/memory", Path("/abs/memory")),
-        ("embedded:/abs/memory", Path("/abs/memory")),
-        ("embedded:~/memory", Path.home() / "memory"),
-        ("embedded:./a %20?b", Path("a %20?b")),
-    ):
-        assert is_embedded_url(url)
-        assert path_from_url(url) == path
+    paths = ("./memory", "memory", "/abs/memory", "./a %20?b")
+    for rest, path in (*zip(paths, paths, strict=True), ("///abs/memory", "/abs/memory")):
+        assert is_embedded_url(f"embedded:{rest}")
+        assert path_from_url(f"embedded:{rest}") == Path(path)
+    assert path_from_url("embedded:~/memory") == Path.home() / "memory"
     for url in ("embedded:", "embedded://", "embedded://host/x", "postgresql://"):
         with pytest.raises(InvalidInputError, match=r"embedded:\./path"):
             path_from_url(url)

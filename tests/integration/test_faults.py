@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from psycopg.conninfo import make_conninfo
 
-from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     NotSetUpError,
@@ -29,20 +31,16 @@ from langmem_tiers.postgres.work import Work
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.invariants import values
-from tests.support.servers import blocked, own_server, sessions, wait_until
+from tests.support.opening import DIMS, Opened, opened_store, text_index
+from tests.support.servers import blocked, held, own_server, sessions, wait_until
 
 NAMESPACE = ("acme", "faults")
 ONE_CONNECTION = {"min_size": 1, "max_size": 1, "timeout": 0.2}
 
 
-def puts(turn: int, count: int = 20) -> list[Op]:
-    return [
-        PutOp(NAMESPACE, str(i), {"text": f"turn {turn}, {i}", "turn": turn}) for i in range(count)
-    ]
-
-
-def index_of(embeddings: TrigramEmbeddings) -> dict[str, Any]:
-    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
+def puts(turn: int) -> list[Op]:
+    value = {"text": f"turn {turn}", "turn": turn}
+    return [PutOp(NAMESPACE, str(i), value) for i in range(20)]
 
 
 @pytest.fixture
@@ -62,8 +60,7 @@ def small(database_url: str, index: dict[str, Any]) -> Iterator[TieredStore]:
 def test_a_busy_pool_is_reported_quickly_with_what_to_do(
     small: TieredStore, database_url: str
 ) -> None:
-    with psycopg.connect(database_url) as conn, ThreadPoolExecutor() as pool:
-        conn.execute("LOCK TABLE memory.memories")
+    with held(database_url, "LOCK TABLE memory.memories") as conn, ThreadPoolExecutor() as pool:
         slow = pool.submit(small.get, NAMESPACE, "old")
         wait_until(lambda: blocked(database_url))
         start = time.monotonic()
@@ -81,18 +78,14 @@ def test_a_busy_pool_is_reported_quickly_with_what_to_do(
 # A server that is not there, or not for us
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
 def test_an_absent_server_or_database_is_reported_at_open_in_two_seconds(
     tmp_path: Path, server_url: str
 ) -> None:
     before = set(threading.enumerate())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        free_port = listener.getsockname()[1]
     for url, said in (
-        (f"postgresql://postgres@127.0.0.1:{free_port()}/postgres", "check that it runs"),
+        (f"postgresql://postgres@127.0.0.1:{free_port}/postgres", "check that it runs"),
         (f"host={tmp_path} dbname=postgres user=postgres", "check that it runs"),
         (make_conninfo(server_url, dbname="no_such"), r"no_such.*connection string"),
     ):
@@ -108,35 +101,25 @@ def test_an_absent_server_or_database_is_reported_at_open_in_two_seconds(
 
 
 def test_a_wrong_password_is_reported_and_not_repeated(tmp_path: Path) -> None:
-    with own_server(tmp_path) as server:
-        url = locked_role(server)
-        with TieredStore.from_conn_string(url("right")):
+    with own_server(tmp_path) as server, psycopg.connect(server.url, autocommit=True) as conn:
+        conn.execute("CREATE ROLE locked LOGIN PASSWORD 'right'")
+        rules = server.path / "data" / "pg_hba.conf"
+        rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
+        conn.execute("SELECT pg_reload_conf()")
+        url = partial(make_conninfo, server.url, user="locked")
+
+        def asks_for_password() -> bool:
+            with suppress(psycopg.OperationalError):
+                psycopg.connect(url(password="none")).close()
+                return False
+            return True
+
+        wait_until(asks_for_password)
+        with TieredStore.from_conn_string(url(password="right")):
             pass
         with pytest.raises(DatabaseUnavailableError, match="connection string") as caught:
-            TieredStore.from_conn_string(url("wrong-secret")).get(NAMESPACE, "a")
+            TieredStore.from_conn_string(url(password="wrong-secret")).get(NAMESPACE, "a")
         assert "wrong-secret" not in str(caught.value)
-
-
-def locked_role(server: EmbeddedPostgres) -> Callable[[str], str]:
-    """A role that needs a password; answers the URL for one."""
-    rules = server.path / "data" / "pg_hba.conf"
-    rules.write_text("local all locked scram-sha-256\n" + rules.read_text())
-    with psycopg.connect(server.url, autocommit=True) as conn:
-        conn.execute("CREATE ROLE locked LOGIN PASSWORD 'right'")
-        conn.execute("SELECT pg_reload_conf()")
-
-    def url(password: str) -> str:
-        return make_conninfo(server.url, user="locked", password=password)
-
-    def asks_for_password() -> bool:
-        try:
-            psycopg.connect(url("none")).close()
-        except psycopg.OperationalError:
-            return True
-        return False
-
-    wait_until(asks_for_password)
-    return url
 
 
 # A database without tables
@@ -186,14 +169,14 @@ class FailingEmbeddings(TrigramEmbeddings):
 
 async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: str) -> None:
     poisoned = [GetOp(NAMESPACE, "0"), *puts(1), PutOp(NAMESPACE, "x", {"text": "poison"})]
-    async with TieredStore(database_url, index=index_of(FailingEmbeddings())) as store:
+    async with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         await store.asetup()
         with pytest.raises(LookupError, match="refuses"):
             await store.abatch(poisoned)
         with pytest.raises(LookupError, match="refuses"):
             await store.asearch(NAMESPACE, query="poison")
         assert values(database_url) == {}
-    with TieredStore(database_url, index=index_of(FailingEmbeddings())) as store:
+    with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         store.batch(puts(2))
         with pytest.raises(LookupError, match="refuses"):
             store.batch(poisoned)
@@ -206,31 +189,25 @@ class AskingEmbeddings(TrigramEmbeddings):
 
     store: TieredStore
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        self.store.get(("settings",), "model")
-        return super().embed_documents(texts)
-
     def embed_query(self, text: str) -> list[float]:
         self.store.get(("settings",), "model")
         return super().embed_query(text)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         await self.store.aget(("settings",), "model")
-        return TrigramEmbeddings().embed_documents(texts)
+        return TrigramEmbeddings(self.dims).embed_documents(texts)
 
     async def aembed_query(self, text: str) -> list[float]:
-        await self.store.aget(("settings",), "model")
-        return TrigramEmbeddings().embed_query(text)
+        return (await self.aembed_documents([text]))[0]
 
 
 async def test_embedding_holds_no_connection(database_url: str) -> None:
-    embeddings = AskingEmbeddings()
-    options: dict[str, Any] = {"index": index_of(embeddings), "pool_config": ONE_CONNECTION}
+    embeddings = AskingEmbeddings(DIMS)
+    options: dict[str, Any] = {"index": text_index(embed=embeddings), "pool_config": ONE_CONNECTION}
     with TieredStore.from_conn_string(database_url, **options) as store:
         embeddings.store = store
         store.setup()
         store.put(NAMESPACE, "a", {"text": "one connection is enough"})
-        assert [item.key for item in store.search(NAMESPACE, query="one")] == ["a"]
         assert coordinator(store, NAMESPACE[0], project_id=NAMESPACE[1]).get_context("one")
         read, _ = store.batch(
             [SearchOp(NAMESPACE, query="one"), PutOp(NAMESPACE, "b", {"text": "and another"})]
@@ -288,27 +265,19 @@ def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
             assert steps > 2
 
 
-def test_close_leaves_no_thread_and_no_connection(database_url: str, index: dict[str, Any]) -> None:
-    before = set(threading.enumerate())
-    with TieredStore.from_conn_string(database_url, index=index) as store:
-        store.setup()
-        store.start_ttl_sweeper()
-        with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda turn: store.batch(puts(turn)), range(16)))
-        assert sessions(database_url) > 0
-    wait_until(lambda: sessions(database_url) == 0)
-    assert set(threading.enumerate()) - before == set()
-
-
-async def test_aclose_leaves_no_task_and_no_connection(
-    database_url: str, index: dict[str, Any]
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_a_store_that_is_closed_leaves_no_thread_no_task_and_no_connection(
+    database_url: str, index: dict[str, Any], opened: Opened
 ) -> None:
-    threads = set(threading.enumerate())
-    async with TieredStore.from_conn_string(database_url, index=index) as store:
+    before = set(threading.enumerate())
+    store = TieredStore.from_conn_string(database_url, index=index)
+    async with opened_store(store, opened):
         await store.asetup()
-        await store.astart_ttl_sweeper()
-        await asyncio.gather(*(store.abatch(puts(turn)) for turn in range(16)))
+        await asyncio.to_thread(store.start_ttl_sweeper)
+        await asyncio.gather(*(asyncio.to_thread(store.batch, puts(turn)) for turn in range(8)))
+        await asyncio.gather(*(store.abatch(puts(turn)) for turn in range(8)))
+        assert sessions(database_url) > 0
     assert asyncio.all_tasks() == {asyncio.current_task()}
     await asyncio.to_thread(wait_until, lambda: sessions(database_url) == 0)
-    left = set(threading.enumerate()) - threads
+    left = set(threading.enumerate()) - before
     assert [one.name for one in left if not one.name.startswith("asyncio")] == []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator as operators
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import TieredStore
-from tests.support.opening import empty, text_index
+from tests.support.opening import empty
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(
@@ -115,21 +115,16 @@ class Oracle:
         for op in ops:
             if isinstance(op, PutOp):
                 self.memory.batch([op])
-                self.write(op)
+                place = (op.namespace, op.key)
+                self.order[place] = self.ticks
+                self.items.pop(place, None)
+                if op.value is not None:
+                    self.items[place] = dict(op.value)
         return answers
-
-    def write(self, op: PutOp) -> None:
-        place = (op.namespace, op.key)
-        if op.value is None:
-            self.items.pop(place, None)
-        else:
-            self.items[place] = dict(op.value)
-            self.order[place] = self.ticks
 
     def read(self, op: Op) -> Any:
         if isinstance(op, GetOp):
-            (item,) = self.memory.batch([op])
-            return item.value if isinstance(item, Item) else None
+            return self.items.get((op.namespace, op.key))
         if isinstance(op, SearchOp):
             return self.search(op)
         return self.listed(op) if isinstance(op, ListNamespacesOp) else None
@@ -146,12 +141,10 @@ class Oracle:
 
     def listed(self, op: ListNamespacesOp) -> list[tuple[str, ...]]:
         held = {namespace for namespace, _ in self.items}
-        whole = ListNamespacesOp(op.match_conditions, None, 1000, 0)
-        (listed,) = self.memory.batch([whole])
+        (listed,) = self.memory.batch([ListNamespacesOp(op.match_conditions, None, 1000, 0)])
         assert isinstance(listed, list)
-        kept = [one for one in listed if isinstance(one, tuple) and one in held]
-        cut = sorted({one[: op.max_depth] for one in kept})
-        return cut[op.offset : op.offset + op.limit]
+        kept = {one[: op.max_depth] for one in listed if isinstance(one, tuple) and one in held}
+        return sorted(kept)[op.offset : op.offset + op.limit]
 
 
 def stored(namespace: tuple[str, ...]) -> tuple[str, str]:
@@ -204,28 +197,22 @@ def plain(answer: Any) -> Any:
     return answer.value if isinstance(answer, Item) else answer
 
 
-@pytest.fixture
-def opened(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        yield store
-
-
-def check_history(opened: TieredStore, url: str, batches: list[list[Op]]) -> None:
+def check_history(store: TieredStore, url: str, batches: list[list[Op]]) -> None:
     empty(url)
     oracle = Oracle()
     for ops in batches:
         wanted = oracle.batch(ops)
-        assert [plain(answer) for answer in opened.batch(ops)] == wanted
+        assert [plain(answer) for answer in store.batch(ops)] == wanted
 
 
 def check_filter(
-    opened: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
+    store: TieredStore, url: str, values: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     empty(url)
-    opened.batch([PutOp(("a",), str(n), value) for n, value in enumerate(values)])
-    found = {item.key for item in opened.search(("a",), filter=wanted, limit=100)}
+    store.batch([PutOp(("a",), str(n), value) for n, value in enumerate(values)])
+    found = {item.key for item in store.search(("a",), filter=wanted, limit=100)}
     assert found == {str(n) for n, value in enumerate(values) if holds(value, wanted)}
-    near = {item.key for item in opened.search(("a",), filter=wanted, limit=100, query="a")}
+    near = {item.key for item in store.search(("a",), filter=wanted, limit=100, query="a")}
     assert near == found
 
 
@@ -251,16 +238,16 @@ TIERED = st.lists(
 @SAMPLE
 @given(steps=TIERED)
 def test_a_memory_lives_in_one_tier_through_any_history(  # noqa: C901 - one branch a verb
-    opened: TieredStore, url: str, steps: list[tuple[str, str, str, int]]
+    store: TieredStore, url: str, steps: list[tuple[str, str, str, int]]
 ) -> None:
     empty(url)
     space = ("a", "b")
     lives: dict[str, str] = {}
     values: dict[str, int] = {}
     for verb, tier, key, n in steps:
-        view, home = opened.tier(tier), lives.get(key)
+        view, home = store.tier(tier), lives.get(key)
         if verb == "put":
-            opened.put(space, key, {"n": n})
+            store.put(space, key, {"n": n})
             lives.setdefault(key, "working")
             values[key] = n
         elif verb == "view_put" and home in (None, tier):
@@ -270,15 +257,15 @@ def test_a_memory_lives_in_one_tier_through_any_history(  # noqa: C901 - one bra
             with pytest.raises(ValueError, match="lives in"):
                 view.put(space, key, {"n": n})
         elif verb == "move":
-            assert opened.move(space, key, tier) == (home not in (None, tier))
+            assert store.move(space, key, tier) == (home not in (None, tier))
             if home is not None:
                 lives[key] = tier
         elif verb == "delete" or home == tier:
-            (opened if verb == "delete" else view).delete(space, key)
+            (store if verb == "delete" else view).delete(space, key)
             lives.pop(key, None)
             values.pop(key, None)
         else:
             view.delete(space, key)
     for tier in ("short_term", "working", "long_term"):
-        found = {item.key: item.value["n"] for item in opened.tier(tier).search((), limit=99)}
+        found = {item.key: item.value["n"] for item in store.tier(tier).search((), limit=99)}
         assert found == {key: values[key] for key, home in lives.items() if home == tier}

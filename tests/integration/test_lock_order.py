@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import psycopg
 import pytest
@@ -15,8 +14,8 @@ from langmem_tiers.core.errors import RollbackError
 from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
-from tests.support.opening import text_index
-from tests.support.servers import blocked, wait_until
+from tests.support.opening import Opened, opened_store, text_index
+from tests.support.servers import blocked, held, wait_until
 
 EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 REMOVALS: dict[str, Callable[[TieredStore, MemoryCoordinator], object]] = {
@@ -26,9 +25,8 @@ REMOVALS: dict[str, Callable[[TieredStore, MemoryCoordinator], object]] = {
 
 
 @pytest.fixture
-def store(url: str) -> Iterator[TieredStore]:
-    with TieredStore.from_conn_string(url, index=text_index()) as store:
-        yield store
+def clock() -> None:
+    """The time of this machine: what was stored just now is old enough to be promoted."""
 
 
 def shown(store: TieredStore) -> MemoryCoordinator:
@@ -46,11 +44,11 @@ def test_a_removal_waits_for_exposures_before_it_locks_counters(
     store: TieredStore, url: str, name: str
 ) -> None:
     memory = shown(store)
-    with psycopg.connect(url) as settling, ThreadPoolExecutor() as pool:
+    with psycopg.connect(url, autocommit=True) as conn:
         if name == "sweep":
-            settling.execute("UPDATE memory.memories SET expires_at = '2020-01-01'")
-            settling.commit()
-        settling.execute("UPDATE memory.exposures SET position = 9 WHERE run = 'b'")
+            conn.execute("UPDATE memory.memories SET expires_at = '2020-01-01'")
+    exposure = "UPDATE memory.exposures SET position = 9 WHERE run = 'b'"
+    with held(url, exposure) as settling, ThreadPoolExecutor() as pool:
         removal = pool.submit(REMOVALS[name], store, memory)
         wait_until(lambda: blocked(url))
         counters = settling.execute("SELECT id FROM memory.usage FOR UPDATE NOWAIT")
@@ -70,36 +68,25 @@ def promoted(memory: MemoryCoordinator) -> str:
     return promotion.move
 
 
-def move_aside(conn: psycopg.Connection[Any]) -> None:
-    """Move the source to another tier, which is another partition, and do not commit yet."""
-    conn.execute("UPDATE memory.memories SET tier = 'short_term' WHERE key = 'kiwi'")
+MOVED_ASIDE = "UPDATE memory.memories SET tier = 'short_term' WHERE key = 'kiwi'"
+"""Moves the source to another tier, which is another partition."""
+LATER = """INSERT INTO memory.events (tenant, event, kind, id, at, detail)
+           SELECT e.tenant, 'later', 'demoted', e.target, e.at, '{}' FROM memory.events e"""
 
 
-def test_a_rollback_goes_again_after_a_source_was_moved(store: TieredStore, url: str) -> None:
-    memory = shown(store)
-    move = promoted(memory)
-    with psycopg.connect(url) as other, ThreadPoolExecutor() as pool:
-        move_aside(other)
-        rollback = pool.submit(memory.rollback, move)
-        wait_until(lambda: blocked(url))
-        other.commit()
-        assert rollback.result(timeout=10)
-    assert current(url) == [("kiwi", "short_term", None)]
-    assert broken(url) == {}
-
-
-async def test_an_async_rollback_goes_again_after_a_source_was_moved(url: str) -> None:
-    async with TieredStore.from_conn_string(url, index=text_index()) as store:
-        memory = coordinator(store, project_id="billing")
-        await asyncio.to_thread(shown, store)
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_a_rollback_goes_again_after_a_source_was_moved(url: str, opened: Opened) -> None:
+    store = TieredStore.from_conn_string(url, index=text_index())
+    async with opened_store(store, opened):
+        memory = await asyncio.to_thread(shown, store)
         move = await asyncio.to_thread(promoted, memory)
-        with psycopg.connect(url) as other:
-            move_aside(other)
+        with held(url, MOVED_ASIDE) as other:
             rollback = asyncio.create_task(memory.arollback(move))
             await asyncio.to_thread(wait_until, lambda: blocked(url))
             other.commit()
-        assert await rollback
+            assert await rollback
     assert current(url) == [("kiwi", "short_term", None)]
+    assert broken(url) == {}
 
 
 def test_a_rollback_that_finds_a_later_move_meanwhile_changes_nothing(
@@ -108,12 +95,8 @@ def test_a_rollback_that_finds_a_later_move_meanwhile_changes_nothing(
     memory = shown(store)
     move = promoted(memory)
     _, successor = current(url)
-    with psycopg.connect(url) as other, ThreadPoolExecutor() as pool:
-        move_aside(other)
-        other.execute(
-            """INSERT INTO memory.events (tenant, event, kind, id, at, detail)
-               SELECT e.tenant, 'later', 'demoted', e.target, e.at, '{}' FROM memory.events e"""
-        )
+    with held(url, MOVED_ASIDE) as other, ThreadPoolExecutor() as pool:
+        other.execute(LATER)
         rollback = pool.submit(memory.rollback, move)
         wait_until(lambda: blocked(url))
         other.commit()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import count, repeat
-from typing import Any
+from itertools import count, pairwise, repeat
+from typing import Any, TypeAlias
 
 import psycopg
 import pytest
@@ -22,13 +23,13 @@ from langmem_tiers import (
 from langmem_tiers.core.config import lexical_text
 from langmem_tiers.core.errors import TooLargeError
 from langmem_tiers.remember.private import detectors
-from tests.support.heartbeats import beating_task
 
 MOST = 0.5
 """Seconds for which nobody may be held up."""
 TRIED = 3
 """The best of several counts."""
-Work = Callable[[], Awaitable[object]]
+BEAT = 0.005
+Work: TypeAlias = Callable[[], Awaitable[object]]
 CONTEXT = MemoryContext(tenant="acme", project_id="p", session_id="s")
 INDEX = {"fields": ["content"]}
 TEXTS = {
@@ -99,6 +100,22 @@ WORKS: dict[str, Callable[[MemoryCoordinator], Work]] = {
 }
 
 
+async def held_by(work: Work) -> float:
+    """The longest that a loop was held, in seconds of this process: other programs hold nobody."""
+    beats = [time.process_time()]
+
+    async def beat() -> None:
+        while True:
+            await asyncio.sleep(BEAT)
+            beats.append(time.process_time())
+
+    task = asyncio.create_task(beat())
+    await work()
+    task.cancel()
+    beats.append(time.process_time())
+    return max(later - earlier for earlier, later in pairwise(beats))
+
+
 @pytest.mark.parametrize("name", WORKS)
 async def test_a_loop_runs_on_while_a_long_text_is_worked_on(url: str, name: str) -> None:
     async with TieredStore(url, index=INDEX) as store:
@@ -106,13 +123,9 @@ async def test_a_loop_runs_on_while_a_long_text_is_worked_on(url: str, name: str
         await memory.astore("The stand-up is at nine.", source="web")  # what is loaded once
         await LocalEmbeddings().aembed_query("The stand-up is at nine.")
         work = WORKS[name](memory)
-        held = []
-        for _ in range(TRIED):
-            async with beating_task() as heart:
-                await work()
-            held.append(heart.longest)
-            if min(held) < MOST:
-                break
+        held = [await held_by(work)]
+        while min(held) > MOST and len(held) < TRIED:
+            held.append(await held_by(work))
     assert min(held) < MOST
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import MemoryCoordinator, MemoryType, MemoryTypes, Tier, TieredStore
+from langmem_tiers import MemoryType, MemoryTypes, Tier, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS
 from tests.support.coordinating import Caller, calling, coordinator, keys
@@ -37,40 +37,34 @@ async def call(opening: Open) -> AsyncIterator[Caller]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "ttl", "minutes"),
+    ("kind", "tier", "ttl", "minutes"),
     [
-        (("brief", "short_term"), None, 7),
-        (("brief", "working"), {"default_ttl": 20}, 20),
-        (("episodic", "short_term"), {"default_ttl": 20}, 20),
+        ("brief", "short_term", None, 7),
+        ("brief", "working", {"default_ttl": 20}, 20),
+        ("episodic", "short_term", {"default_ttl": 20}, 20),
     ],
 )
 async def test_the_default_ttl_comes_before_the_types_and_the_tiers(
-    opening: Open,
-    clock: Clock,
-    kind: tuple[str, str],
-    ttl: TTLConfig | None,
-    minutes: float | None,
+    opening: Open, clock: Clock, kind: str, tier: str, ttl: TTLConfig | None, *, minutes: float
 ) -> None:
     types = MemoryTypes()
     types.register(MemoryType(name="brief", tier=Tier.WORKING, title="Brief", ttl=7))
     config: TTLConfig | None = {**ttl, "omit_expired": True} if ttl else None
     async with opening(types=types, ttl=config) as call:
-        await call("store", "kiwi", kind[0], tier=kind[1])
-        clock.advance(minutes=(minutes or 1e6) - 0.01)
-        assert (await call("stats")).total_count == 1
-        clock.advance(minutes=0.02)
-        assert (await call("stats")).total_count == (0 if minutes else 1)
-        assert len(await call("get_context", "kiwi")) == (0 if minutes else 1)
+        await call("store", "kiwi", kind, tier=tier)
+        for found, later in ((1, minutes - 0.01), (0, 0.02)):
+            clock.advance(minutes=later)
+            assert (await call("stats")).total_count == found
+        assert await call("get_context", "kiwi") == []
 
 
-async def test_what_is_read_lives_on(opening: Open, clock: Clock) -> None:
-    async with opening() as call:
-        await call("store_many", [{"content": "kiwi", "key": "kiwi", "tier": "short_term"}])
-        for verb in ("get", "get_context") * 2:
-            clock.advance(minutes=50)
-            assert await call(verb, "kiwi")
-        clock.advance(minutes=61)
-        assert not await call("get", "kiwi")
+async def test_what_is_read_lives_on(call: Caller, clock: Clock) -> None:
+    await call("store_many", [{"content": "kiwi", "key": "kiwi", "tier": "short_term"}])
+    for verb in ("get", "get_context") * 2:
+        clock.advance(minutes=50)
+        assert await call(verb, "kiwi")
+    clock.advance(minutes=61)
+    assert not await call("get", "kiwi")
 
 
 # Accesses
@@ -140,42 +134,38 @@ async def test_a_session_or_key_that_cannot_be_one_is_refused(call: Caller) -> N
         for verb in ("clear_working_memory", "delete_memory", "get"):
             with pytest.raises(InvalidInputError):
                 await call(verb, wrong)
-    with pytest.raises(InvalidInputError):
-        await call("clear_working_memory", "")
 
 
 async def test_stats_count_by_type_and_tier_what_is_alive(call: Caller, clock: Clock) -> None:
     await call("store_many", ["one", "two", {"content": "three", "memory_type": "learning"}])
     await call("store", "brief", tier="short_term")
-    assert dict((await call("stats")).by_tier) == {"short_term": 1, "working": 2, "long_term": 1}
-    clock.advance(hours=2)
-    stats = await call("stats")
-    assert (stats.total_count, dict(stats.by_type)) == (3, {"episodic": 2, "learning": 1})
-    assert dict(stats.by_tier) == {"short_term": 0, "working": 2, "long_term": 1}
+    for short_term, episodic in ((1, 3), (0, 2)):
+        stats = await call("stats")
+        assert dict(stats.by_tier) == {"short_term": short_term, "working": 2, "long_term": 1}
+        assert dict(stats.by_type) == {"episodic": episodic, "learning": 1}
+        assert stats.total_count == episodic + 1
+        clock.advance(hours=2)
 
 
 # Whose memory a key means
 
 
-def project(store: TieredStore, name: str | None, session: str | None = None) -> MemoryCoordinator:
-    return coordinator(store, project_id=name, session_id=session)
-
-
 def test_a_key_is_the_projects_own_and_while_it_is_one_memorys_that_of_its_other_sessions(
     store: TieredStore,
 ) -> None:
-    one, other = project(store, "one"), project(store, "other")
+    one, other = (coordinator(store, project_id=name) for name in ("one", "other"))
     one.store("of one", key="k")
     other.store("of the other", key="k")
     assert other.delete_memory("k")
     found = one.get("k")
     assert found is not None
     assert found.content == "of one"
-    for name in ("s", "t"):
-        project(store, "one", name).store(f"of {name}", "working", key="several")
-    project(store, "one", "s").store("of s", "working", key="single")
-    assert project(store, "one", "s").get("several") is not None
-    assert project(store, "one", "t").delete_memory("single")
-    for verb in ("get", "delete_memory"):
+    s, t = (coordinator(store, project_id="one", session_id=name) for name in ("s", "t"))
+    for session in (s, t):
+        session.store("of its session", "working", key="several")
+    s.store("of s", "working", key="single")
+    assert s.get("several") is not None
+    assert t.delete_memory("single")
+    for call in (one.get, one.delete_memory):
         with pytest.raises(InvalidInputError, match="several memories"):
-            getattr(one, verb)("several")
+            call("several")

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.config import IndexOptions, StoreOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseError,
@@ -19,27 +19,29 @@ from langmem_tiers.core.errors import (
     MigrationError,
     NotSetUpError,
 )
+from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.catalog import SCHEMAS, catalog, migrations_run
 from tests.support.coordinating import coordinator
+from tests.support.opening import DIMS, text_index
+from tests.support.servers import name_of
 
 NAMESPACE = ("acme", "notes")
 Url = Callable[[], str]
 
 
-def index_of(dims: int, **options: Any) -> dict[str, Any]:
-    return {"dims": dims, "embed": TrigramEmbeddings(dims), "fields": ["text"], **options}
+def opened(url: str, dims: int | None = DIMS, **options: Any) -> TieredStore:
+    index = None if dims is None else text_index(dims)
+    return TieredStore.from_conn_string(url, **{"index": index, **options})
 
 
-def set_up(url: str, dims: int | None = 64, **options: Any) -> None:
-    index = None if dims is None else index_of(dims)
-    with TieredStore.from_conn_string(url, index=index, **options) as store:
+def set_up(url: str, dims: int | None = DIMS, **options: Any) -> None:
+    with opened(url, dims, **options) as store:
         store.setup()
 
 
-def put_and_find(url: str, dims: int = 64, **options: Any) -> None:
-    with TieredStore.from_conn_string(url, index=index_of(dims), **options) as store:
+def put_and_find(url: str, dims: int = DIMS, **options: Any) -> None:
+    with opened(url, dims, **options) as store:
         store.put(NAMESPACE, "a", {"text": "the key rotates on Mondays"})
         assert [hit.key for hit in store.search(NAMESPACE, query="key rotates")] == ["a"]
 
@@ -87,14 +89,14 @@ def test_two_prefixes_share_a_database_and_see_nothing_of_each_other(database_ur
     set_up(database_url, dims=32, schema_prefix="team_b_")
     put_and_find(database_url, dims=32, schema_prefix="team_b_")
     assert catalog(database_url) == before
-    with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
+    with opened(database_url) as store:
         assert store.search(()) == []
         put_and_find(database_url)
         assert len(store.search(())) == 1
 
 
 def test_a_store_opened_before_another_sets_up_works_afterwards(database_url: str) -> None:
-    with TieredStore.from_conn_string(database_url, index=index_of(64)) as early:
+    with opened(database_url) as early:
         with pytest.raises(NotSetUpError):
             early.get(NAMESPACE, "a")
         set_up(database_url)
@@ -109,17 +111,10 @@ def test_a_migration_changed_after_it_ran_and_one_from_the_future_are_refused(
     database_url: str,
 ) -> None:
     set_up(database_url)
-    for change, said in (
-        (
-            "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())",
-            "upgrade langmem-tiers",
-        ),
-        (
-            """DELETE FROM memory.migrations WHERE version = 9999;
-               UPDATE memory.migrations SET checksum = 'other' WHERE version = 16""",
-            "restore the file",
-        ),
-    ):
+    future = "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())"
+    changed = """DELETE FROM memory.migrations WHERE version = 9999;
+                 UPDATE memory.migrations SET checksum = 'other' WHERE version = 16"""
+    for change, said in ((future, "upgrade langmem-tiers"), (changed, "restore the file")):
         execute(database_url, change)
         with pytest.raises(MigrationError, match=said):
             set_up(database_url)
@@ -163,10 +158,10 @@ FIRST_USES: dict[str, Callable[[TieredStore], object]] = {
 def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database_url: str) -> None:
     set_up(database_url)
     put_and_find(database_url)
-    other_kind = {**index_of(64), "ann_index_config": {"vector_type": "vector"}}
-    for use, index in product(FIRST_USES.values(), (index_of(32), other_kind)):
+    other_kind = text_index(ann_index_config={"vector_type": "vector"})
+    for use, index in product(FIRST_USES.values(), (text_index(32), other_kind)):
         with (
-            TieredStore.from_conn_string(database_url, index=index) as store,
+            opened(database_url, index=index) as store,
             pytest.raises(DimensionMismatchError, match=r"index\['dims'\] = 64"),
         ):
             use(store)
@@ -176,7 +171,7 @@ def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database
 def test_a_database_set_up_without_an_index_says_so(database_url: str) -> None:
     set_up(database_url, dims=None)
     uses = [FIRST_USES[name] for name in ("search", "put", "recall", "optimize")]
-    with TieredStore.from_conn_string(database_url, index=index_of(64)) as store:
+    with opened(database_url) as store:
         for use in uses:
             with pytest.raises(NotSetUpError, match=r"setup\(\)"):
                 use(store)
@@ -188,9 +183,8 @@ def test_a_database_set_up_without_an_index_says_so(database_url: str) -> None:
 # The language of the words
 
 
-def speaking(url: str, language: str, *, vectors: bool = True) -> TieredStore:
-    index: dict[str, Any] = index_of(64) if vectors else {"fields": ["text"]}
-    return TieredStore.from_conn_string(url, index={**index, "language": language})
+def speaking(url: str, language: str, **index: Any) -> TieredStore:
+    return opened(url, index={**(index or text_index()), "language": language})
 
 
 def language_of(url: str) -> list[Any]:
@@ -204,9 +198,9 @@ def test_another_language_is_refused_at_setup_and_at_first_use(database_url: str
         store.setup()
         store.put(NAMESPACE, "a", {"text": "the keys rotate"})
     for name in ("search", "put", "recall", "setup"):
-        for vectors in (True, False):
+        for index in ({}, {"fields": ["text"]}):
             with (
-                speaking(database_url, "german", vectors=vectors) as store,
+                speaking(database_url, "german", **index) as store,
                 pytest.raises(ConfigurationError, match=r"index\['language'\] = 'english'"),
             ):
                 FIRST_USES[name](store)
@@ -265,19 +259,15 @@ def test_a_role_that_may_only_use_the_tables_can_run_setup_on_a_ready_database(
     database_url: str, role: str
 ) -> None:
     set_up(database_url)
-    for schema in SCHEMAS:
-        execute(
-            database_url,
-            f"GRANT USAGE ON SCHEMA {schema} TO plain;"
-            f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO plain;"
-            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO plain",
-        )
+    schemas = ", ".join(SCHEMAS)
+    for right, on in (
+        ("USAGE", "SCHEMA"),
+        ("SELECT, INSERT, UPDATE, DELETE", "ALL TABLES IN SCHEMA"),
+        ("USAGE", "ALL SEQUENCES IN SCHEMA"),
+    ):
+        execute(database_url, f"GRANT {right} ON {on} {schemas} TO plain")
     put_and_find(role)
     set_up(role)
-
-
-def name_of(url: str) -> str:
-    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
 
 
 # Half
@@ -297,3 +287,17 @@ def test_a_setup_that_fails_in_the_middle_leaves_everything_as_it_was(database_u
         execute(database_url, "DROP SCHEMA IF EXISTS memory, long_term CASCADE")
     set_up(database_url)
     put_and_find(database_url)
+
+
+# Statements
+
+
+def test_every_statement_prepares_on_the_migrated_database(url: str) -> None:
+    vector = VectorOptions(dims=DIMS)
+    statements = sql.statements(StoreOptions(index=IndexOptions(vector=vector)), vector)
+    query = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'checked'"
+    with psycopg.connect(url) as conn:
+        for name, statement in statements.items():
+            conn.execute(b"PREPARE checked AS " + statement.text)
+            assert conn.execute(query).fetchall() == [(len(statement.names),)], name
+            conn.execute(b"DEALLOCATE checked")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,20 +15,23 @@ import pytest
 
 from langmem_tiers import (
     Budget,
+    MemoryCoordinator,
     MemoryOrchestrator,
     OrchestratorSettings,
+    Persona,
     TieredStore,
     TurnMiddleware,
     create_assemble_node,
 )
 from langmem_tiers.core.errors import (
+    BudgetExceededError,
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.turn.layout import PERSONA, Layout, Stage
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, calling, coordinator, keys
-from tests.support.opening import Clock, Opener, tables, text_index
+from tests.support.opening import Clock, Opener, tables
 from tests.support.plans import calls_of
 from tests.support.turning import Turn, turning
 
@@ -43,13 +47,12 @@ async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture
-def memory(url: str, clock: Clock) -> Any:
+def memory(store: TieredStore) -> MemoryCoordinator:
     """A blocking coordinator of (acme, billing, chat)."""
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield coordinator(store, project_id="billing", session_id="chat")
+    return coordinator(store, project_id="billing", session_id="chat")
 
 
-async def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
+def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
     turn.turn.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
     turn.turn.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
     turn.turn.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
@@ -80,7 +83,9 @@ async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
-def test_each_stage_is_one_recall_statement_and_the_prompt_is_embedded_once(memory: Any) -> None:
+def test_each_stage_is_one_recall_statement_and_the_prompt_is_embedded_once(
+    memory: MemoryCoordinator,
+) -> None:
     memory.store("Keys rotate on Mondays", memory_type="semantic")
     with MemoryOrchestrator(memory) as turn:
         sent = calls_of(memory.tiered_store, lambda: turn.assemble_context("keys"))
@@ -140,7 +145,7 @@ async def test_a_daemon_whose_queries_return_futures_is_waited_for(call: Caller)
             assert len((await turn("assemble_context", "hello")).fragments) == 4
 
 
-async def test_an_async_daemon_is_awaited_in_an_async_turn(memory: Any) -> None:
+async def test_an_async_daemon_is_awaited_in_an_async_turn(memory: MemoryCoordinator) -> None:
     async with MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}) as turn:
         assert len((await turn.aassemble_context("hello")).fragments) == 4
     blocking = MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}).begin()
@@ -208,35 +213,33 @@ async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Call
     assert (shown, keys(wanted.memories)) == (["fact"], [])
 
 
+STAGE = Stage(source="semantic", title="#", options=TYPO)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"budget": 500}, r"budget is a Budget, such as Budget\(tokens=500\), not 500"),
         ({"layout": "PERSONA"}, "layout is ORCHESTRATOR, PERSONA or a Layout"),
-        ({"sources": [len]}, "sources is a mapping of sources by name"),
-        ({"router": 5}, "router is a function or None, not 5"),
+        ({"layout": PERSONA}, r"give sources=\{'persona': …\}"),
         (
-            {
-                "layout": Layout(
-                    name="x", stages=(Stage(source="semantic", title="#", options=TYPO),)
-                )
-            },
+            {"layout": Layout(name="x", stages=(STAGE,))},
             "the options of the stage 'semantic': there is no 'limitt': use one of .*limit",
         ),
+        ({"sources": [len]}, "sources is a mapping of sources by name"),
         (
             {"sources": {"mine": lambda prompt: prompt}},
             r"the source 'mine' takes \(prompt, metadata\), not \(prompt\)",
         ),
         ({"sources": {"mine": "text"}}, "a source is anything with remember"),
+        ({"router": 5}, "router is a function or None, not 5"),
     ],
 )
 def test_an_argument_of_another_type_is_refused_with_what_to_give(
-    memory: Any, wrong: dict[str, Any], said: str
+    memory: MemoryCoordinator, wrong: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(InvalidTypeError, match=said):
+    with pytest.raises((InvalidTypeError, ConfigurationError), match=said):
         MemoryOrchestrator(memory, **wrong)
-    with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
-        MemoryOrchestrator(memory, layout=PERSONA)
 
 
 async def test_a_router_may_leave_it_to_the_words_and_answers_a_route_else(call: Caller) -> None:
@@ -251,7 +254,9 @@ async def test_a_router_may_leave_it_to_the_words_and_answers_a_route_else(call:
     assert one.memory_type == "semantic"
 
 
-def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory: Any) -> None:
+def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(
+    memory: MemoryCoordinator,
+) -> None:
     with MemoryOrchestrator(memory) as turn:
         with pytest.raises(InvalidTypeError, match="filters: there is no 'limitt': use one of"):
             turn.assemble_context("keys", filters=TYPO)
@@ -275,7 +280,7 @@ async def test_the_error_of_a_source_keeps_its_type_and_names_the_source(call: C
 
 
 def test_a_context_for_which_there_is_no_room_says_so(
-    memory: Any, caplog: pytest.LogCaptureFixture
+    memory: MemoryCoordinator, caplog: pytest.LogCaptureFixture
 ) -> None:
     memory.store("Keys rotate on Mondays", memory_type="semantic")
 
@@ -304,8 +309,54 @@ async def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_the
 # Budgets
 
 
+LONG_SOUL = Persona(
+    persona_name="Nova",
+    backstory="A guide to the old town. " + "She has walked its lanes for years. " * 200,
+    core_values=("Honesty",),
+    must_do=("Name your sources",),
+    must_not_do=("Give medical advice",),
+)
+STANDS = ("**Name**: Nova", "- Name your sources", "MUST NOT: - Give medical advice")
+
+
+@pytest.mark.parametrize("stage", ["persona", "identity"])
+async def test_of_a_persona_larger_than_the_budget_the_backstory_is_cut(
+    call: Caller, stage: str
+) -> None:
+    layout = PERSONA if stage == "persona" else ORCHESTRATOR
+    async with turning(call, layout=layout, sources={stage: LONG_SOUL}) as turn:
+        whole = await turn("assemble_context", "Hello")
+        found = await turn("assemble_context", "Hello", budget=300)
+
+    assert LONG_SOUL.backstory.strip() in whole.text
+    assert all(one in found.text for one in (*STANDS, "- Honesty"))
+    (backstory,) = re.findall(r"\*\*Backstory\*\*: (.*)", found.text)
+    assert backstory.endswith(" […]")
+    assert LONG_SOUL.backstory.startswith(backstory.removesuffix(" […]"))
+    assert 250 <= found.tokens <= 300
+    assert found.decisions[0].reason.startswith("cut to")
+
+
+async def test_a_personas_name_and_rules_stand_or_no_context_is_made(call: Caller) -> None:
+    async with turning(call, layout=PERSONA, sources={"persona": LONG_SOUL}) as turn:
+        least = await turn("assemble_context", "Hello", budget=45)
+        with pytest.raises(InvalidInputError, match="and there are 10: give the turn a larger"):
+            await turn("assemble_context", "Hello", budget=10)
+
+    assert all(one in least.text for one in STANDS)
+    assert least.tokens <= 45
+
+
+async def test_what_a_turn_has_spent_leaves_no_room_for_a_persona(call: Caller) -> None:
+    sources, budget = {"persona": LONG_SOUL}, Budget(tokens=320)
+    async with turning(call, layout=PERSONA, sources=sources, budget=budget) as turn:
+        await turn("assemble_context", "Hello", budget=300)
+        with pytest.raises(BudgetExceededError, match="the name and the rules"):
+            await turn("assemble_context", "Hello")
+
+
 async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
-    memory: Any,
+    memory: MemoryCoordinator,
 ) -> None:
     memory.store_many(f"Key {n} rotates on day {n} of the month" for n in range(30))
     async with MemoryOrchestrator(memory, budget=Budget(tokens=400)) as turn:
@@ -382,7 +433,7 @@ async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skil
     reports = []
     for number in "123":
         async with turning(call) as turn:
-            await add_wrongly_then_rightly(turn, number)
+            add_wrongly_then_rightly(turn, number)
             reports.append(await turn("commit"))
 
     assert [len(one.lessons) for one in reports] == [1, 1, 1]
@@ -446,7 +497,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
     async def go(number: str) -> Any:
         async with turning(call) as turn:
-            await add_wrongly_then_rightly(turn, number)
+            add_wrongly_then_rightly(turn, number)
             return await turn("commit")
 
     reports = await asyncio.gather(*map(go, "1234"))

@@ -13,9 +13,8 @@ from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp,
 from langmem_tiers import TieredStore
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.postgres.flow import Call
-from langmem_tiers.testing import TrigramEmbeddings
+from tests.support import plans
 from tests.support.coordinating import coordinator, recall_call
-from tests.support.opening import text_index
 from tests.support.plans import (
     MODES,
     Mode,
@@ -29,9 +28,9 @@ from tests.support.plans import (
 )
 from tests.support.servers import fresh_database
 
-TENANTS = 40
+TENANTS = 20
 OF_ONE_TENANT = 600
-"""Rows of a small tenant, in all three tiers together; the large one has 15 times as many."""
+"""Rows of a small tenant, in all three tiers together; the large one has ten times as many."""
 
 LARGE = "large"
 PLACE = ("tenant7", "notes")
@@ -49,33 +48,21 @@ SELECT t.name, (enum_range(NULL::memory.tier))[i % 3 + 1], 'notes.', t.name || '
        now(), now() - i * interval '1 second',
        CASE WHEN i % 200 = 0 THEN timestamptz '2026-03-01 12:00:00.5+00' END,
        CASE WHEN i % 200 = 0 THEN 0.01 END
-FROM (SELECT 'tenant' || n AS name, 600 AS rows FROM generate_series(0, 39) n
-      UNION ALL SELECT 'large', 9000) t, generate_series(1, t.rows) i;
+FROM (SELECT 'tenant' || n AS name, 600 AS rows FROM generate_series(0, 19) n
+      UNION ALL SELECT 'large', 6000) t, generate_series(1, t.rows) i;
 INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
 SELECT m.tenant, m.tier, m.namespace, m.id, 'text',
        (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
 FROM memory.memories m;
 INSERT INTO memory.usage (tenant, id, access_count) SELECT tenant, id, 1 FROM memory.memories;
 """
-EXPIRED = 3 * TENANTS + 45
+EXPIRED = 3 * TENANTS + 30
 
 
 @pytest.fixture(scope="module")
 def loaded(server_url: str) -> Iterator[TieredStore]:
-    """Forty small tenants and a large one over three tiers, analysed, without HNSW."""
-    with (
-        fresh_database(server_url) as url,
-        TieredStore.from_conn_string(
-            url,
-            index=text_index(dims=16, embed=TrigramEmbeddings(16)),
-            exact_limit=1000,
-            clock=lambda: NOON,
-        ) as store,
-    ):
-        store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute(_FILL)
-            conn.execute("VACUUM ANALYZE")
+    """Small tenants and a large one over three tiers."""
+    with plans.loaded(server_url, _FILL, exact_limit=1000, clock=lambda: NOON) as store:
         yield store
 
 
@@ -91,10 +78,6 @@ def batch_call(store: TieredStore, name: str, *ops: Any, tier: str | None = None
     return named(calls_of(store, lambda: view.batch(ops)), name)
 
 
-def newest(prefix: tuple[str, ...]) -> SearchOp:
-    return SearchOp(prefix, limit=10)
-
-
 GETS = [GetOp(PLACE, f"tenant7-{i + 1}") for i in range(20)]
 PUTS = [PutOp(PLACE, f"tenant7-{i + 1}", {"text": f"row {i}"}) for i in range(5)]
 OF_TENANT = ListNamespacesOp((MatchCondition("prefix", PLACE[:1]),))
@@ -108,8 +91,8 @@ READS: dict[str, tuple[str, list[Any], int, str]] = {
     "its old vectors": ("delete_vectors", PUTS, 12 * len(PUTS), ""),
     "its new vectors": ("put_vectors", PUTS, 12 * len(PUTS), ""),
     "a deletion": ("delete", [PutOp(PLACE, "absent", None)], 12, ""),
-    "the newest of a tenant": ("search_newest", [newest(PLACE)], OF_ONE_TENANT, ""),
-    "the newest of a large one": ("search_newest", [newest((LARGE,))], 100, ""),
+    "the newest of a tenant": ("search_newest", [SearchOp(PLACE)], OF_ONE_TENANT, ""),
+    "the newest of a large one": ("search_newest", [SearchOp((LARGE,))], 100, ""),
     "namespaces of a tenant": ("list_namespaces", [OF_TENANT], 2 * OF_ONE_TENANT, ""),
 }
 """The statement, what is asked, the rows that it may read, and the index that it reads."""
@@ -143,9 +126,8 @@ def test_a_deletion_looks_for_twins_by_their_index_and_a_move_for_its_key(
     assert rows_read(roots[1]) <= 12
 
 
-@pytest.mark.parametrize(("name", "value"), [("put", {"text": "new"}), ("delete", None)])
 def test_keys_are_found_by_their_index_before_there_are_statistics(
-    server_url: str, mode: Mode, name: str, value: dict[str, Any] | None
+    server_url: str, mode: Mode
 ) -> None:
     with (
         fresh_database(server_url) as url,
@@ -156,10 +138,9 @@ def test_keys_are_found_by_their_index_before_there_are_statistics(
             for tier in TIERS:
                 conn.execute(f"ALTER TABLE {tier}.memories SET (autovacuum_enabled = off)")
         store.batch([PutOp(PLACE, str(number), {}) for number in range(2_000)])
-        ops = [PutOp(PLACE, str(number), value) for number in range(5)]
-        calls = calls_of(store, lambda: store.batch(ops))
-        read = rows_read(plan(store, named(calls, name), mode))
-    assert read <= 20 * len(ops)
+        for name, value in (("put", {"text": "new"}), ("delete", None)):
+            ops = [PutOp(PLACE, str(number), value) for number in range(5)]
+            assert rows_read(plan(store, batch_call(store, name, *ops), mode)) <= 20 * len(ops)
 
 
 @pytest.mark.parametrize("tier", [None, *TIERS])
@@ -217,19 +198,19 @@ def shard(store: TieredStore) -> None:
         conn.execute("ANALYZE twin.memories")
 
 
-def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
-    op = SearchOp((LARGE,), query="row word7", limit=10)
-    calls = calls_of(indexed, lambda: indexed.batch([op]))
+def searched(store: TieredStore, mode: Mode, prefix: tuple[str, ...]) -> set[str]:
+    """The indexes that a search beside HNSW reads."""
+    op = SearchOp(prefix, query="row word7", limit=10)
+    calls = calls_of(store, lambda: store.batch([op]))
     settings = [named(calls, "ann_settings")]
-    root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
-    assert "vectors_hnsw_cosine" in indexes(root)
+    root = plan(store, named(calls, "search_ann"), mode, settings=settings)
     assert sequential(root) == []
+    return indexes(root)
+
+
+def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
+    assert "vectors_hnsw_cosine" in searched(indexed, mode, (LARGE,))
 
 
 def test_search_of_a_small_tenant_beside_hnsw_stays_exact(indexed: TieredStore, mode: Mode) -> None:
-    op = SearchOp(PLACE, query="row word7", limit=10)
-    calls = calls_of(indexed, lambda: indexed.batch([op]))
-    settings = [named(calls, "ann_settings")]
-    root = plan(indexed, named(calls, "search_ann"), mode, settings=settings)
-    assert "vectors_hnsw_cosine" not in indexes(root)
-    assert sequential(root) == []
+    assert "vectors_hnsw_cosine" not in searched(indexed, mode, PLACE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import zlib
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
@@ -18,7 +17,7 @@ from langmem_tiers import Bounds, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.recall.ranking import PROFILES
-from tests.support.coordinating import Many, coordinator, keys, remember_many
+from tests.support.coordinating import coordinator, keys
 from tests.support.opening import Clock, text_index
 from tests.support.plans import calls_of
 
@@ -49,8 +48,6 @@ def memory(store: TieredStore) -> MemoryCoordinator:
     """A coordinator of a tenant of its own, in a project and a session."""
     return coordinator(store, next(_tenants), project_id="billing", session_id="chat")
 
-
-# Places
 
 NAMES = ["p", "p.q", "p%2Eq", "%", "pq"]
 PLACES = st.tuples(
@@ -105,13 +102,25 @@ def test_a_recall_over_three_tiers_is_one_statement(
         assert {one.tier for one in memory.get_context(query)} == set(TIERS)
 
 
-# Arguments
-
-
 @pytest.fixture(scope="module")
-def many(store: TieredStore, clock: Clock) -> Many:
-    """The memories k0 to k9, recorded one hour apart."""
-    return remember_many(store, next(_tenants), clock)
+def many(store: TieredStore, clock: Clock) -> MemoryCoordinator:
+    """The memories k0 to k9, recorded one hour apart; they differ in what can be asked for."""
+    memory = coordinator(store, next(_tenants), project_id="billing", session_id="chat")
+    for n in range(10):
+        clock.advance(hours=1)
+        kiwi = {
+            "key": f"k{n}",
+            "content": f"kiwi number {n} of many",
+            "memory_type": ["episodic", "semantic", "pattern"][n % 3],
+            "tier": TIERS[n % 2 + 1],
+            "tags": [["Red Fruit", "All"], ["green", "ALL"]][n % 2],
+            "agent_id": "coder" if n < 5 else None,
+            "importance": n / 10 if n else None,
+            "occurred_at": clock.now - timedelta(days=9) if n == 9 else None,
+            "metadata": {"n": n},
+        }
+        memory.store_many([kiwi])
+    return memory
 
 
 ASKED: list[tuple[dict[str, Any], str]] = [
@@ -142,72 +151,57 @@ ASKED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize("query", ["kiwi", "", "nothing alike"])
-def test_only_what_was_asked_for_is_found(many: Many, query: str) -> None:
+def test_only_what_was_asked_for_is_found(
+    many: MemoryCoordinator, clock: Clock, query: str
+) -> None:
     three_hours, ten_days = (
-        {"since": many.clock.now - timedelta(hours=hours)} for hours in (3, 243)
+        {"since": clock.now - timedelta(hours=hours)} for hours in (3, 243)
     )  # what happened at another time than it was recorded is k9
     for options, expected in [*ASKED, (three_hours, "678"), (ten_days, "0123456789")]:
-        found = many.memory.get_context(query, limit=100, cutoff=False, **options)
+        found = many.get_context(query, limit=100, cutoff=False, **options)
         assert sorted(keys(found)) == [f"k{n}" for n in expected]
         assert query or keys(found) == sorted(keys(found), reverse=True)  # the newest first
         budget = {"limit": 3, "max_tokens": 10_000, **options}
-        assert keys(many.memory.get_context(query, cutoff=False, **budget)) == keys(found)[:3]
+        assert keys(many.get_context(query, cutoff=False, **budget)) == keys(found)[:3]
 
 
 def test_who_wants_nothing_gets_nothing_and_nothing_is_asked(
-    many: Many, store: TieredStore, memory: MemoryCoordinator
+    many: MemoryCoordinator, store: TieredStore, memory: MemoryCoordinator
 ) -> None:
     for query, wanted in product(("kiwi", ""), ("limit", "max_tokens")):
-        ask = partial(many.memory.get_context, query, **{wanted: 0})  # type: ignore[arg-type]
+        ask = partial(many.get_context, query, **{wanted: 0})  # type: ignore[arg-type]
         assert ask() == []
         assert not any(one.name.startswith("recall") for one in calls_of(store, ask))
     for query in ("kiwi", "", "the of and"):
         assert memory.get_context(query) == []  # of an empty store
 
 
-# Budget, score and order
-
-
-@SEEDED
-@given(
-    contents=st.lists(
-        st.text("abc \n漢🧠", min_size=1, max_size=30).filter(str.strip), min_size=1, max_size=8
-    ),
-    bounds=st.tuples(st.integers(0, 60), st.integers(0, 8)),
-    salt=st.integers(0, 99),
-    query=st.sampled_from(["abc", "", "a b c"]),
-)
-def test_a_budget_is_never_exceeded_whatever_the_counter(
-    store: TieredStore, contents: list[str], bounds: tuple[int, int], salt: int, query: str
-) -> None:
-    def count_tokens(text: str) -> int:
-        return zlib.crc32(text.encode()) % (salt + 1) if salt % 2 else len(text) // (salt + 1) + 1
-
-    max_tokens, limit = bounds
-    memory = coordinator(store, next(_tenants), count_tokens=count_tokens)
-    memory.store_many(contents)
-    found = memory.get_context(query, limit=limit, max_tokens=max_tokens, cutoff=False)
-    assert [one.token_count for one in found] == [count_tokens(one.content) for one in found]
-    assert sum(one.token_count for one in found) <= max_tokens
-    assert len(found) <= limit
+def test_a_budget_of_tokens_is_never_exceeded(store: TieredStore) -> None:
+    memory = coordinator(store, next(_tenants), count_tokens=len)
+    memory.store_many("kiwi" * n for n in range(1, 9))
+    for query, budget, limit in product(("kiwi", ""), (0, 3, 25, 60), (2, 8)):
+        found = memory.get_context(query, limit=limit, max_tokens=budget, cutoff=False)
+        assert [one.token_count for one in found] == [len(one.content) for one in found]
+        assert sum(one.token_count for one in found) <= budget
+        assert len(found) <= limit
+        assert found or budget < 4
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, None, lambda *_: {"a": 0.25, "b": -1}])
-def test_the_terms_of_each_score_add_up_and_the_best_come_first(many: Many, profile: Any) -> None:
-    found = many.memory.get_context("kiwi number 3", limit=100, profile=profile)
+def test_the_terms_of_each_score_add_up_and_the_best_come_first(
+    many: MemoryCoordinator, profile: Any
+) -> None:
+    found = many.get_context("kiwi number 3", limit=100, profile=profile)
     assert len(found) == 10
     for one in found:
         assert math.fsum(one.explanation.values()) == pytest.approx(one.score, abs=1e-12)
         assert 0 <= one.match <= 1
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
-    again = many.memory.get_context("kiwi number 3", limit=100, profile=profile)
+    again = many.get_context("kiwi number 3", limit=100, profile=profile)
     assert [(one.key, one.score, one.evidence) for one in again] == [
         (one.key, one.score, one.evidence) for one in found
     ]
-
-
-# Any text, and wrong arguments
 
 
 def test_words_alone_are_recalled_by_words_and_a_query_of_a_megabyte_is_answered(
@@ -249,29 +243,29 @@ WRONG: list[dict[str, Any]] = [
 
 
 def test_what_makes_no_sense_is_refused_before_anything_is_asked(
-    many: Many, store: TieredStore
+    many: MemoryCoordinator, store: TieredStore
 ) -> None:
     def ask() -> None:
         for wrong in WRONG:
             for given_ in ({"query": "kiwi", **wrong}, {"query": "", **wrong}):
                 with pytest.raises(InvalidInputError):
-                    many.memory.get_context(**given_)
+                    many.get_context(**given_)
 
     assert calls_of(store, ask) == []
 
 
 HOSTILE = [
     "' | & ! ( ) : * <-> \\", "kiwi'; DROP TABLE memory.memories; --", "%s %(tenant)s {tier} $1",
-    "a:*", "<2>", "!!!(((", "'" * 5000, "\\" * 999, "🧠👩🏽‍🚀", "the of and", "e\u0301",
-    "\u202eevil", "漢字" * 999, "a\x01b", "kiwi\x01" * 99, "?" * 9999, " kiwi " * 999, "x" * 9999,
+    "<2>", "'" * 5000, "\\" * 999, "🧠👩🏽‍🚀", "the of and", "\u202eevil", "漢字" * 999, "a\x01b",
+    " kiwi " * 999,
 ]  # fmt: skip
 
 
 @SEEDED
 @given(query=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
-def test_any_text_is_a_query(many: Many, query: str) -> None:
+def test_any_text_is_a_query(many: MemoryCoordinator, query: str) -> None:
     for text in (query, *HOSTILE[:: max(1, len(query))]):
-        found = many.memory.get_context(text, limit=100, cutoff=False)
+        found = many.get_context(text, limit=100, cutoff=False)
         assert len({one.key for one in found}) == len(found) == 10
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.testing import TrigramEmbeddings
+from tests.support import plans
 from tests.support.coordinating import coordinator, recall_call
 from tests.support.opening import text_index
 from tests.support.plans import (
@@ -52,26 +52,13 @@ FROM memory.memories m;
 INSERT INTO memory.usage (tenant, id, access_count) SELECT tenant, id, 1 FROM memory.memories;
 """
 
-TABLES = ("memories", "vectors")
+PARTITIONS = [f"{tier}.{name}" for tier in TIERS for name in ("memories", "vectors")]
 
 ASKED: dict[str, dict[str, Any]] = {
     "nothing else": {},
     "tags and types": {"tags": ["tag1"], "memory_types": ["episodic"]},
     "a filter": {"filter": {"memory_type": "episodic"}},
 }
-
-
-def opened(url: str) -> TieredStore:
-    """A store that keeps to one connection."""
-    index = text_index(dims=16, embed=TrigramEmbeddings(16))
-    return TieredStore.from_conn_string(
-        url, index=index, pool_config={"min_size": 1, "max_size": 1}
-    )
-
-
-def filled(url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute(_FILL)
 
 
 def asker(store: TieredStore) -> MemoryCoordinator:
@@ -81,27 +68,27 @@ def asker(store: TieredStore) -> MemoryCoordinator:
 @pytest.fixture(scope="module")
 def loaded(server_url: str) -> Iterator[TieredStore]:
     """Twenty tenants over three tiers, analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
-        store.setup()
-        filled(url)
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute("VACUUM ANALYZE")
+    with plans.loaded(server_url, _FILL) as store:
         yield store
 
 
 @pytest.fixture(scope="module")
 def planned_empty(server_url: str) -> Iterator[TieredStore]:
     """The same, but each statement was planned while the tables were empty; not analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
+    one_connection = {"min_size": 1, "max_size": 1}
+    with (
+        fresh_database(server_url) as url,
+        psycopg.connect(url, autocommit=True) as conn,
+        TieredStore(url, index=text_index(16), pool_config=one_connection) as store,
+    ):
         store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            for table in [*(f"{tier}.{name}" for tier in TIERS for name in TABLES), "memory.usage"]:
-                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
+        for table in [*PARTITIONS, "memory.usage"]:
+            conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
         for options in ASKED.values():
             for query in ("row word7", ""):
                 assert asker(store).get_context(query, **options) == []
         assert asker(store).get("absent") is None
-        filled(url)
+        conn.execute(_FILL)
         yield store
 
 
@@ -159,15 +146,9 @@ def test_a_plan_made_while_the_tables_were_empty_is_replaced_once_they_are_analy
     planned_empty: TieredStore, what: str
 ) -> None:
     call = call_of(planned_empty, "word7", **ASKED[what])
-    analyse(planned_empty)
-    reads_little(kept_plan(planned_empty, call))
-
-
-def analyse(store: TieredStore) -> None:
-    """What autovacuum does for a table that has grown: each partition, not their parent."""
-    database = store.runner._database
+    database = planned_empty.runner._database
     assert database is not None
     with psycopg.connect(database.target.conninfo, autocommit=True) as conn:
-        for tier in TIERS:
-            for name in TABLES:
-                conn.execute(f"ANALYZE {tier}.{name}".encode())
+        for table in PARTITIONS:  # as autovacuum does: each partition, not their parent
+            conn.execute(f"ANALYZE {table}".encode())
+    reads_little(kept_plan(planned_empty, call))

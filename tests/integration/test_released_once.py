@@ -14,9 +14,9 @@ from tests.support.coordinating import coordinator, keys
 from tests.support.cycles import cycle
 from tests.support.cycling import EASY
 from tests.support.learning import broken
-from tests.support.opening import Clock, text_index
-from tests.support.reviewing import BAD, Answer, model_of, scoring
-from tests.support.wayward_chat import Reply, minded
+from tests.support.opening import Clock
+from tests.support.reviewing import BAD, Answer, latest, model_of, scoring
+from tests.support.wayward_chat import minded
 
 FACT = "The API key of billing rotates on Mondays at 9:00."
 LATER = "The API key of billing rotates on Tuesdays at 9:00."
@@ -29,11 +29,8 @@ def answers() -> list[Answer]:
 
 
 @pytest.fixture
-def memory(url: str, clock: Clock, answers: list[Answer]) -> Iterator[MemoryCoordinator]:
-    def answered(request: dict[str, object]) -> Reply:
-        return answers[-1](request)
-
-    with minded(answered) as server, TieredStore(url, index=text_index(), clock=clock) as store:
+def memory(store: TieredStore, url: str, answers: list[Answer]) -> Iterator[MemoryCoordinator]:
+    with minded(latest(answers)) as server:
         yield coordinator(
             store, project_id="billing", review_model=model_of(server), review_storage="background"
         )

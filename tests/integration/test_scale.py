@@ -76,7 +76,7 @@ def indexed(exact: Loaded) -> Loaded:
     return exact
 
 
-@pytest.mark.parametrize("prefix", SCOPES, ids="/".join)
+@pytest.mark.parametrize("prefix", SCOPES[::2], ids="/".join)
 def test_before_any_index_is_built_search_is_exact(exact: Loaded, prefix: tuple[str, ...]) -> None:
     assert exact.recall(prefix) >= 0.995
 
@@ -103,22 +103,16 @@ def test_with_hnsw_a_filter_for_one_in_a_thousand_finds_them_all(indexed: Loaded
 
 def test_with_hnsw_pages_lose_and_repeat_nothing(indexed: Loaded) -> None:
     for prefix in [("large",), ()]:
-        pages = [
-            indexed.store.search(prefix, query="query 1", limit=10, offset=offset)
+        found = [
+            hit
             for offset in range(0, 200, 10)
+            for hit in indexed.store.search(prefix, query="query 1", limit=10, offset=offset)
         ]
-        keys = [hit.key for page in pages for hit in page]
-        assert len(keys) == 200
-        assert len(set(keys)) == 200
-        check_order([hit for page in pages for hit in page])
+        check_order(found)
+        keys = [hit.key for hit in found]
+        assert len(keys) == len(set(keys)) == 200
         nearest = indexed.corpus.nearest(1, indexed.corpus.within(prefix), 200)
         assert len(set(keys) & set(nearest)) >= 198
-
-
-def test_newest_first_pages_lose_and_repeat_nothing(exact: Loaded) -> None:
-    for prefix in [("large",), ("tenth",)]:
-        pages = [exact.store.search(prefix, limit=10, offset=o) for o in range(0, 200, 10)]
-        assert len({hit.key for page in pages for hit in page}) == 200
 
 
 def test_items_of_many_vectors_do_not_crowd_out_others(server_url: str) -> None:
@@ -132,13 +126,11 @@ def test_items_of_many_vectors_do_not_crowd_out_others(server_url: str) -> None:
         near = corpus.nearest(0, range(2_500), 300)
         many = [near[start : start + 60] for start in range(0, 300, 60)]
         store.batch(
-            [
-                PutOp(("large",), f"many{i}", {"parts": [f"row {row}" for row in rows]})
-                for i, rows in enumerate(many)
-            ]
+            PutOp(("large",), f"many{i}", {"parts": [f"row {row}" for row in rows]})
+            for i, rows in enumerate(many)
         )
         others = [row for row in map(str, range(2_500)) if row not in near]
-        store.batch([PutOp(("large",), row, {"text": f"row {row}"}) for row in others])
+        store.batch(PutOp(("large",), row, {"text": f"row {row}"}) for row in others)
         nearest = corpus.nearest(0, [int(row) for row in others], 15)
         expected = [f"many{i}" for i in range(5)] + nearest
         assert keys(store.search(("large",), query="query 0", limit=20)) == expected

@@ -6,16 +6,17 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 import pytest
-from langgraph.store.base import GetOp, PutOp
+from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
+from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.coordinating import coordinator
-from tests.support.opening import text_index
+from tests.support.invariants import broken_rows
+from tests.support.opening import Opened, Opener, opened_store, text_index, tiered
 from tests.support.servers import blocked, sessions, wait_until
 
 NS = ("acme", "loops")
@@ -63,64 +64,36 @@ async def test_blocking_calls_from_another_thread_work_on_a_store_opened_async(u
             assert await store.aget(NS, "7") is not None
 
 
-async def test_a_methods_from_another_loop_work_on_a_store_opened_async(url: str) -> None:
-    async with TieredStore(url, index=text_index()) as store:
-
-        async def elsewhere() -> Any:
-            await store.aput(NS, "k", {"text": "from afar"})
-            both = await asyncio.gather(store.aget(NS, "k"), store.asearch(NS, query="afar"))
-            return both[0], len(both[1])
-
-        item, found = await on_another_loop(elsewhere)
-        assert item.value == {"text": "from afar"}
-        assert found == 1
-
-
-async def test_a_store_opened_blocking_serves_a_methods_on_any_loop(url: str) -> None:
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_a_store_serves_a_methods_on_any_loop(url: str, opened: Opened) -> None:
     store = TieredStore(url, index=text_index())
-    with store:
 
-        async def both_ways() -> Any:
-            await store.aput(NS, "k", {"text": "x"})
+    async def both_ways() -> Any:
+        await store.aput(NS, "k", {"text": "from afar"})
+        if opened == "sync":
             store.put(NS, "here too", {"text": "x"})
-            return await store.asearch(NS, query="x")
+        return await asyncio.gather(store.aget(NS, "k"), store.asearch(NS, query="afar"))
 
-        assert len(await both_ways()) == 2
-        assert len(await on_another_loop(both_ways)) == 2
+    async with opened_store(store, opened):
+        for item, found in (await on_another_loop(both_ways), await both_ways()):
+            assert item.value == {"text": "from afar"}
+            assert len(found) == (2 if opened == "sync" else 1)
 
 
 async def test_the_errors_of_a_call_cross_threads_and_loops(url: str) -> None:
     async with TieredStore(url) as store:
+        bad = [PutOp(NS, "k", {"v": {1}})]
         for call in (
-            asyncio.to_thread(store.batch, [PutOp(NS, "k", {"v": {1}})]),
-            on_another_loop(lambda: store.abatch([PutOp(NS, "k", {"v": {1}})])),
+            asyncio.to_thread(store.batch, bad),
+            on_another_loop(lambda: store.abatch(bad)),
         ):
             with pytest.raises(TypeError, match="JSON"):
                 await call
-
-
-async def test_cancelled_callers_leave_the_store_and_its_one_connection_whole(url: str) -> None:
-    config = {"min_size": 1, "max_size": 1}
-    async with TieredStore(url, index=text_index(), pool_config=config) as store:
-        for n in range(30):
-            calls = [
-                asyncio.create_task(store.aput(NS, f"{n}", {"text": f"{n}"})),
-                asyncio.create_task(store.asearch(NS, query="7")),
-                asyncio.create_task(store.aget(NS, "0")),
-            ]
-            await asyncio.sleep(n / 5000)
-            for call in calls:
-                call.cancel()
-            await asyncio.gather(*calls, return_exceptions=True)
-        await store.aput(NS, "last", {"text": "last"})
-        assert await store.aget(NS, "last") is not None
-        assert len(await store.asearch(NS, query="last", limit=1)) == 1
-    with psycopg.connect(url) as conn:
-        counts = conn.execute(
-            "SELECT (SELECT count(*) FROM memory.memories), (SELECT count(*) FROM memory.vectors)"
-        ).fetchone()
-    assert counts is not None
-    assert counts[0] == counts[1]
+        good, refused = await asyncio.gather(
+            store.aput(NS, "k", {}), store.aget(("a.b",), "k"), return_exceptions=True
+        )
+        assert good is None
+        assert isinstance(refused, InvalidNamespaceError)
 
 
 async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: str) -> None:
@@ -149,17 +122,24 @@ async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: s
 @pytest.mark.filterwarnings(
     "ignore:.*BasePipeline._exit_gen:pytest.PytestUnraisableExceptionWarning"
 )
-async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> None:
+async def test_callers_cancelled_once_or_twice_leave_the_store_whole_and_give_connections_back(
+    url: str,
+) -> None:
     config = {"min_size": 1, "max_size": 4, "timeout": 2}
     rng = random.Random(7)  # noqa: S311 - when they are cancelled is no secret
     async with TieredStore(url, index=text_index(), pool_config=config) as store:
-        for _ in range(100):
+        for n in range(100):
             calls: list[asyncio.Task[Any]] = [
-                asyncio.create_task(store.asearch(NS, limit=1)) for _ in range(3)
+                asyncio.create_task(call)
+                for i in range(3)
+                for call in (
+                    store.asearch(NS, limit=1),
+                    store.amove(NS, f"{i}", "long_term"),
+                    store.aput(NS, f"{n % 30}", {"text": f"{n}"}),
+                )
             ]
-            calls += [asyncio.create_task(store.amove(NS, f"{i}", "long_term")) for i in range(3)]
             await asyncio.sleep(rng.random() / 200)
-            for again in range(2):
+            for again in range(1 + n % 2):
                 for call in calls:
                     if again or rng.random() < 0.9:
                         call.cancel()
@@ -167,28 +147,30 @@ async def test_callers_cancelled_twice_give_every_connection_back(url: str) -> N
             await asyncio.gather(*calls, return_exceptions=True)
         database = store.runner._adatabase
         assert database is not None
-        await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(8)))
+        await asyncio.gather(*(store.aput(NS, f"{n}", {"text": f"{n}"}) for n in range(30)))
         stats = database.pool.get_stats()
         assert stats["pool_available"] == stats["pool_size"]
-        assert len(await store.asearch(NS, limit=100)) == 8
+        assert len(await store.asearch(NS, limit=100)) == 30
+    assert broken_rows(url) == {}
 
 
-async def test_the_first_calls_may_come_all_at_once(new_url: Callable[[], str]) -> None:
+@pytest.mark.parametrize("mode", ["batch", "abatch"])
+async def test_the_first_calls_may_come_all_at_once(new_url: Callable[[], str], mode: Mode) -> None:
     url = new_url()  # no other test's connections are counted
-    for count in (12, 24):
-        store = TieredStore(url)
-        if count == 12:
-            await asyncio.gather(*(store.aput(NS, f"{n}", {"n": n}) for n in range(count)))
-        else:
-            with ThreadPoolExecutor(max_workers=8) as executor:
-                list(executor.map(partial(put, store), range(count)))
-        assert len(await store.asearch(NS, limit=100)) == count
-        await store.aclose()
-        assert await no_sessions(url)
+    driver = StoreDriver(TieredStore(url), mode)
+    await asyncio.gather(*(driver.put(NS, f"{n}", {"n": n}) for n in range(12)))
+    assert len(await driver.search(NS, limit=100)) == 12
+    await tiered(driver).aclose()
+    await asyncio.to_thread(wait_until, lambda: sessions(url) == 0)
 
 
-def put(store: TieredStore, number: int) -> None:
-    store.put(NS, f"{number}", {"n": number})
+async def test_a_store_that_is_used_as_soon_as_it_is_open_needs_one_connection(
+    open_store: Opener,
+) -> None:
+    url = open_store.new_url()
+    async with open_store(url=url, index=text_index()) as driver:
+        await driver.put(NS, "k", {"text": "x"})
+        assert sessions(url) == 1
 
 
 async def test_a_store_opens_again_after_it_was_closed(url: str) -> None:
@@ -203,22 +185,11 @@ async def test_a_store_opens_again_after_it_was_closed(url: str) -> None:
 
 
 async def test_postgres_stores_own_arguments_are_taken(url: str) -> None:
-    options: dict[str, Any] = {"pipeline": True, "pool_config": {"min_size": 1, "max_size": 3}}
-    with TieredStore.from_conn_string(url, **options) as store:
-        store.put(NS, "k", {"v": 1})
-        assert store.batch([GetOp(NS, "k")])[0] is not None
-    async with TieredStore.from_conn_string(url, **options, index=text_index()) as store:
-        assert await store.aget(NS, "k") is not None
-    for config in ({}, {"min_size": 2, "max_size": None}, {"kwargs": {"application_name": "mine"}}):
-        with TieredStore.from_conn_string(url, pool_config=config) as store:
-            assert store.get(NS, "k") is not None
-            if "kwargs" in config:
-                assert sessions(url, "mine") > 0
-
-
-async def no_sessions(url: str) -> bool:
-    for _ in range(200):
-        if sessions(url) == 0:
-            return True
-        await asyncio.sleep(0.02)
-    return False
+    named = {"application_name": "mine"}
+    for config in ({"min_size": 1, "max_size": 3}, {}, {"max_size": None}, {"kwargs": named}):
+        options: dict[str, Any] = {"pipeline": True, "pool_config": config}
+        with TieredStore.from_conn_string(url, **options) as store:
+            store.put(NS, "k", {"v": 1})
+            assert ("kwargs" in config) == (sessions(url, "mine") > 0)
+        async with TieredStore.from_conn_string(url, **options, index=text_index()) as store:
+            assert await store.aget(NS, "k") is not None

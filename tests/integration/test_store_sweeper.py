@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-import time
-from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -14,8 +12,8 @@ from langgraph.store.base import TTLConfig
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from tests.support.opening import Clock, text_index
-from tests.support.servers import blocked, wait_until
+from tests.support.opening import Clock, tables, text_index
+from tests.support.servers import blocked, held, wait_until
 
 NS = ("acme", "sweep")
 OFTEN = 0.02 / 60
@@ -23,17 +21,7 @@ OFTEN = 0.02 / 60
 
 
 def rows(url: str) -> int:
-    with psycopg.connect(url) as conn:
-        found = conn.execute("SELECT count(*) FROM memory.memories").fetchone()
-    assert found is not None
-    return int(found[0])
-
-
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return condition()
+    return len(tables(url)["memories"])
 
 
 def expired(store: TieredStore, clock: Clock) -> None:
@@ -41,20 +29,20 @@ def expired(store: TieredStore, clock: Clock) -> None:
     clock.advance(minutes=2)
 
 
-def test_the_thread_sweeps_until_stopped_and_can_start_again(url: str, clock: Clock) -> None:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        for _ in range(2):
-            future = store.start_ttl_sweeper(OFTEN)
-            assert store.start_ttl_sweeper(OFTEN) is future
-            expired(store, clock)
-            assert until(lambda: rows(url) == 0)
-            assert not future.done()
-            assert store.stop_ttl_sweeper(timeout=5)
-            assert future.done()
-            assert future.result() is None
-            assert store.stop_ttl_sweeper()
+def test_the_thread_sweeps_until_stopped_and_can_start_again(
+    store: TieredStore, url: str, clock: Clock
+) -> None:
+    for _ in range(2):
+        future = store.start_ttl_sweeper(OFTEN)
+        assert store.start_ttl_sweeper(OFTEN) is future
         expired(store, clock)
-        assert rows(url) == 1
+        wait_until(lambda: rows(url) == 0)
+        assert not future.done()
+        assert store.stop_ttl_sweeper(timeout=5)
+        assert future.result(0) is None
+        assert store.stop_ttl_sweeper()
+    expired(store, clock)
+    assert rows(url) == 1
 
 
 async def test_the_task_sweeps_until_stopped_and_can_start_again(url: str, clock: Clock) -> None:
@@ -63,7 +51,7 @@ async def test_the_task_sweeps_until_stopped_and_can_start_again(url: str, clock
             task = await store.astart_ttl_sweeper(OFTEN)
             assert await store.astart_ttl_sweeper(OFTEN) is task
             await asyncio.to_thread(expired, store, clock)
-            assert await asyncio.to_thread(until, lambda: rows(url) == 0)
+            await asyncio.to_thread(wait_until, lambda: rows(url) == 0)
             assert not task.done()
             assert await store.astop_ttl_sweeper(timeout=5)
             assert task.done()
@@ -75,7 +63,7 @@ async def test_closing_a_store_stops_its_sweeper(url: str) -> None:
     with TieredStore(url, index=text_index()) as store:
         future = store.start_ttl_sweeper(OFTEN)
     assert future.done()
-    assert until(lambda: threading.active_count() == before)
+    wait_until(lambda: threading.active_count() == before)
     async with TieredStore(url, index=text_index()) as store:
         task = await store.astart_ttl_sweeper(OFTEN)
         with pytest.raises(asyncio.InvalidStateError, match="opened async"):
@@ -85,21 +73,18 @@ async def test_closing_a_store_stops_its_sweeper(url: str) -> None:
 
 
 def test_a_failed_sweep_is_logged_and_tried_again(
-    url: str, clock: Clock, caplog: pytest.LogCaptureFixture
+    store: TieredStore, url: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with (
-        TieredStore(url, index=text_index(), clock=clock) as store,
-        psycopg.connect(url, autocommit=True) as conn,
-    ):
-        expired(store, clock)
+    expired(store, clock)
+    with psycopg.connect(url, autocommit=True) as conn:
         conn.execute("ALTER TABLE memory.memories RENAME TO away")
         try:
             with caplog.at_level(logging.ERROR):
                 store.start_ttl_sweeper(OFTEN)
-                assert until(lambda: "sweeping expired memories failed" in caplog.text)
+                wait_until(lambda: "sweeping expired memories failed" in caplog.text)
         finally:
             conn.execute("ALTER TABLE memory.away RENAME TO memories")
-        assert until(lambda: rows(url) == 0)
+    wait_until(lambda: rows(url) == 0)
 
 
 def test_an_interval_is_positive(url: str) -> None:
@@ -117,8 +102,7 @@ async def test_stopping_on_the_stores_own_loop_is_refused_and_never_waits(
 ) -> None:
     async with TieredStore(url, index=text_index(), clock=clock) as store:
         await asyncio.to_thread(expired, store, clock)
-        with psycopg.connect(url) as conn:
-            conn.execute("LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE")
+        with held(url, "LOCK TABLE memory.memories IN ACCESS EXCLUSIVE MODE"):
             future = store.start_ttl_sweeper(OFTEN)
             await asyncio.to_thread(wait_until, lambda: blocked(url))  # a sweep is under way
             for timeout in (None, 60):
@@ -126,7 +110,6 @@ async def test_stopping_on_the_stores_own_loop_is_refused_and_never_waits(
                     store.stop_ttl_sweeper(timeout)
             assert not future.done()
             assert not await store.astop_ttl_sweeper(timeout=0.01)
-            conn.rollback()
         assert await store.astop_ttl_sweeper()
         assert future.done()
         assert rows(url) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -18,39 +19,32 @@ NS = ("acme", "notes")
 TIERS = ["short_term", "working", "long_term"]
 
 
-async def move(driver: StoreDriver, key: str, tier: str) -> bool:
-    return await tiered(driver).amove(NS, key, tier)
-
-
 async def put_in_each(driver: StoreDriver) -> None:
     for tier in TIERS:
         await in_tier(driver, tier).put(NS, tier, {"text": f"a note of {tier}"})
 
 
-def row(url: str, key: str) -> tuple[Any, ...]:
+def life(url: str, key: str) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What a move keeps, and what it changes."""
     query = """SELECT id, value, created_at, updated_at, tier::text, expires_at, ttl_minutes
                FROM memory.memories WHERE key = %s"""
     with psycopg.connect(url) as conn:
-        found = conn.execute(query, [key]).fetchone()
-    assert found is not None
-    return found
+        (found,) = conn.execute(query, [key]).fetchall()
+    return found[:4], found[4:]
 
 
 async def test_a_view_reads_writes_and_deletes_in_its_tier_alone(driver: StoreDriver) -> None:
     await put_in_each(driver)
     for tier in TIERS:
         view = in_tier(driver, tier)
-        assert [await view.value(NS, each) is not None for each in TIERS] == [
-            each == tier for each in TIERS
-        ]
+        for each in TIERS:
+            assert (await view.value(NS, each) is not None) == (each == tier)
+            if each != tier:
+                await view.delete(NS, each)
         assert await view.keys(NS) == [tier]
-        assert await view.keys(NS, query="note") == [tier]
-        assert await view.keys(()) == [tier]
+        assert await view.keys((), query="note") == [tier]
         await view.put((tier, "own"), "k", {})
         assert await view.list_namespaces() == sorted([NS, (tier, "own")])
-        for other in TIERS:
-            if other != tier:
-                await view.delete(NS, other)
     assert sorted(await driver.keys(NS)) == sorted(TIERS)
 
 
@@ -72,14 +66,9 @@ async def test_a_put_through_another_tier_is_a_conflict_and_writes_nothing(
 async def test_a_view_deletes_and_puts_one_key_in_one_batch(driver: StoreDriver) -> None:
     view = in_tier(driver, "long_term")
     await view.put(NS, "k", {"v": 1})
+    writes = [PutOp(NS, "k", None), PutOp(NS, "k", {"v": 2})]
     got, found, listed, *_ = await view.batch(
-        [
-            GetOp(NS, "k"),
-            SearchOp(NS),
-            ListNamespacesOp(),
-            PutOp(NS, "k", None),
-            PutOp(NS, "k", {"v": 2}),
-        ]
+        [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), *writes]
     )
     assert got is not None
     assert isinstance(found, list)
@@ -97,26 +86,21 @@ async def test_a_move_keeps_everything_and_takes_the_tiers_life(
         await driver.get(NS, "k", refresh_ttl=False)
     await tiered(driver).astats()
     (score,) = [item.score for item in await driver.search(NS, query="what it says")]
-    before, counted = row(url, "k"), tables(url)["usage"]
+    (kept, _), counted = life(url, "k"), tables(url)["usage"]
     clock.advance(minutes=5)
+    hour = (clock.now + timedelta(hours=1), 60)
     for target in (each for each in TIERS if each != source):
-        assert await move(driver, "k", target)
-        assert not await move(driver, "k", target)
-        after = row(url, "k")
-        assert after[:4] == before[:4]
-        assert after[4] == target
+        assert await tiered(driver).amove(NS, "k", target)
+        assert not await tiered(driver).amove(NS, "k", target)
+        new = hour if target == "short_term" else (None, None)
+        assert life(url, "k") == (kept, (target, *new))
         assert tables(url)["usage"] == counted
-        if target == "short_term":
-            assert (after[5] - clock.now).total_seconds() == 3600
-            assert after[6] == 60
-        else:
-            assert after[5:] == (None, None)
         view = in_tier(driver, target)
         (item,) = await view.search(NS, query="what it says", refresh_ttl=False)
         assert item.score == score
-    with psycopg.connect(url) as conn:
-        query = "SELECT tier::text, count(*) FROM memory.vectors GROUP BY 1"
-        assert conn.execute(query).fetchall() == [(row(url, "k")[4], 1)]
+        with psycopg.connect(url) as conn:
+            query = "SELECT tier::text, count(*) FROM memory.vectors GROUP BY 1"
+            assert conn.execute(query).fetchall() == [(target, 1)]
 
 
 async def test_there_are_three_tiers_and_no_others(driver: StoreDriver) -> None:
@@ -125,9 +109,9 @@ async def test_there_are_three_tiers_and_no_others(driver: StoreDriver) -> None:
         with pytest.raises(InvalidInputError, match="short_term, working, long_term"):
             tiered(driver).tier(name)
         with pytest.raises(InvalidInputError, match="short_term, working, long_term"):
-            await move(driver, "k", name)
+            await tiered(driver).amove(NS, "k", name)
     assert tiered(driver).tier(Tier.WORKING).name == "working"
-    assert not await move(driver, "nothing", "working")
+    assert not await tiered(driver).amove(NS, "nothing", "working")
 
 
 async def test_get_looks_through_all_tiers_and_each_read_is_counted_at_the_latest_at_closing(
@@ -149,11 +133,9 @@ async def test_deleting_a_memory_deletes_its_vectors_and_counters(
     driver: StoreDriver, url: str
 ) -> None:
     await put_in_each(driver)
-    for tier in TIERS:
-        await driver.get(NS, tier)
+    await driver.batch([GetOp(NS, tier) for tier in TIERS])
     await tiered(driver).astats()
-    for tier in TIERS:
-        await driver.delete(NS, tier)
+    await driver.batch([PutOp(NS, tier, None) for tier in TIERS])
     assert not any(tables(url).values())
 
 

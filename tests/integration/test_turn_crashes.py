@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,9 +13,8 @@ import pytest
 
 from langmem_tiers import MemoryOrchestrator
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
-from tests.integration.conftest import copied
 from tests.support.learning import broken
-from tests.support.servers import own_server, wait_until
+from tests.support.servers import fresh_database, name_of, own_server, wait_until
 from tests.support.turn_process import committing, opened, whose
 from tests.support.worker_process import Plan
 
@@ -33,7 +30,6 @@ TABLES = {
                   JOIN memory.memories s ON s.tenant = l.tenant AND s.id = l.source
                   JOIN memory.memories m ON m.tenant = l.tenant AND m.id = l.id""",
 }
-_numbers = count()
 
 
 class Filled(NamedTuple):
@@ -49,41 +45,32 @@ class Filled(NamedTuple):
     @contextmanager
     def copy(self) -> Iterator[str]:
         """A copy."""
-        name = f"{self.name}_{next(_numbers)}"
-        with psycopg.connect(self.server, autocommit=True) as conn:
-            conn.execute(copied(self.name, name))
-        yield psycopg.conninfo.make_conninfo(self.server, dbname=name)
-        with psycopg.connect(self.server, autocommit=True) as conn:
-            conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+        with fresh_database(self.server, self.name) as url:
+            yield url
 
 
 @contextmanager
 def filled_on(server: str) -> Iterator[Filled]:
-    name = f"turns_{os.getpid()}_{next(_numbers)}"
-    with psycopg.connect(server, autocommit=True) as conn:
-        conn.execute(f"CREATE DATABASE {name}".encode())
-    url = psycopg.conninfo.make_conninfo(server, dbname=name)
-    with opened(url) as store:
-        store.setup()
-        memory = whose(store)
-        memory.state.set_goal("books", "Close the books")
-        for number in (1, 2):
-            with MemoryOrchestrator(memory, turn_id=f"t{number}") as turn:
-                go(turn)
-                turn.commit()
-        turn = MemoryOrchestrator(memory, turn_id="t3").begin()
-        go(turn, *FACTS)
-        state = turn.to_state()
-    made = Filled(server, name, state, contents(url), {}, 0)
-    with made.copy() as copy:
-        waits = committing(Plan(url=copy, archives=""), state)
-        assert waits is not None
-        after = contents(copy)
-    assert all(after[name] != made.before[name] for name in TABLES)
-    assert any('"steps"' in row or "'steps'" in row for row in after["memories"])
-    yield made._replace(after=after, waits=waits)
-    with psycopg.connect(server, autocommit=True) as conn:
-        conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+    with fresh_database(server) as url:
+        with opened(url) as store:
+            store.setup()
+            memory = whose(store)
+            memory.state.set_goal("books", "Close the books")
+            for number in (1, 2):
+                with MemoryOrchestrator(memory, turn_id=f"t{number}") as turn:
+                    go(turn)
+                    turn.commit()
+            turn = MemoryOrchestrator(memory, turn_id="t3").begin()
+            go(turn, *FACTS)
+            state = turn.to_state()
+        made = Filled(server, name_of(url), state, contents(url), {}, 0)
+        with made.copy() as copy:
+            waits = committing(Plan(url=copy, archives=""), state)
+            assert waits is not None
+            after = contents(copy)
+        assert all(after[name] != made.before[name] for name in TABLES)
+        assert any('"steps"' in row or "'steps'" in row for row in after["memories"])
+        yield made._replace(after=after, waits=waits)
 
 
 @pytest.fixture(scope="module")

@@ -6,19 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, StoreResult, TieredStore
-from langmem_tiers.core.memory import TIERS
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.candidates import Searched, read_rows
 from langmem_tiers.testing import Mode
-from tests.support.opening import Clock, Opener, text_index, tiered
+from tests.support.opening import Opener, text_index, tiered
 from tests.support.plans import calls_of, named
 
 PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
@@ -64,48 +62,10 @@ async def calling(
         yield Caller(coordinator(tiered(driver), **options), driver.mode)
 
 
-def beside(call: Caller, **options: Any) -> Caller:
-    """Another coordinator of the context (p, s), or as told, which has recalled nothing."""
-    context = {"project_id": "p", "session_id": "s", **options}
-    return Caller(coordinator(call.memory.tiered_store, **context), call.mode)
-
-
-async def stored(call: Caller, content: str, *args: Any, **options: Any) -> StoreResult:
-    """What comes of storing it."""
-    result = await call("store", content, *args, **options)
-    assert isinstance(result, StoreResult)
-    return result
-
-
-@dataclass(frozen=True)
-class Many:
-    """Ten memories that differ in what can be asked for."""
-
-    memory: MemoryCoordinator
-    clock: Clock
-
-
-def remember_many(store: TieredStore, tenant: str, clock: Clock) -> Many:
-    """Remember k0 to k9, one an hour."""
-    memory = coordinator(store, tenant, project_id="billing", session_id="chat")
-    for n in range(10):
-        clock.advance(hours=1)
-        memory.store_many(
-            [
-                {
-                    "key": f"k{n}",
-                    "content": f"kiwi number {n} of many",
-                    "memory_type": ["episodic", "semantic", "pattern"][n % 3],
-                    "tier": TIERS[n % 2 + 1],
-                    "tags": [["Red Fruit", "All"], ["green", "ALL"]][n % 2],
-                    "agent_id": "coder" if n < 5 else None,
-                    "importance": n / 10 if n else None,
-                    "occurred_at": clock.now - timedelta(days=9) if n == 9 else None,
-                    "metadata": {"n": n},
-                }
-            ]
-        )
-    return Many(memory, clock)
+def beside(memory: MemoryCoordinator, **options: Any) -> MemoryCoordinator:
+    """Another coordinator of the same context, which has recalled nothing."""
+    given = {"settings": PATIENT, **options}
+    return MemoryCoordinator(memory.tiered_store, context=memory.context, **given)
 
 
 def recall_call(store: TieredStore, ask: Callable[[], object]) -> Call:

@@ -9,6 +9,7 @@ import psycopg
 
 from langmem_tiers.core.vectors import VectorOptions, pack
 from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import DIMS
 
 _BROKEN: Mapping[str, str] = {
     "keys that live in several tiers": """
@@ -62,7 +63,6 @@ def _stale_vectors(conn: psycopg.Connection[Any]) -> list[tuple[Any, ...]]:
 
 
 def _packed(text: str) -> bytes:
-    embeddings = TrigramEmbeddings()
-    vector = pack(embeddings.embed_query(text), VectorOptions(dims=embeddings.dims))
+    vector = pack(TrigramEmbeddings(DIMS).embed_query(text), VectorOptions(dims=DIMS))
     assert vector is not None
     return vector.data

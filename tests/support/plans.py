@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, LiteralString
+from contextlib import contextmanager
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
@@ -15,9 +16,12 @@ from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.postgres.sql import Statement
+from tests.support.opening import text_index
+from tests.support.servers import fresh_database
 
 Mode = Literal["force_custom_plan", "force_generic_plan"]
 MODES: tuple[Mode, ...] = ("force_custom_plan", "force_generic_plan")
+_EXECUTE = sql.SQL("EXECUTE ")
 
 
 def calls_of(store: TieredStore, use: Callable[[], object]) -> list[Call]:
@@ -32,6 +36,28 @@ def named(calls: Sequence[Call], name: str) -> Call:
     exact = [call for call in calls if call.name == name]
     (found,) = exact or [call for call in calls if call.name.startswith(f"{name}_")]
     return found
+
+
+@contextmanager
+def loaded(
+    server_url: str, fill: str, *tables: str, analysed: bool = True, **options: Any
+) -> Iterator[TieredStore]:
+    """A store of sixteen dimensions on rows that a script makes, without HNSW.
+
+    It is analysed once; if not, `tables` are those that are never analysed by themselves either.
+    """
+    with (
+        fresh_database(server_url) as url,
+        TieredStore.from_conn_string(url, index=text_index(16), **options) as store,
+    ):
+        store.setup()
+        with psycopg.connect(url, autocommit=True) as conn:
+            for table in tables:
+                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
+            conn.execute(fill.encode())
+            if analysed:
+                conn.execute("VACUUM ANALYZE")
+        yield store
 
 
 def plan(
@@ -53,17 +79,14 @@ def plan(
         conn.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
         for each in settings:
             conn.execute(_prepared(conn, statements[each.name], each, "before"))
-            conn.execute(_execute("EXECUTE before", statements[each.name], each))
+            conn.execute(_execute(_EXECUTE + sql.SQL("before"), statements[each.name], each))
         statement = statements[call.name]
         replaced = statement._replace(
             text=statement.text.replace(replace[0].encode(), replace[1].encode())
         )
         conn.execute(_prepared(conn, replaced, call, "probe"))
-        explain = _execute("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE probe", statement, call)
-        row = conn.execute(explain).fetchone()
+        found = _explained(conn, "probe", statement, call)
         conn.execute("DEALLOCATE ALL")
-    assert row is not None
-    found: dict[str, Any] = row[0][0]["Plan"]
     return found
 
 
@@ -79,9 +102,14 @@ def kept_plan(store: TieredStore, call: Call) -> dict[str, Any]:
         query = "SELECT name FROM pg_prepared_statements WHERE statement = %s"
         row = conn.execute(query, [statement.text.decode()], prepare=False).fetchone()
         assert row is not None, f"{call.name} was never run here"
-        head = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE {}").format(sql.Identifier(row[0]))
-        explain = head + _execute("", statement, call)
-        row = conn.execute(explain, prepare=False).fetchone()
+        return _explained(conn, row[0], statement, call)
+
+
+def _explained(
+    conn: psycopg.Connection[Any], name: str, statement: Statement, call: Call
+) -> dict[str, Any]:
+    head = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + _EXECUTE + sql.Identifier(name)
+    row = conn.execute(_execute(head, statement, call), prepare=False).fetchone()
     assert row is not None
     found: dict[str, Any] = row[0][0]["Plan"]
     return found
@@ -145,10 +173,10 @@ def _prepared(conn: psycopg.Connection[Any], statement: Statement, call: Call, n
     return f"PREPARE {name}{declared} AS ".encode() + statement.text
 
 
-def _execute(head: LiteralString, statement: Statement, call: Call) -> sql.Composed:
+def _execute(head: sql.Composable, statement: Statement, call: Call) -> sql.Composed:
     values = [_literal(value) for value in _values(statement, call)]
     arguments = sql.SQL(" ({})").format(sql.SQL(", ").join(values)) if values else sql.SQL("")
-    return sql.SQL(head) + arguments
+    return head + arguments
 
 
 def _type_name(conn: psycopg.Connection[Any], oid: int) -> str:

@@ -37,6 +37,15 @@ def scoring(**scores: float) -> Answer:
     return answer
 
 
+def latest(answers: list[Answer]) -> Answer:
+    """A model that answers as the last of these does by then."""
+
+    def answered(request: dict[str, Any]) -> Reply:
+        return answers[-1](request)
+
+    return answered
+
+
 class Held:
     """A model that answers once it is let go."""
 

@@ -6,9 +6,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 
@@ -32,7 +33,7 @@ def kill(server: EmbeddedPostgres) -> None:
 
 @contextmanager
 def fresh_database(server_url: str, template: str = "template1") -> Iterator[str]:
-    """A copy of a database, an empty one unless told otherwise, for longer than one test."""
+    """A copy of a database, or an empty one; file by file: not by the log, which is slower."""
     name = f"own_{os.getpid()}_{next(_numbers)}"
     with psycopg.connect(server_url, autocommit=True) as conn:
         conn.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy".encode())
@@ -43,33 +44,59 @@ def fresh_database(server_url: str, template: str = "template1") -> Iterator[str
             conn.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
+@contextmanager
+def databases(server_url: str, template: str = "template1") -> Iterator[Callable[[], str]]:
+    """Makes any number of them; each call returns a connection string."""
+    with ExitStack() as made:
+        yield lambda: made.enter_context(fresh_database(server_url, template))
+
+
+def name_of(url: str) -> str:
+    """The name of a database."""
+    return str(psycopg.conninfo.conninfo_to_dict(url)["dbname"])
+
+
+@contextmanager
+def held(url: str, lock: str) -> Iterator[psycopg.Connection[Any]]:
+    """Hold what a statement locks meanwhile."""
+    with psycopg.connect(url) as conn:
+        conn.execute(lock.encode())
+        try:
+            yield conn
+        finally:
+            conn.rollback()
+
+
 def sessions(url: str, application: str = OURS) -> int:
     """How many connections of an application there are to this database."""
-    query = """SELECT count(*) FROM pg_stat_activity
-               WHERE datname = current_database() AND application_name = %s"""
-    with psycopg.connect(url) as conn:
-        row = conn.execute(query, [application]).fetchone()
-    assert row is not None
-    return int(row[0])
+    return len(_of_sessions(url, "pid", "true", application))
 
 
 def blocked(url: str, count: int = 1) -> bool:
     """Whether so many connections of the store wait for a lock."""
-    query = """SELECT count(*) FROM pg_stat_activity
-               WHERE datname = current_database() AND application_name = %s
-                 AND wait_event_type = 'Lock'"""
-    with psycopg.connect(url) as conn:
-        row = conn.execute(query, [OURS]).fetchone()
-    return row is not None and row[0] >= count
+    return len(_of_sessions(url, "pid", _WAITS)) >= count
+
+
+def terminate(url: str, where: LiteralString = "true") -> int:
+    """End the store's connections; how many."""
+    return len(_of_sessions(url, "pg_terminate_backend(pid)", where))
 
 
 def terminate_blocked(url: str) -> int:
     """End the store's connections that wait for a lock; how many."""
-    query = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-               WHERE datname = current_database() AND application_name = %s
-                 AND wait_event_type = 'Lock'"""
+    return terminate(url, _WAITS)
+
+
+_WAITS: LiteralString = "wait_event_type = 'Lock'"
+
+
+def _of_sessions(
+    url: str, what: LiteralString, where: LiteralString, application: str = OURS
+) -> list[tuple[Any, ...]]:
+    query = f"""SELECT {what} FROM pg_stat_activity
+                WHERE datname = current_database() AND application_name = %s AND {where}"""  # noqa: S608 - texts of ours
     with psycopg.connect(url) as conn:
-        return len(conn.execute(query, [OURS]).fetchall())
+        return conn.execute(query, [application]).fetchall()
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:

@@ -13,19 +13,13 @@ from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import TierConflictError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.testing import TrigramEmbeddings
+from tests.support.opening import text_index
 
 NAMESPACE = ("acme", "shared")
 SHARED = [f"shared-{i}" for i in range(10)]
 COUNTED = [f"counted-{i}" for i in range(10)]
 SOON = 0.0005
 """Minutes after which a memory expires in the middle of the traffic (30 ms)."""
-
-
-def index() -> dict[str, Any]:
-    """A small deterministic index over the field "text"."""
-    embeddings = TrigramEmbeddings()
-    return {"dims": embeddings.dims, "embed": embeddings, "fields": ["text"]}
 
 
 @dataclass
@@ -68,7 +62,7 @@ class Worker:
         """Do it all, blocking; any error but a tier conflict ends it."""
         for verb, given in self.plan():
             try:
-                _call(store, verb, given)
+                _call(store, "", verb, given)
             except TierConflictError:
                 self.conflicts += 1
             self.acknowledge(verb, given)
@@ -78,44 +72,32 @@ class Worker:
         """Do it all, awaiting."""
         for verb, given in self.plan():
             try:
-                await _acall(store, verb, given)
+                await _call(store, "a", verb, given)
             except TierConflictError:
                 self.conflicts += 1
             self.acknowledge(verb, given)
         return self
 
     def _ops(self, rng: random.Random) -> list[Op]:
-        makers: list[Callable[[random.Random], Op]] = [
-            self._put,
-            self._put,
-            self._delete,
-            self._get,
-            self._get,
-            self._count,
-            self._search,
+        def put() -> Op:
+            value = {"text": f"{self.name} {rng.random()}"}
+            return PutOp(NAMESPACE, rng.choice(SHARED), value, ttl=rng.choice([None, SOON, 1.0]))
+
+        def get() -> Op:
+            return GetOp(NAMESPACE, rng.choice(SHARED))
+
+        makers: list[Callable[[], Op]] = [
+            *(put, put, get, get),
+            lambda: PutOp(NAMESPACE, rng.choice(SHARED), None),
+            lambda: GetOp(NAMESPACE, rng.choice(COUNTED)),
+            lambda: SearchOp(NAMESPACE, query=rng.choice([None, self.name]), limit=3),
         ]
-        ops = [rng.choice(makers)(rng) for _ in range(rng.choice([1, 1, 2, 5]))]
+        ops = [rng.choice(makers)() for _ in range(rng.choice([1, 1, 2, 5]))]
         if rng.random() < 0.3:
             self._number += 1
             value = {"text": f"{self.own_key} {self._number}", "number": self._number}
             ops.append(PutOp(NAMESPACE, self.own_key, value))
         return ops
-
-    def _put(self, rng: random.Random) -> Op:
-        value = {"text": f"{self.name} {rng.random()}"}
-        return PutOp(NAMESPACE, rng.choice(SHARED), value, ttl=rng.choice([None, SOON, 1.0]))
-
-    def _delete(self, rng: random.Random) -> Op:
-        return PutOp(NAMESPACE, rng.choice(SHARED), None)
-
-    def _get(self, rng: random.Random) -> Op:
-        return GetOp(NAMESPACE, rng.choice(SHARED))
-
-    def _count(self, rng: random.Random) -> Op:
-        return GetOp(NAMESPACE, rng.choice(COUNTED))
-
-    def _search(self, rng: random.Random) -> Op:
-        return SearchOp(NAMESPACE, query=rng.choice([None, self.name]), limit=3)
 
 
 def prepare(store: TieredStore) -> None:
@@ -125,27 +107,17 @@ def prepare(store: TieredStore) -> None:
 
 def run_process(url: str, names: list[str], steps: int) -> list[Worker]:
     """Several workers one after the other on a store of their own."""
-    with TieredStore.from_conn_string(url, index=index()) as store:
+    with TieredStore.from_conn_string(url, index=text_index()) as store:
         return [Worker(name, steps).run(store) for name in names]
 
 
-def _call(store: TieredStore, verb: str, given: Any) -> None:
+def _call(store: TieredStore, form: str, verb: str, given: Any) -> Any:
+    """Call a verb, or its async twin with the form "a"."""
     if verb == "batch":
-        store.batch(given)
-    elif verb == "move":
-        store.move(NAMESPACE, *given)
-    elif verb == "tier_put":
-        store.tier(given[1]).put(NAMESPACE, given[0], {"text": "through a tier"})
-    else:
-        store.sweep_ttl()
-
-
-async def _acall(store: TieredStore, verb: str, given: Any) -> None:
-    if verb == "batch":
-        await store.abatch(given)
-    elif verb == "move":
-        await store.amove(NAMESPACE, *given)
-    elif verb == "tier_put":
-        await store.tier(given[1]).aput(NAMESPACE, given[0], {"text": "through a tier"})
-    else:
-        await store.asweep_ttl()
+        return getattr(store, f"{form}batch")(given)
+    if verb == "move":
+        return getattr(store, f"{form}move")(NAMESPACE, *given)
+    if verb == "tier_put":
+        put = getattr(store.tier(given[1]), f"{form}put")
+        return put(NAMESPACE, given[0], {"text": "through a tier"})
+    return getattr(store, f"{form}sweep_ttl")()

@@ -16,14 +16,13 @@ GOOD: dict[str, Any] = {"dims": 3, "embed": len}
 
 
 def test_an_unknown_option_names_the_nearest_known_one() -> None:
-    several: list[tuple[dict[str, Any], str]] = [
-        ({**GOOD, "distance": "l2"}, "'distance_type'"),
-        ({**GOOD, "ann_index_config": {"kinds": "hnsw"}}, "'kind'"),
-        ({**GOOD, "ann_index_config": {"zzz": 9}}, "known: kind, vector_type"),
-    ]
-    for index, near in several:
+    for near, option in (
+        ("'distance_type'", {"distance": "l2"}),
+        ("'kind'", {"ann_index_config": {"kinds": "hnsw"}}),
+        ("known: kind, vector_type", {"ann_index_config": {"zzz": 9}}),
+    ):
         with pytest.raises(ConfigurationError, match=near):
-            parse_index(index)
+            parse_index({**GOOD, **option})
 
 
 def test_options_that_cannot_work_are_refused() -> None:

@@ -78,25 +78,22 @@ def test_what_is_no_text_that_can_be_stored_is_refused() -> None:
         LocalEmbeddings(sha256={})
 
 
-def test_async_gives_the_same_vectors() -> None:
+def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free() -> None:
     embeddings = LocalEmbeddings()
-    for count in (1, 31, 32, 200):
-        texts = [f"text {i}" for i in range(count)]
-        found = asyncio.run(embeddings.aembed_documents(texts))
-        assert found == embeddings.embed_documents(texts)
-    assert asyncio.run(embeddings.aembed_query(TEXT)) == embeddings.embed_query(TEXT)
 
-
-def test_many_texts_leave_the_event_loop_free() -> None:
     async def ticks_meanwhile() -> int:
         ticks = 0
-        work = asyncio.create_task(LocalEmbeddings().aembed_documents(["short"] * 5_000))
+        work = asyncio.create_task(embeddings.aembed_documents(["short"] * 5_000))
         while not work.done():
             await asyncio.sleep(0)
             ticks += 1
         return ticks
 
-    assert LocalEmbeddings().dims
+    for count in (1, 31, 32, 200):
+        texts = [f"text {i}" for i in range(count)]
+        found = asyncio.run(embeddings.aembed_documents(texts))
+        assert found == embeddings.embed_documents(texts)
+    assert asyncio.run(embeddings.aembed_query(TEXT)) == embeddings.embed_query(TEXT)
     assert asyncio.run(ticks_meanwhile()) > 10
 
 
@@ -179,25 +176,24 @@ def _in_a_process_with(first_on_path: Path, statement: str) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("missing", ["wordllama", "tokenizers", "safetensors"])
-def test_a_missing_extra_is_named(missing: str) -> None:
-    hide = f"""
+HIDDEN = """
 import sys
-class Hide:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition('.')[0] == {missing!r}: raise ModuleNotFoundError(name)
-sys.meta_path.insert(0, Hide())
-from importlib.machinery import PathFinder
-LocalEmbeddings().dims
-"""
-    if missing == "wordllama":
-        hide = """
 from importlib.machinery import PathFinder
 real = PathFinder.find_spec
-PathFinder.find_spec = lambda name, *rest: None if name == 'wordllama' else real(name, *rest)
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition('.')[0] == {0!r}: raise ModuleNotFoundError(name)
+if {0!r} == 'wordllama':  # which is looked for and not imported
+    PathFinder.find_spec = lambda name, *rest: None if name == {0!r} else real(name, *rest)
+else:
+    sys.meta_path.insert(0, Hide())
 LocalEmbeddings().dims
 """
-    done = _in_a_process_with(Path.cwd(), hide)
+
+
+@pytest.mark.parametrize("missing", ["wordllama", "tokenizers", "safetensors"])
+def test_a_missing_extra_is_named(missing: str) -> None:
+    done = _in_a_process_with(Path.cwd(), HIDDEN.format(missing))
     assert MissingExtraError.__name__ in done
     assert 'pip install "langmem-tiers[local]"' in done
 
@@ -205,24 +201,19 @@ LocalEmbeddings().dims
 def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match=r"one tokenizer\.json"):
         assert LocalEmbeddings(tmp_path).dims
-    several: list[np.ndarray] = [
+    for vectors in (
         np.ones((2, 2), dtype=np.float32),  # fewer rows than tokens
         np.ones(3, dtype=np.float32),
         np.ones((3, 2), dtype=np.int64),
-    ]
-    for number, vectors in enumerate(several):
-        directory = tmp_path / str(number)
-        directory.mkdir()
+    ):
         with pytest.raises(EmbeddingError, match="choose another path"):
-            assert LocalEmbeddings(write_model(directory, vectors)).dims
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
-def test_a_broken_file_is_refused(own_model: Path, name: str) -> None:
-    (own_model / name).write_bytes(b"\xff{}")
-    with pytest.raises(EmbeddingError, match=name) as caught:
-        assert LocalEmbeddings(own_model).dims
-    assert caught.value.__cause__ is not None
+            assert LocalEmbeddings(write_model(tmp_path, vectors)).dims
+    for name in ("model.safetensors", "tokenizer.json"):
+        broken = write_model(tmp_path, np.ones((3, 2), dtype=np.float32))
+        (broken / name).write_bytes(b"\xff{}")
+        with pytest.raises(EmbeddingError, match=name) as caught:
+            assert LocalEmbeddings(broken).dims
+        assert caught.value.__cause__ is not None
 
 
 @pytest.mark.parametrize(

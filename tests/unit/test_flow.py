@@ -1,21 +1,21 @@
-"""Flows driven by hand: which effects they ask for."""
+"""Flows driven by hand: which effects they ask for, and what ends or interrupts them."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import signal
 import threading
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import psycopg
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers.core.config import StoreOptions, parse_index
-from langmem_tiers.postgres.flow import Call, Effect, Embed, Flow, Lookup, Query, Together
-from langmem_tiers.postgres.session import arun, run
+from langmem_tiers.postgres.errors import interruption
+from langmem_tiers.postgres.flow import Effect, Embed, Flow, Lookup, Query, Together
+from langmem_tiers.postgres.session import run
 from langmem_tiers.postgres.work import Work, done, within
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
@@ -26,50 +26,36 @@ INDEX: dict[str, Any] = {"dims": 4, "embed": TrigramEmbeddings(4), "fields": ["t
 
 
 class Script:
-    """A session that gives prepared answers and notes what it was asked for."""
+    """A session that notes what it was asked for."""
 
-    def __init__(self, *answers: Any) -> None:
+    def __init__(self) -> None:
         self.effects: list[Effect] = []
-        self.ended_with: BaseException | None = None
-        self.open = False
-        self._answers = list(answers)
 
-    def end(self, error: BaseException | None, /) -> Work[None]:
-        self.ended_with = error
+    def end(self, _error: BaseException | None, /) -> Work[None]:
         yield from ()
 
     def perform(self, effect: Effect, /) -> Work[Any]:
         yield from ()
         self.effects.append(effect)
         if isinstance(effect, Embed):
-            assert not self.open, "an open transaction waits for a model"
             return TrigramEmbeddings(4).embed_documents(list(effect.texts))
         if isinstance(effect, Query):
-            self.open = not effect.commit
-            return [self._rows(call) for call in effect.calls]
+            shape: Any = ({"dims": 4, "vector_type": "halfvec"}, [], [], None)
+            return [[shape] if call.name == "state" else [] for call in effect.calls]
         return None
 
-    def _rows(self, call: Call) -> list[Any]:
-        if call.name == "state":
-            return [({"dims": 4, "vector_type": "halfvec"}, [], [], None)]
-        return list(self._answers.pop(0)) if self._answers else []
 
-
-def flows(index: dict[str, Any] | None = INDEX) -> StoreFlows:
-    options = StoreOptions(index=None if index is None else parse_index(index))
+def flows() -> StoreFlows:
+    options = StoreOptions(index=parse_index(INDEX))
     made = StoreFlows(options, clock=lambda: NOW, ttl=lambda: None)
     effects(made.batch([SearchOp(NS, query="the shape of the database is read once")], None))
     return made
 
 
-def effects(work: Flow[Any], *answers: Any) -> list[Effect]:
-    session = Script(*answers)
+def effects(work: Flow[Any]) -> list[Effect]:
+    session = Script()
     run(work, session)
     return session.effects
-
-
-def calls(asked: Sequence[Effect]) -> list[list[str]]:
-    return [[call.name for call in one.calls] for one in asked if isinstance(one, Query)]
 
 
 def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
@@ -82,16 +68,12 @@ def test_a_put_embeds_and_then_writes_in_one_round_trip() -> None:
     assert written.calls[0].name == "lock_keys"
 
 
-def test_a_get_is_one_statement_in_one_round_trip() -> None:
-    (asked,) = effects(flows().batch([GetOp(NS, "k")], None))
-    assert isinstance(asked, Lookup)
-    assert Lookup.call([asked]).name == "get"
-
-
 def test_reads_without_a_query_share_one_round_trip() -> None:
+    (alone,) = effects(flows().batch([GetOp(NS, "k")], None))
+    assert isinstance(alone, Lookup)
     ops: list[Op] = [GetOp(NS, "k"), SearchOp(NS), ListNamespacesOp(), SearchOp(())]
     asked = effects(flows().batch(ops, None))
-    (names,) = calls(asked)
+    (names,) = [[call.name for call in one.calls] for one in asked if isinstance(one, Query)]
     kinds = [re.sub("_(many|tenant|prefix|everywhere)$", "", name) for name in names]
     assert sorted(kinds) == ["get", "list_namespaces", "search_newest", "search_newest"]
 
@@ -101,40 +83,6 @@ def test_equal_texts_are_embedded_once_and_blank_ones_never() -> None:
     ops: list[Op] = [PutOp(NS, f"{n}", {"text": text}) for n, text in enumerate(texts)]
     embedded = [one for one in effects(flows().batch(ops, None)) if isinstance(one, Embed)]
     assert embedded == [Embed(("x", "y"), "documents")]
-
-
-def test_no_model_is_asked_while_a_transaction_is_open() -> None:
-    ops: list[Op] = [SearchOp(NS, query="x"), PutOp(NS, "k", {"text": "y"}), GetOp(NS, "k")]
-    asked = effects(flows().batch(ops, None))
-    opened = next(n for n, one in enumerate(asked) if isinstance(one, Query) and not one.commit)
-    assert all(isinstance(one, Query) for one in asked[opened:])
-    assert isinstance(asked[-1], Query)
-    assert asked[-1].commit
-
-
-def test_a_mistake_asks_for_nothing() -> None:
-    session = Script()
-    ops: list[Op] = [PutOp(NS, "k", {"text": "x"}), SearchOp(NS, limit=-1)]
-    with pytest.raises(ValueError, match="limit"):
-        run(flows().batch(ops, None), session)
-    assert session.effects == []
-    assert session.ended_with is not None
-
-
-def test_run_and_arun_hand_answers_over_and_end_the_session() -> None:
-    def work() -> Flow[list[Any]]:
-        first = yield Query((Call("a", {}),))
-        second = yield Query((Call("b", {}),), commit=True)
-        return [first, second]
-
-    class Awaited(Script):
-        def perform(self, effect: Effect, /) -> Work[Any]:
-            yield asyncio.sleep(0)
-            return (yield from super().perform(effect))
-
-    wanted = [[[1]], [[2]]]
-    assert run(work(), Script([1], [2])) == wanted
-    assert asyncio.run(arun(work(), Awaited([1], [2]))) == wanted
 
 
 def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> None:
@@ -163,10 +111,11 @@ def test_work_that_a_signal_interrupts_between_two_steps_ends_as_it_does_within_
 
     def work() -> Work[None]:
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.001)  # here: a busy machine may begin late
+            signal.setitimer(signal.ITIMER_REAL, 0.001, 0.5)  # again, if the first one is lost
             while True:
                 yield None
         finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
             yield None
             ended.append(True)
 
@@ -191,3 +140,11 @@ def test_a_signal_just_after_a_lock_was_taken_lets_go_of_it() -> None:
     with pytest.raises(KeyboardInterrupt):
         work.throw(KeyboardInterrupt())
     assert not lock.locked()
+
+
+def test_what_ensues_from_an_interruption_is_an_interruption() -> None:
+    interrupted, cancelled = KeyboardInterrupt(), psycopg.errors.QueryCanceled()
+    ensued = psycopg.errors.PipelineAborted()
+    assert interruption(ensued) is None
+    cancelled.__context__, ensued.__context__ = interrupted, cancelled
+    assert interruption(ensued) is interrupted

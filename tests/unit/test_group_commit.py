@@ -1,3 +1,5 @@
+"""Writes that share a transaction, reads that share a statement: who goes with whom."""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,17 +11,14 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.postgres.flow import Flow, Together
+from langmem_tiers.postgres.flow import Lookup, Rows, Together
 from langmem_tiers.postgres.group_commit import GroupCommit
+from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.work import AWAITED, BLOCKING, Work, adone, done
 
 
-def nothing(items: Sequence[Any]) -> Flow[None]:
-    return iter(items)  # type: ignore[return-value]
-
-
 def wanted(item: object) -> Together:
-    return Together(item, nothing)
+    return Together(item, iter)  # type: ignore[arg-type]
 
 
 class Airline:
@@ -33,32 +32,31 @@ class Airline:
     def fly(self, together: Sequence[Together]) -> Work[None]:
         yield from ()
         items = [one.item for one in together]
-        if not self.flights:
-            self.flights.append(items)
+        self.flights.append(items)
+        if len(self.flights) == 1:
             self.others_wait.wait(10)
-        else:
-            self.flights.append(items)
         error = self._refuses(items)
         if error is not None:
             raise error
 
 
-def join_all(airline: Airline, items: Sequence[Any]) -> list[BaseException | None]:
+def join_all(airline: Airline, count: int) -> list[type]:
+    """What each of so many threads was told."""
     group = GroupCommit(airline.fly, BLOCKING)
 
-    def join(item: object) -> BaseException | None:
+    def join(item: object) -> type:
         try:
             done(group.join(wanted(item)))
         except DatabaseError as error:
-            return error
-        return None
+            return type(error)
+        return type(None)
 
-    with ThreadPoolExecutor(len(items)) as pool:
-        first = pool.submit(join, items[0])
+    with ThreadPoolExecutor(count) as pool:
+        first = pool.submit(join, 0)
         while not airline.flights:
             threading.Event().wait(0.001)
-        rest = [pool.submit(join, item) for item in items[1:]]
-        while len(group._waiting) < len(items) - 1:
+        rest = [pool.submit(join, item) for item in range(1, count)]
+        while len(group._waiting) < count - 1:
             threading.Event().wait(0.001)
         airline.others_wait.set()
         return [one.result(10) for one in (first, *rest)]
@@ -66,18 +64,14 @@ def join_all(airline: Airline, items: Sequence[Any]) -> list[BaseException | Non
 
 def test_who_comes_during_a_flight_goes_with_the_next_one_together() -> None:
     airline = Airline(lambda _items: None)
-    assert join_all(airline, range(8)) == [None] * 8
-    assert airline.flights[0] == [0]
-    assert sorted(airline.flights[1]) == [1, 2, 3, 4, 5, 6, 7]
-    assert len(airline.flights) == 2
+    assert join_all(airline, 8) == [type(None)] * 8
+    assert [sorted(flight) for flight in airline.flights] == [[0], [1, 2, 3, 4, 5, 6, 7]]
 
 
 def test_a_bad_item_fails_alone_and_the_others_go_through() -> None:
     airline = Airline(lambda items: DatabaseError("bad") if 3 in items else None)
-    results = join_all(airline, range(6))
-    assert [type(one) for one in results] == [
-        DatabaseError if item == 3 else type(None) for item in range(6)
-    ]
+    none = type(None)
+    assert join_all(airline, 6) == [none, none, none, DatabaseError, none, none]
 
 
 @pytest.mark.parametrize("kind", [OutcomeUnknownError, DatabaseUnavailableError])
@@ -85,8 +79,7 @@ def test_what_would_befall_each_alone_reaches_everybody_and_nobody_goes_again(
     kind: type[DatabaseError],
 ) -> None:
     airline = Airline(lambda items: kind("lost") if items != [0] else None)
-    results = join_all(airline, range(5))
-    assert [type(one) for one in results] == [type(None), *[kind] * 4]
+    assert join_all(airline, 5) == [type(None), *[kind] * 4]
     assert len(airline.flights) == 2
 
 
@@ -101,65 +94,105 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
 
     airline = Airline(refuses)
     with pytest.raises(KeyboardInterrupt):
-        join_all(airline, range(4))
+        join_all(airline, 4)
     flown = {item for flight in airline.flights[2:] for item in flight}
     assert flown == set(interrupted[0][1:])
 
 
+class Awaited:
+    """The same for tasks; each flight takes its time."""
+
+    def __init__(self, seconds: float) -> None:
+        self.flights: list[list[Any]] = []
+        self.group = GroupCommit(self.fly, AWAITED)
+        self._seconds = seconds
+
+    def fly(self, together: Sequence[Together]) -> Work[None]:
+        self.flights.append([one.item for one in together])
+        yield asyncio.sleep(self._seconds)
+
+    async def write(self, item: int, times: int = 1) -> None:
+        for _ in range(times):
+            await adone(self.group.join(wanted(item)))
+
+
 async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
-    flights: list[list[Any]] = []
-
-    def fly(together: Sequence[Together]) -> Work[None]:
-        flights.append([one.item for one in together])
-        yield asyncio.sleep(0)
-
-    group = GroupCommit(fly, AWAITED)
-
-    async def write(item: int) -> None:
-        for _ in range(3):
-            await adone(group.join(wanted(item)))
-
-    tasks = [asyncio.create_task(write(item)) for item in range(5)]
+    airline = Awaited(0)
+    tasks = [asyncio.create_task(airline.write(item, 3)) for item in range(5)]
     await asyncio.sleep(0)
     tasks[2].cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [type(one) for one in results].count(asyncio.CancelledError) == 1
-    assert flights == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 3, 4]]
-    await adone(group.drain())
+    assert airline.flights == [[0, 1, 2, 3, 4], [0, 1, 3, 4], [0, 1, 3, 4]]
+    await adone(airline.group.drain())
 
 
-async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again() -> None:
-    flights: list[list[Any]] = []
-
-    def fly(together: Sequence[Together]) -> Work[None]:
-        flights.append([one.item for one in together])
-        yield asyncio.sleep(0.01)
-
-    group = GroupCommit(fly, AWAITED)
-    tasks = [asyncio.create_task(adone(group.join(wanted(item)))) for item in range(3)]
+@pytest.mark.parametrize("with_callers", [False, True])
+async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go_again(
+    *, with_callers: bool
+) -> None:
+    airline = Awaited(0.01)
+    tasks = [asyncio.create_task(airline.write(item)) for item in range(3)]
     await asyncio.sleep(0.005)
-    (flight,) = group._flights
-    flight.cancel()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(one) for one in results] == [asyncio.CancelledError, type(None), type(None)]
-    assert flights == [[0, 1, 2], [1, 2]]
-    await adone(group.drain())
-
-
-async def test_a_flight_that_is_cancelled_with_its_callers_leaves_nothing_in_flight() -> None:
-    flights: list[list[Any]] = []
-
-    def fly(together: Sequence[Together]) -> Work[None]:
-        flights.append([one.item for one in together])
-        yield asyncio.sleep(60)
-
-    group = GroupCommit(fly, AWAITED)
-    tasks = [asyncio.create_task(adone(group.join(wanted(item)))) for item in range(3)]
-    await asyncio.sleep(0.005)
-    for one in (*tasks, *group._flights):
+    (flight,) = airline.group._flights
+    for one in (*tasks, flight) if with_callers else (flight,):
         one.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
+    cancelled = [isinstance(one, asyncio.CancelledError) for one in results]
+    assert cancelled == [True, with_callers, with_callers]
+    assert airline.flights == ([[0, 1, 2]] if with_callers else [[0, 1, 2], [1, 2]])
+    await asyncio.wait_for(adone(airline.group.drain()), 10)
 
-    assert {type(one) for one in results} == {asyncio.CancelledError}
-    await asyncio.wait_for(adone(group.drain()), 10)
-    assert flights == [[0, 1, 2]]
+
+# Reads that share a statement
+
+
+def lookups_of(asked: list[list[Lookup]], fails_with_several: list[bool]) -> Lookups:
+    async def fetch(lookups: Sequence[Lookup]) -> Rows:
+        asked.append(list(lookups))
+        await asyncio.sleep(0.001)
+        if fails_with_several and len(lookups) > 1:
+            raise DatabaseError("refused")
+        return [(*one, {"value": one.key}) for one in lookups if one.key != "absent"]
+
+    return Lookups(fetch)
+
+
+def named(key: str) -> Lookup:
+    return Lookup("t", "", key)
+
+
+async def test_tasks_that_wait_share_one_statement_and_each_gets_its_own_row() -> None:
+    asked: list[list[Lookup]] = []
+    lookups = lookups_of(asked, [])
+    found = await asyncio.gather(
+        *(lookups.find(named(key)) for key in "abb"), lookups.find(named("absent"))
+    )
+    assert [[one[2] for one in rows] for rows in found] == [["a"], ["b"], ["b"], []]
+    assert found[1][0][3] is not found[2][0][3]
+    assert [len(statement) for statement in asked] == [1, 3]
+    await lookups.drain()
+
+
+async def test_an_error_reaches_everybody_who_waited_and_nobody_after() -> None:
+    failing = [True]
+    lookups = lookups_of([], failing)
+    results = await asyncio.gather(
+        *(lookups.find(named(key)) for key in "abcd"), return_exceptions=True
+    )
+    assert [type(one) for one in results] == [list, DatabaseError, DatabaseError, DatabaseError]
+    failing.clear()
+    assert await lookups.find(named("x"))
+
+
+async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
+    lookups = lookups_of([], [])
+    tasks = [asyncio.create_task(lookups.find(named(key))) for key in "abcd"]
+    await asyncio.sleep(0)
+    tasks[0].cancel()
+    tasks[2].cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [isinstance(one, asyncio.CancelledError) for one in results] == [True, False] * 2
+    assert results[1]
+    assert results[3]
+    await lookups.drain()

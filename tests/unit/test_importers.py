@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.load import dumpd
 from langchain_core.messages import (
@@ -379,22 +379,6 @@ def test_no_shape_of_json_breaks_a_reader(form: Format, elements: list[object]) 
         json.dumps(record.value, allow_nan=False).encode()
         if "occurred_at" in record.value:
             assert datetime.fromisoformat(record.value["occurred_at"]).tzinfo == UTC
-
-
-@settings(max_examples=30)
-@given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([None, 0, 3]))
-def test_an_array_s_bad_elements_are_on_the_lines_they_start_on(
-    elements: list[object], indent: int | None
-) -> None:
-    expected, text = [], "["
-    for element in elements:
-        text += "\n\n "
-        expected.append(text.count("\n") + 1)
-        text += json.dumps({"no text": element}, indent=indent) + ","
-    assume("Infinity" not in text and "NaN" not in text)  # no JSON: nothing after it is read
-    with tempfile.TemporaryDirectory() as folder:
-        path = written(Path(folder), text.removesuffix(",") + "\n]")
-        assert [item.line for item in bad(read_records(path, format=Format.JSONL))] == expected
 
 
 @pytest.mark.parametrize("end", ["", ",", ', {"content": "b"', "] x", ",]", '\n {"content": "b"}]'])

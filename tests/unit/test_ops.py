@@ -24,10 +24,8 @@ def texts(value: dict[str, Any], index: Any = None) -> tuple[tuple[str, str], ..
 def test_the_operations_own_fields_replace_the_configured_ones() -> None:
     value = {"text": "t", "title": "x"}
     assert texts(value) == (("text", "t"),)
-    assert texts(value, ["title"]) == (("title", "x"),)
     assert texts(value, ["title", "title"]) == (("title", "x"),)
     assert texts(value, index=False) == texts(value, []) == texts({"other": 1}) == ()
-    assert texts(value, ["$"]) == (("$", '{"text": "t", "title": "x"}'),)
 
 
 def test_several_texts_at_one_path_have_names_of_their_own() -> None:

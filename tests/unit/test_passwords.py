@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from typer.testing import CliRunner
 
-from langmem_tiers import TieredStore
+from langmem_tiers import MemoryContext, Reviewer, TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import ConfigurationError, masked, short
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.remember.review import Reviewers
+from langmem_tiers.turn.fitting import Fitted
+from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment
+from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 
 PASSWORD = ("hun", "ter2")
 MALFORMED = [
@@ -35,16 +43,11 @@ def test_a_malformed_connection_string_is_refused_without_its_password() -> None
         with pytest.raises(ConfigurationError, match="no Postgres connection string") as refused:
             TieredStore(url)
         assert (refused.value.__cause__ or refused.value.__context__) is None
-        told = repr(refused.value) + str(refused.value)
-        assert not any(part in told for part in PASSWORD)
-
-
-def test_the_command_line_shows_no_password() -> None:
-    for url in MALFORMED:
         result = CliRunner().invoke(app, ["stats"], env={"LANGMEM_TIERS_URL": url})
         assert result.exit_code != 0
         assert "no Postgres connection string" in " ".join(result.output.split())
-        assert not any(part in result.output for part in PASSWORD)
+        for told in (repr(refused.value), str(refused.value), result.output):
+            assert not any(part in told for part in PASSWORD)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +66,30 @@ def test_a_password_is_masked_wherever_a_value_is_shown(text: str, left: str) ->
     assert not any(part in short({"url": text}, 400) for part in PASSWORD)
 
 
-def test_what_a_store_connects_by_prints_in_a_line_without_secrets() -> None:
+def test_a_repr_is_one_short_line_without_secrets() -> None:
     store = TieredStore(
         "postgresql://anna:hunter2@nowhere.invalid/memory",
         index={},
         pool_config={"kwargs": {"password": "hunter2"}},
     )
-    target = vars(store.runner)["_host"].target
+    memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+    turn = MemoryOrchestrator(memory, turn_id="t1")
+    several: tuple[Any, ...] = (store, memory, MemoryHooks(memory), memory.state, ORCHESTRATOR)
+    for shown in map(repr, (*several, turn)):
+        assert len(shown) < 250
+        assert not any(part in shown for part in ("\n", " object at 0x", *PASSWORD))
+    for inner in (store.runner, store.options, store.flows, vars(store)):
+        assert not any(part in repr(inner) for part in PASSWORD)
+        assert len(repr(inner)) < 2_000
 
-    assert repr(target) == "Target(vector_type=None, statement_timeout_ms=60000)"
-    for one in (store.runner, store.options, store.flows, vars(store)):
-        assert not any(part in repr(one) for part in PASSWORD)
-        assert len(repr(one)) < 2_000
+    fragment = Fragment(text="Keys rotate on Mondays. " * 9, source="semantic", key="keys")
+    decided = Fitted(fragment=fragment, chosen=False, tokens=50, reason="no room")
+    reviewers = Reviewers([Reviewer(name="polite", storage=lambda _: (7.0, "always"))])
+    mine = TieredStore("", index={"dims": 64, "embed": len}, schema_prefix="mine_")
+    assert repr(reviewers) == "Reviewers(polite)"
+    assert repr(decided) == "Fitted(keys: out, no room)"
+    assert repr(store) == "TieredStore(short_term, working, long_term; searched by words)"
+    assert repr(mine).endswith("; 64 dimensions; schemas mine_…)")
+    assert "tenant='acme'" in repr(memory)
+    assert repr(turn).endswith(", orchestrator: not begun)")
+    assert repr(turn.begin()).endswith(", orchestrator: 't1' goes on)")

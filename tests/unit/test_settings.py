@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,27 +80,21 @@ def test_the_environment_overrides_the_file_key_by_key(tmp_path: Path) -> None:
 
 def test_the_file_may_be_named_by_a_variable_and_an_argument_goes_first(tmp_path: Path) -> None:
     named, given = tmp_path / "named.yaml", tmp_path / "given.yaml"
-    named.write_text("memory: {coordinator: {max_context_items: 3}}", encoding="utf-8")
-    given.write_text("memory: {coordinator: {max_context_items: 4}}", encoding="utf-8")
+    for items, file in enumerate((named, given), start=3):
+        file.write_text(f"memory: {{coordinator: {{max_context_items: {items}}}}}", "utf-8")
     env = {"LANGMEM_TIERS_CONFIG": str(named)}
 
     assert MemorySettings.load(env=env).coordinator.max_context_items == 3
-    assert MemorySettings.load(given, env).coordinator.max_context_items == 4
-    assert MemorySettings.load(str(given), env).coordinator.max_context_items == 4
+    for first in (given, str(given)):
+        assert MemorySettings.load(first, env).coordinator.max_context_items == 4
     assert MemorySettings.load(env={"LANGMEM_TIERS_CONFIG": ""}) == MemorySettings()
 
 
 def test_an_unknown_key_names_its_place_the_nearest_known_one_and_the_file(tmp_path: Path) -> None:
     for text, said in (
-        (
-            "memory: {promotions: {}}",
-            "memory has no option 'promotions'; did you mean 'promotion'?",
-        ),
+        ("memory: {promotions: {}}", "memory has no option 'promotions'; did you mean 'promotion'"),
         ("coordinator: {}", "the document has no option 'coordinator'; known: memory"),
-        (
-            "memory: {coordinator: {zzz: 5}}",
-            "memory.coordinator has no option 'zzz'; known: model, embedding_model, ",
-        ),
+        ("memory: {coordinator: {zzz: 5}}", "memory.coordinator has no option 'zzz'; known: model"),
     ):
         with pytest.raises(ConfigurationError) as caught:
             load(tmp_path, text)
@@ -109,45 +104,36 @@ def test_an_unknown_key_names_its_place_the_nearest_known_one_and_the_file(tmp_p
 
 def test_an_unknown_or_wrong_variable_is_refused_likewise() -> None:
     section = "LANGMEM_TIERS_MEMORY__COORDINATOR"
-    for rest, said in (
-        ("COORDINATOR__QUERY_TIMOUT_MS", "memory.coordinator has no option 'query_timout_ms'"),
-        ("MODEL", "memory has no option 'model'; known: coordinator, promotion"),
-        ("COORDINATOR", "memory.coordinator holds model, "),
-        ("COORDINATOR__MODEL__NAME", "memory.coordinator.model names a model"),
+    for env, said in (
+        ({f"{section}__QUERY_TIMOUT_MS": "x"}, r"memory\.coordinator has no .*'query_timout_ms'"),
+        ({"LANGMEM_TIERS_MEMORY__MODEL": "x"}, "memory has no option 'model'; known: coordinator"),
+        ({section: "x"}, r"memory\.coordinator holds model, .* environment"),
+        ({f"{section}__MODEL__NAME": "x"}, r"memory\.coordinator\.model names a model"),
+        ({section: "{}", f"{section}__MODEL": "y"}, f"{section} is given as a whole and in parts"),
+        *(
+            ({TIMEOUT: value}, r"query_timeout_ms is a whole .* environment")
+            for value in ("fast", "0", "0.5", "true", "9" * 5000)
+        ),
     ):
-        with pytest.raises(ConfigurationError) as caught:
-            MemorySettings.load(env={f"LANGMEM_TIERS_MEMORY__{rest}": "x"})
-        assert str(caught.value).startswith(said)
-        assert "in the environment" in str(caught.value)
-    for value in ("fast", "0", "0.5", "true", "9" * 5000):
-        with pytest.raises(ConfigurationError, match=r"query_timeout_ms is a whole .* environment"):
-            MemorySettings.load(env={TIMEOUT: value})
-    with pytest.raises(ConfigurationError, match=f"{section} is given as a whole and in parts"):
-        MemorySettings.load(env={section: "{}", f"{section}__MODEL": "y"})
+        with pytest.raises(ConfigurationError, match=said):
+            MemorySettings.load(env=env)
 
 
-WRONG: list[tuple[str, str, Any, str]] = [
-    ("coordinator", "model", 5, "names a model"),
-    ("coordinator", "embedding_model", ["a"], "names a model"),
-    ("coordinator", "query_timeout_ms", "fast", "a whole number from 1 to 3,600,000"),
-    ("coordinator", "query_timeout_ms", True, "a whole number from 1 to 3,600,000"),
-    ("coordinator", "max_context_items", 1001, "a whole number from 1 to 1,000"),
-    ("promotion", "min_access_count", -1, "a whole number from 0 to"),
-    ("promotion", "min_success_rate", False, "a number from 0 to 1"),
-    ("promotion", "min_success_rate", math.nan, "a number from 0 to 1"),
-    ("promotion", "min_age_days", "7 days", "a number from 0 to 36,500"),
-    ("promotion", "min_projects", 0, "a whole number from 1 to"),
+WRONG: list[tuple[type, str, Any, str]] = [
+    (CoordinatorSettings, "model", 5, "names a model"),
+    (CoordinatorSettings, "query_timeout_ms", True, "a whole number from 1 to 3,600,000"),
+    (CoordinatorSettings, "max_context_items", 1001, "a whole number from 1 to 1,000"),
+    (PromotionSettings, "min_access_count", -1, "a whole number from 0 to"),
+    (PromotionSettings, "min_success_rate", math.nan, "a number from 0 to 1"),
+    (PromotionSettings, "min_age_days", "7 days", "a number from 0 to 36,500"),
 ]
 
 
 def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed() -> None:
-    kinds: dict[str, Any] = {"coordinator": CoordinatorSettings, "promotion": PromotionSettings}
-    for section, key, value, allowed in WRONG:
-        with pytest.raises(ConfigurationError) as caught:
-            kinds[section](**{key: value})
-        assert str(caught.value).startswith(f"{key} ")
-        assert allowed in str(caught.value)
-        assert str(caught.value).endswith(f"not {value!r}")
+    for kind, key, value, allowed in WRONG:
+        said = f"^{key} .*{allowed}.*not {re.escape(repr(value))}$"
+        with pytest.raises(ConfigurationError, match=said):
+            kind(**{key: value})
     names: Any
     for names in ("write_todos", 5, [5]):
         with pytest.raises(ConfigurationError, match=r"^untracked_tools is a list of names, not"):

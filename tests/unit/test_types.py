@@ -37,10 +37,8 @@ def recollection(match: float = 0.25) -> Recollection:
 
 
 def documented() -> list[list[str]]:
-    lines = PAGE.read_text(encoding="utf-8").splitlines()
-    start = next(at for at, line in enumerate(lines) if line.startswith("| type |")) + 2
-    rows = lines[start : lines.index("", start)]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    table = PAGE.read_text(encoding="utf-8").partition("| type |")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.split("\n")[2:]]
 
 
 def shown(row: TypeRow) -> list[str]:
