@@ -120,20 +120,6 @@ def test_without_its_extra_the_command_line_says_what_to_install() -> None:
     assert done.stderr.endswith('needs Typer and Rich: pip install "langmem-tiers[cli]"\n')
 
 
-def test_the_version_and_the_help_load_no_framework_and_no_driver() -> None:
-    done = python(
-        "-c",
-        "import sys\n"
-        "from langmem_tiers.cli.app import app\n"
-        "for asked in ('--version', '--help'):\n"
-        "    app([asked], standalone_mode=False)\n"
-        "heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'\n"
-        "print('loaded:', [one for one in heavy if one in sys.modules])",
-    )
-
-    assert done.stdout.splitlines()[-1] == "loaded: []"
-
-
 def test_an_import_counts_what_a_coordinator_stores_and_adds_nothing_when_repeated(
     url: str, notes: Path
 ) -> None:

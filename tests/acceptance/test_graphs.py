@@ -96,10 +96,9 @@ def test_the_model_is_the_one_that_the_environment_names(
     agent: Any, hello: str, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
-    with pytest.raises(ValueError, match="nobody"):
-        agent.make_agent()
-    with pytest.raises(ValueError, match="nobody"):
-        consolidation.make_graph()
+    for make in (agent.make_agent, consolidation.make_graph):
+        with pytest.raises(ValueError, match="nobody"):
+            make()
 
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "")
     with TieredStore.embedded(directory) as store:

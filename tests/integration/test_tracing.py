@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -10,7 +7,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from tests.support.chat_server import serving
-from tests.support.langsmith_server import OFF, ROOT, Runs, run_program, traced_to, vectors
+from tests.support.langsmith_server import Runs, run_program, traced_to, vectors
 from tests.support.opening import text_index
 from tests.support.servers import fresh_database
 
@@ -102,21 +99,3 @@ def test_a_retriever_is_one_retriever_run_with_documents(done: Done, name: str) 
 def test_no_run_holds_a_vector_and_tracing_says_nothing_of_its_own(done: Done) -> None:
     assert done.printed == ""
     assert not any(vectors(run) for run in done.runs.by_id.values())
-
-
-def test_with_tracing_off_langsmith_is_not_loaded_for_it() -> None:
-    script = (
-        "import sys\n"
-        "from langmem_tiers import MemoryContext\n"
-        "from langmem_tiers.core.tracing import traced\n"
-        "class Asked:\n"
-        "    context = MemoryContext(tenant='acme')\n"
-        "    @traced('tool')\n"
-        "    def ask(self): return 1\n"
-        "before = set(sys.modules)\n"
-        "assert Asked().ask() == 1\n"
-        "print(sorted(set(sys.modules) - before))"
-    )
-    env = {**os.environ, **OFF, "LANGSMITH_TRACING": "false", "PYTHONPATH": os.fspath(ROOT)}
-    command = [sys.executable, "-c", script]
-    assert subprocess.check_output(command, text=True, env=env) == "[]\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -151,16 +150,6 @@ def test_the_words_of_turns_score_as_bm25_says(
     for one, scores in zip(found, expected, strict=True):
         assert (one.own, one.before) == pytest.approx((scores.own, scores.before), rel=1e-6)
         assert one.around == pytest.approx(scores.around, rel=1e-6)
-
-
-def test_the_count_of_a_word_is_read_off_its_rank(store: TieredStore) -> None:
-    for times in (1, 2, 3, 5, 9, 20):
-        memory = coordinator(store, next(_tenants))
-        memory.store_many(["kiwi " * times + "plum fig", "lime"])
-        found, _ = evidence(store, partial(memory.get_context, "kiwi"))
-        documents = [Document({"kiwi": times, "plum": 1, "fig": 1}), Document({"lime": 1})]
-        score = max(one.own for one in found)
-        assert score == pytest.approx(bm25(documents, ["kiwi"])[0].own, rel=1e-9)
 
 
 def test_an_answer_without_the_word_is_found_by_the_question_before_it(

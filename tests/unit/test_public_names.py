@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import pydoc
 import subprocess
 import sys
@@ -21,14 +22,13 @@ from langmem_tiers import (
     WorkingMemoryBuffer,
 )
 from langmem_tiers.core import errors
+from tests.support.langsmith_server import OFF
 from tests.support.names import places
 
 
 def in_a_new_process(program: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    command = [sys.executable, "-c", program]
+    return subprocess.check_output(command, text=True, env={**os.environ, **OFF}).strip()
 
 
 def test_every_name_is_there_completed_and_seen_by_type_checkers_where_it_is_loaded_from() -> None:
@@ -60,20 +60,41 @@ def test_each_name_is_where_the_changelog_says() -> None:
     assert set(raised) <= set(told)
 
 
-def test_the_package_loads_a_module_when_a_name_of_it_is_asked_for() -> None:
-    program = (
-        "import sys, langmem_tiers\n"
-        "def loaded(): return sorted(one for one in sys.modules if 'langmem_tiers.' in one)\n"
-        "print(loaded(), end=' ')\n"
-        "langmem_tiers.TieredMemoryError\n"
-        "print(loaded(), end=' ')\n"
-        "langmem_tiers.TieredStore\n"
-        "models = 'langchain_core.language_models.chat_models'\n"
-        "heavy = models, 'langgraph.graph', 'pydantic_settings', 'yaml'\n"
-        "print([one for one in heavy if one in sys.modules])"
-    )
-    loaded = "['langmem_tiers.core', 'langmem_tiers.core.errors']"
-    assert in_a_new_process(program) == f"[] {loaded} []"
+LOADED = {
+    "a name of the package": """
+import langmem_tiers
+def ours(): return sorted(one for one in sys.modules if 'langmem_tiers.' in one)
+assert ours() == []
+langmem_tiers.TieredMemoryError
+assert ours() == ['langmem_tiers.core', 'langmem_tiers.core.errors']
+langmem_tiers.TieredStore
+heavy = 'langchain_core.language_models.chat_models', 'langgraph.graph', 'pydantic_settings', 'yaml'
+""",
+    "the version and the help": """
+from langmem_tiers.cli.app import app
+for asked in ('--version', '--help'):
+    app([asked], standalone_mode=False)
+heavy = 'langchain_core', 'langgraph', 'langsmith', 'psycopg', 'yaml'
+""",
+    "a verb that is not traced": """
+from langmem_tiers import MemoryContext
+from langmem_tiers.core.tracing import traced
+class Asked:
+    context = MemoryContext(tenant='acme')
+    @traced('tool')
+    def ask(self): return 1
+before = set(sys.modules)
+assert Asked().ask() == 1
+heavy = set(sys.modules) - before
+""",
+}
+
+
+@pytest.mark.parametrize("asked", LOADED)
+def test_no_more_is_loaded_than_is_asked_for(asked: str) -> None:
+    told = "print('loaded:', [one for one in heavy if one in sys.modules])"
+    printed = in_a_new_process(f"import sys\n{LOADED[asked]}\n{told}")
+    assert printed.splitlines()[-1] == "loaded: []"
 
 
 _OF_LANGGRAPH = ("graph", "prebuilt", "runtime", "types", "errors", "channels", "config", "pregel")

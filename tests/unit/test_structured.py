@@ -14,7 +14,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langgraph.constants import TAG_NOSTREAM
 from pydantic import BaseModel
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
+from langmem_tiers.core.errors import InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
 from langmem_tiers.learn.models import generaliser_of, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
@@ -75,19 +75,6 @@ def outcome(request: pytest.FixtureRequest) -> Outcome:
         return ask(*given) if request.param == "sync" else await aask(*given)
 
     return asked
-
-
-async def test_an_answer_that_does_not_pass_the_check_is_told_once(outcome: Outcome) -> None:
-    def even(answer: Answer) -> None:
-        if answer.number % 2:
-            raise InvalidInputError(f"{answer.number} is odd")
-
-    model = calling("Answer", {"number": 41}, {"number": 42})
-    assert await outcome(model, even) == Answer(number=42)
-    assert "41 is odd" in model.asked[1][-1].text
-    with pytest.raises(ModelError, match="43 is odd") as raised:
-        await outcome(calling("Answer", {"number": 41}, {"number": 43}), even)
-    assert isinstance(raised.value.__cause__, InvalidInputError)
 
 
 async def test_no_other_answer_is_used_and_a_refusal_is_final(outcome: Outcome) -> None:
