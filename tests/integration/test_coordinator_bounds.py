@@ -38,19 +38,11 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.importers import Record
 from langmem_tiers.turn.persona import OperationalState
 from tests.support.coordinating import Caller, calling, coordinator, keys
-from tests.support.opening import Opener, tables, text_index, tiered
+from tests.support.opening import Opener, nested, tables, text_index, tiered
 
 FACT = "The API key is rotated on Mondays."
 LONG = "x" * 9_000_000
 MANY: dict[str, Any] = {f"k{n}": n for n in range(2_000)}
-
-
-def deep(levels: int) -> dict[str, Any]:
-    """A mapping in a mapping, so many times."""
-    found: dict[str, Any] = {}
-    for _ in range(levels):
-        found = {"a": found}
-    return found
 
 
 ITEM = {"id": "a\0", "content": "I am kind.", "rationale": "so\ud800"}
@@ -83,8 +75,8 @@ BEYOND: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("value_bytes", "store_reflexion", (), LESSON),
     ("value_bytes", "store_pattern", (LONG,), {}),
     ("value_bytes", "intend", (LONG,), {"cue": "when Anna calls"}),
-    ("value_depth", "store", (FACT,), {"metadata": deep(600)}),
-    ("value_depth", "store", (FACT,), {"metadata": deep(100_000)}),  # no interpreter writes it
+    ("value_depth", "store", (FACT,), {"metadata": nested(600)}),
+    ("value_depth", "store", (FACT,), {"metadata": nested(100_000)}),  # no interpreter writes it
     ("query_characters", "get_context", ("x" * 10**6,), {}),
     ("query_characters", "get_lessons", ("boom",), {"query": "x" * 10**6}),
     ("filter_conditions", "get_context", ("x",), {"filter": MANY}),
@@ -194,7 +186,7 @@ def test_what_cannot_be_stored_in_a_label_costs_no_turn(
     assert report.trace.of_kind("assembled")
 
 
-DEEP: Any = deep(3_000)
+DEEP: Any = nested(3_000)
 HUGE: Any = 10**400
 CALM = {"primary_emotion": "calm"}
 REFUSED: list[tuple[type[Exception], str, Callable[[Any], object]]] = [

@@ -20,7 +20,7 @@ from langmem_tiers.store import accesses
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store, text_index, tier_of
 from tests.support.proxy import CuttingProxy
-from tests.support.servers import blocked, held, sessions, terminate, terminate_blocked, wait_until
+from tests.support.servers import held, sessions, terminate, terminate_blocked, wait_until
 
 NAMESPACE = ("acme", "cuts")
 SIZE = 20
@@ -72,8 +72,7 @@ def test_a_terminated_session_writes_all_or_nothing(
     lock = f"LOCK TABLE memory.{table}"
     with held(database_url, lock) as conn, ThreadPoolExecutor() as pool:
         running = pool.submit(attempt, filled, kind(1))
-        wait_until(lambda: blocked(database_url))
-        assert terminate_blocked(database_url) == 1
+        wait_until(lambda: terminate_blocked(database_url) == 1)
         conn.rollback()
         written = running.result(timeout=20)
     assert turn_of(database_url) == (1 if written else 0)
@@ -88,8 +87,7 @@ def test_a_write_that_the_server_says_to_have_ended_is_repeated(
     filled.put(NAMESPACE, "expired", {"text": "soon"}, ttl=1e-9)
     with held(database_url, "LOCK TABLE memory.memories") as conn, ThreadPoolExecutor() as pool:
         running = pool.submit(filled.sweep_ttl)
-        wait_until(lambda: blocked(database_url))
-        assert terminate_blocked(database_url) == 1
+        wait_until(lambda: terminate_blocked(database_url) == 1)
         conn.rollback()
         assert running.result(timeout=20) == 1
 

@@ -183,30 +183,25 @@ def test_each_handle_starts_and_stops_once_and_the_last_one_stops_the_server(use
     first.stop()
 
 
-def test_four_processes_may_start_on_a_fresh_directory_at_once(
+COMES_AND_GOES = """
+for _ in range(4):
+    with server: assert query('SELECT 1') == (1,)
+"""
+
+
+def test_processes_may_start_on_a_fresh_directory_at_once_and_come_and_go(
     home: Path, spawn: Callable[..., Process]
 ) -> None:
     script = "server.start(); say(*query('SELECT 7')); sys.stdin.readline()"
     processes = [spawn(home, script) for _ in range(4)]
     assert [process.heard() for process in processes] == ["7"] * 4
-    for process in processes[:3]:
-        process.end()
-        assert is_running(home)
-    processes[3].end()
-    assert not is_running(home)
-
-
-def test_processes_that_come_and_go_all_at_once_always_find_a_server(
-    used: Path, spawn: Callable[..., Process]
-) -> None:
-    script = """
-    for _ in range(4):
-        with server: assert query('SELECT 1') == (1,)
-    """
-    processes = [spawn(used, script) for _ in range(3)]
     for process in processes:
+        assert is_running(home)
         process.end()
-    assert not is_running(used)
+    assert not is_running(home)
+    for process in [spawn(home, COMES_AND_GOES) for _ in range(3)]:
+        process.end()
+    assert not is_running(home)
 
 
 async def test_a_server_whose_start_nobody_awaits_any_more_is_stopped(home: Path) -> None:
@@ -337,7 +332,7 @@ def test_any_path_works_keeps_its_data_and_leaves_nothing_behind(
     before = left_behind()
     tmp_path.chmod(0o700)
     monkeypatch.chdir(tmp_path)
-    relative = EmbeddedPostgres(name)  # to where it was constructed
+    relative = EmbeddedPostgres(name)  # to where the program stands now
     monkeypatch.chdir("/")
     with relative as server:
         ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
@@ -346,6 +341,10 @@ def test_any_path_works_keeps_its_data_and_leaves_nothing_behind(
         assert ask(server.url, "SELECT answer FROM kept") == 42
     assert left_behind() == before
     assert tmp_path.stat().st_mode & 0o777 == 0o700  # nor is it opened to the account of root's
+    plain = data_of(tmp_path / name).rename(tmp_path / "plain")  # a data directory, as it is
+    with EmbeddedPostgres(plain) as server:
+        assert ask(server.url, "SELECT answer FROM kept") == 42
+    assert not (plain / "postmaster.pid").exists()
 
 
 def test_what_is_no_path_or_version_is_refused(
@@ -372,41 +371,28 @@ def test_a_directory_that_holds_something_else_is_refused_untouched(tmp_path: Pa
         with pytest.raises(EmbeddedServerError, match="neither empty nor"):
             EmbeddedPostgres(home).start()
         assert [*home.rglob("*")] == [home / entry]
-        assert (home.stat().st_mtime_ns, home.stat().st_mode) == (
-            before.st_mtime_ns,
-            before.st_mode,
-        )
+        after = home.stat()
+        assert (after.st_mtime_ns, after.st_mode) == (before.st_mtime_ns, before.st_mode)
 
 
-def test_an_empty_directory_is_taken_also_after_a_creation_was_cut_short(home: Path) -> None:
-    (home / ".langmem-tiers-new" / "base").mkdir(parents=True)
-    (home / ".langmem-tiers-new" / "PG_VERSION").write_text("18\n")
-    with EmbeddedPostgres(home) as server:
-        assert ask(server.url, "SELECT 1") == 1
-    assert not (home / ".langmem-tiers-new").exists()
-
-
-def test_the_directory_keeps_its_own_version(home: Path, tmp_path: Path) -> None:
-    with EmbeddedPostgres(home, version=16) as server:
-        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
-        assert ask(server.url, "SELECT lower('Ä')") == "ä"
-    with EmbeddedPostgres(home) as server:
-        assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+def test_the_directory_keeps_its_own_version_also_after_a_creation_was_cut_short(
+    home: Path, tmp_path: Path
+) -> None:
+    unfinished = home / ".langmem-tiers-new"
+    (unfinished / "base").mkdir(parents=True)
+    (unfinished / "PG_VERSION").write_text("18\n")
+    for server in (EmbeddedPostgres(home, version=16), EmbeddedPostgres(home)):
+        with server:
+            assert str(ask(server.url, "SHOW server_version")).startswith("16.")
+            assert ask(server.url, "SELECT lower('Ä')") == "ä"
+        assert not unfinished.exists()
     with pytest.raises(EmbeddedServerError, match=r"created by Postgres 16.*version=16"):
         EmbeddedPostgres(home, version=18).start()
-    (tmp_path / "old" / "data").mkdir(parents=True)
-    (tmp_path / "old" / "data" / "PG_VERSION").write_text("12\n")
+    old = tmp_path / "old"
+    data_of(old).mkdir(parents=True)
+    (data_of(old) / "PG_VERSION").write_text("12\n")
     with pytest.raises(EmbeddedServerError, match=r"Postgres 12.*16 or 18"):
-        EmbeddedPostgres(tmp_path / "old").start()
-
-
-def test_a_plain_data_directory_is_opened_as_it_is(used: Path, tmp_path: Path) -> None:
-    with EmbeddedPostgres(used) as server:
-        ask(server.url, "CREATE TABLE kept AS SELECT 42 AS answer")
-    plain = data_of(used).rename(tmp_path / "plain")
-    with EmbeddedPostgres(plain) as server:
-        assert ask(server.url, "SELECT answer FROM kept") == 42
-    assert not (plain / "postmaster.pid").exists()
+        EmbeddedPostgres(old).start()
 
 
 def test_a_server_that_somebody_else_runs_is_left_alone_and_one_that_cannot_start_says_why(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, ListNamespacesOp, MatchCondition, PutOp, SearchOp
 
 from langmem_tiers import TieredMemoryError, TieredStore
-from tests.support.opening import empty, tables
+from tests.support.opening import empty, nested, tables
 
 NS = ("acme", "bad")
 SEEDED = settings(
@@ -34,13 +33,6 @@ LABEL = st.text(st.characters(codec="utf-8", exclude_characters="\0."), min_size
 def opened(store: TieredStore) -> TieredStore:
     store.put(NS, "old", {"text": "old"})
     return store
-
-
-def nested(by: Callable[[Any], Any]) -> Any:
-    value: Any = "bottom"
-    for _ in range(10_000):
-        value = by(value)
-    return value
 
 
 CIRCLE: dict[str, Any] = {}
@@ -86,11 +78,11 @@ Listing: Any = ListNamespacesOp
 Match: Any = MatchCondition
 VALUES_WRONG: tuple[Any, ...] = (
     *({"v": one} for one in ({1}, object(), {(1, 2): 3}, math.nan, 10**5000)),
-    *({"v": nested(lambda v: [v])}, nested(lambda v: {"a": v}), CIRCLE, [1]),
+    *({"v": nested(10_000, lambda v: [v])}, nested(10_000), CIRCLE, [1]),
 )
 NAMESPACES_WRONG: tuple[Any, ...] = ((), "acme", None, (1, 2), ("x",) * 10_000, ("x" * 10_000,))
 FILTERS_WRONG: tuple[Any, ...] = (
-    *([("a", 1)], {1: 1}, {"a": {1}}, nested(lambda v: {"a": v}), CIRCLE),
+    *([("a", 1)], {1: 1}, {"a": {1}}, nested(10_000), CIRCLE),
     *({"a": one} for one in ({"$in": [1]}, {"$gt": 1, "b": 2}, {"$gt": 1, (1,): 2})),
 )
 LONG = "x" * 10_000

@@ -20,26 +20,20 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
-from tests.support.opening import DIMS, Opener, in_tier, tables, text_index, tiered
+from tests.support.opening import DIMS, Opener, in_tier, nested, tables, text_index, tiered
 from tests.support.servers import blocked, held, wait_until
 
 NS = ("acme", "bounds")
 
 
-def nested(levels: int) -> dict[str, Any]:
-    """A value of so many levels, mappings and lists by turns."""
-    value: Any = []
-    for level in range(levels - 1):
-        value = {"v": value} if level % 2 == levels % 2 else [value]
-    return {"v": value} if levels > 1 else {}
+def in_list(inner: Any) -> Any:
+    """A mapping of a list: two levels."""
+    return {"v": [inner]}
 
 
-def branching(levels: int) -> Any:
-    """So many levels, each of which holds the next one twice: a line of memory a level."""
-    value: Any = []
-    for _ in range(levels):
-        value = [value, value]
-    return value
+def twice(inner: Any) -> Any:
+    """The same value two times: a line of memory a level."""
+    return [inner, inner]
 
 
 # What is beyond the defaults
@@ -48,11 +42,11 @@ BEYOND: list[tuple[str, Callable[[], Any]]] = [
     ("value_bytes", lambda: PutOp(NS, "k", {"text": "x" * 9_000_000})),
     ("value_bytes", lambda: PutOp(NS, "k", {"text": "漢" * 3_000_000})),
     ("value_bytes", lambda: SearchOp(NS, filter={"v": "x" * 9_000_000})),
-    ("value_depth", lambda: PutOp(NS, "k", {"v": nested(600)})),
-    ("value_depth", lambda: PutOp(NS, "k", nested(100_000))),
-    ("value_depth", lambda: PutOp(NS, "k", {"v": branching(5_000)})),
-    ("value_depth", lambda: SearchOp(NS, filter={"v": deep_filter(600)})),
-    ("value_depth", lambda: SearchOp(NS, filter={"v": {"$ne": nested(601)}})),
+    ("value_depth", lambda: PutOp(NS, "k", {"v": nested(300, in_list)})),
+    ("value_depth", lambda: PutOp(NS, "k", nested(50_000, in_list))),
+    ("value_depth", lambda: PutOp(NS, "k", {"v": nested(5_000, twice)})),
+    ("value_depth", lambda: SearchOp(NS, filter=nested(600))),
+    ("value_depth", lambda: SearchOp(NS, filter={"v": {"$ne": nested(300, in_list)}})),
     ("query_characters", lambda: SearchOp(NS, query="x" * 10**6)),
     (
         "filter_conditions",
@@ -62,14 +56,6 @@ BEYOND: list[tuple[str, Callable[[], Any]]] = [
     ("limit", lambda: SearchOp(NS, limit=10**9)),
     ("limit", lambda: ListNamespacesOp(limit=10**9)),
 ]
-
-
-def deep_filter(levels: int) -> dict[str, Any]:
-    """A filter of so many levels."""
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return dict(value)
 
 
 async def test_what_is_beyond_the_bounds_is_refused_and_told_which_one_to_raise(
@@ -133,7 +119,7 @@ def test_a_bound_that_was_raised_lets_more_in(url: str) -> None:
     bounds = Bounds(value_bytes=10_000_000, value_depth=700, limit=10**9, query_characters=10**6)
     with TieredStore.from_conn_string(url, index={}, bounds=bounds) as store:
         store.put(NS, "large", {"text": "x" * 9_000_000})
-        store.put(NS, "deep", nested(620))
+        store.put(NS, "deep", nested(310, in_list))
         assert {item.key for item in store.search(NS, limit=10**9)} == {"large", "deep"}
         assert coordinator(store).get_context("x" * 10**6) == []
 

@@ -58,22 +58,14 @@ async def test_the_index_of_a_store_is_kept_as_given() -> None:
     assert TieredStore("").index_config is None
 
 
-async def test_a_function_can_embed(open_store: Opener, url: str) -> None:
-    model = TrigramEmbeddings(DIMS)
+async def test_a_coroutine_function_can_embed(url: str) -> None:
+    async def embed(texts: Sequence[str]) -> list[list[float]]:
+        return TrigramEmbeddings(DIMS).embed_documents(list(texts))
 
-    def embed(texts: Sequence[str]) -> list[list[float]]:
-        return model.embed_documents(list(texts))
-
-    async def aembed(texts: Sequence[str]) -> list[list[float]]:
-        return embed(texts)
-
-    functions: list[Any] = [embed]
-    if (open_store.opened, open_store.mode) == ("async", "abatch"):
-        functions.append(aembed)
-    for function in functions:
-        async with open_store(url=url, index=text_index(embed=function)) as driver:
-            await driver.put(NS, "1", {"text": "one"})
-            assert scores(await driver.search(NS, query="one")) == {"1": pytest.approx(1, abs=1e-3)}
+    async with TieredStore(url, index=text_index(embed=embed)) as store:
+        await store.aput(NS, "1", {"text": "one"})
+        found = await store.asearch(NS, query="one")
+        assert scores(found) == {"1": pytest.approx(1, abs=1e-3)}
 
 
 async def test_unusable_vectors_are_refused_before_anything_is_written(

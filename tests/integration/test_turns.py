@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -150,16 +149,6 @@ def test_the_words_of_turns_score_as_bm25_says(
     assert [key for key, _ in found] == [f"{i:02}" for i in range(len(spoken))]
     for (_, scores), known in zip(found, expected, strict=True):
         assert scores == pytest.approx(known, rel=1e-6)
-
-
-def test_the_count_of_a_word_is_read_off_its_rank(store: TieredStore) -> None:
-    for times in (1, 2, 3, 5, 9, 20):
-        memory = coordinator(store, next(_tenants))
-        memory.store_many(["kiwi " * times + "plum fig", "lime"])
-        found = of_postgres(store, partial(memory.get_context, "kiwi"))
-        documents = [Document({"kiwi": times, "plum": 1, "fig": 1}), Document({"lime": 1})]
-        score = max(one.own for _, one in found)
-        assert score == pytest.approx(bm25(documents, ["kiwi"])[0].own, rel=1e-9)
 
 
 def test_an_answer_without_the_word_is_found_by_the_question_before_it(

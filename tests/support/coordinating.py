@@ -10,7 +10,7 @@ from typing import Any
 
 from langgraph.store.base import TTLConfig
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, StoreResult, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import Mode
@@ -60,17 +60,10 @@ async def calling(
         yield Caller(coordinator(tiered(driver), **options), driver.mode)
 
 
-def beside(call: Caller, **options: Any) -> Caller:
-    """Another coordinator of the context (p, s), or as told, which has recalled nothing."""
-    context = {"project_id": "p", "session_id": "s", **options}
-    return Caller(coordinator(call.memory.tiered_store, **context), call.mode)
-
-
-async def stored(call: Caller, content: str, *args: Any, **options: Any) -> StoreResult:
-    """What comes of storing it."""
-    result = await call("store", content, *args, **options)
-    assert isinstance(result, StoreResult)
-    return result
+def beside(memory: MemoryCoordinator, **options: Any) -> MemoryCoordinator:
+    """Another coordinator of the same context, which has recalled nothing."""
+    given = {"settings": PATIENT, **options}
+    return MemoryCoordinator(memory.tiered_store, context=memory.context, **given)
 
 
 def recall_call(store: TieredStore, ask: Callable[[], object]) -> Call:

@@ -136,3 +136,11 @@ def tier_of(url: str, key: str) -> list[str]:
     query = "SELECT tier::text FROM memory.memories WHERE key = %s ORDER BY 1"
     with psycopg.connect(url) as conn:
         return [row[0] for row in conn.execute(query, [key])]
+
+
+def nested(levels: int, by: Callable[[Any], Any] = lambda inner: {"a": inner}) -> Any:
+    """A value in a value, so many times."""
+    value: Any = {}
+    for _ in range(levels):
+        value = by(value)
+    return value

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -78,14 +80,8 @@ class CuttingProxy:
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self._upstream)
                 self._sockets += [client, server]
-                self._spawn(self._pump_up, client, server)
-                self._spawn(self._pump_down, server, client)
-
-    def _pump_up(self, source: socket.socket, target: socket.socket) -> None:
-        self._pump(source, target, upwards=True)
-
-    def _pump_down(self, source: socket.socket, target: socket.socket) -> None:
-        self._pump(source, target, upwards=False)
+                self._spawn(partial(self._pump, client, server, upwards=True))
+                self._spawn(partial(self._pump, server, client, upwards=False))
 
     def _pump(self, source: socket.socket, target: socket.socket, *, upwards: bool) -> None:
         with contextlib.suppress(OSError):
@@ -110,10 +106,9 @@ class CuttingProxy:
             allowed, self._budget = self._budget, None
             return allowed
 
-    def _spawn(self, work: object, *args: object) -> None:
-        thread = threading.Thread(target=work, args=args, daemon=True)  # type: ignore[arg-type]
-        self._threads.append(thread)
-        thread.start()
+    def _spawn(self, work: Callable[[], None]) -> None:
+        self._threads.append(threading.Thread(target=work, daemon=True))
+        self._threads[-1].start()
 
 
 def _end(each: socket.socket) -> None:

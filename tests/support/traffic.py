@@ -79,37 +79,25 @@ class Worker:
         return self
 
     def _ops(self, rng: random.Random) -> list[Op]:
-        makers: list[Callable[[random.Random], Op]] = [
-            self._put,
-            self._put,
-            self._delete,
-            self._get,
-            self._get,
-            self._count,
-            self._search,
+        def put() -> Op:
+            value = {"text": f"{self.name} {rng.random()}"}
+            return PutOp(NAMESPACE, rng.choice(SHARED), value, ttl=rng.choice([None, SOON, 1.0]))
+
+        def get() -> Op:
+            return GetOp(NAMESPACE, rng.choice(SHARED))
+
+        makers: list[Callable[[], Op]] = [
+            *(put, put, get, get),
+            lambda: PutOp(NAMESPACE, rng.choice(SHARED), None),
+            lambda: GetOp(NAMESPACE, rng.choice(COUNTED)),
+            lambda: SearchOp(NAMESPACE, query=rng.choice([None, self.name]), limit=3),
         ]
-        ops = [rng.choice(makers)(rng) for _ in range(rng.choice([1, 1, 2, 5]))]
+        ops = [rng.choice(makers)() for _ in range(rng.choice([1, 1, 2, 5]))]
         if rng.random() < 0.3:
             self._number += 1
             value = {"text": f"{self.own_key} {self._number}", "number": self._number}
             ops.append(PutOp(NAMESPACE, self.own_key, value))
         return ops
-
-    def _put(self, rng: random.Random) -> Op:
-        value = {"text": f"{self.name} {rng.random()}"}
-        return PutOp(NAMESPACE, rng.choice(SHARED), value, ttl=rng.choice([None, SOON, 1.0]))
-
-    def _delete(self, rng: random.Random) -> Op:
-        return PutOp(NAMESPACE, rng.choice(SHARED), None)
-
-    def _get(self, rng: random.Random) -> Op:
-        return GetOp(NAMESPACE, rng.choice(SHARED))
-
-    def _count(self, rng: random.Random) -> Op:
-        return GetOp(NAMESPACE, rng.choice(COUNTED))
-
-    def _search(self, rng: random.Random) -> Op:
-        return SearchOp(NAMESPACE, query=rng.choice([None, self.name]), limit=3)
 
 
 def prepare(store: TieredStore) -> None:
