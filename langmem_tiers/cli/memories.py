@@ -11,14 +11,11 @@ from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.importers import BadRecord, Record
-from langmem_tiers.interop.chat_history import kept
+from langmem_tiers.interop.chat_history import BATCH, kept
 from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
-
-BATCH = 200
-"""Records stored at once: what is lost, and stored again, when an import is interrupted."""
 
 _TOLD = (
     *("content", "speaker", "occurred_at", "session_id", "turn"),

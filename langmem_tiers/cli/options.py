@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from langmem_tiers.cli.rendering import console, plain
+from langmem_tiers.cli.rendering import console
 from langmem_tiers.core.errors import TieredMemoryError
+from langmem_tiers.core.reading import plain
 
 if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore
@@ -155,8 +156,7 @@ def _may_exist(path: Path) -> bool:
 
 def note(message: str, style: str | None = None) -> None:
     """Print one line on standard error."""
-    line = plain(" ".join(message.split()))
-    console(stderr=True).print(line, style=style, soft_wrap=True)
+    console(stderr=True).print(plain(message), style=style, soft_wrap=True)
 
 
 def complain(message: str) -> None:

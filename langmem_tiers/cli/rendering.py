@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -124,12 +124,11 @@ def recollection_documents(found: Sequence[Recollection]) -> list[dict[str, Any]
 
 def imported_table(imported: Imported) -> Table:
     """What each tenant of a file got."""
-    table = _table("tenant", "memories", "first", "last")
-    for tenant, span in imported.tenants.items():
-        first, last = (span.first or "")[:10], (span.last or "")[:10]
-        table.add_row(plain(tenant), f"{span.memories:,}", first, last)
-    table.columns[1].justify = "right"
-    return table
+    rows = (
+        (plain(tenant), f"{span.memories:,}", (span.first or "")[:10], (span.last or "")[:10])
+        for tenant, span in imported.tenants.items()
+    )
+    return _table("tenant", "memories", "first", "last", rows=rows, right=[1])
 
 
 def bad_record_lines(bad: Sequence[BadRecord]) -> list[str]:
@@ -143,22 +142,17 @@ def bad_record_lines(bad: Sequence[BadRecord]) -> list[str]:
 def stats_table(tiers: Sequence[TierStats]) -> Table:
     """What each tier holds."""
     names = ("memories", "vectors", "tenants", "accesses", "expiring")
-    table = _table("tier", *names, "size")
-    for one in tiers:
-        counts = (f"{getattr(one, name):,}" for name in names)
-        table.add_row(one.tier, *counts, decimal(one.bytes))
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table
+    rows = (
+        (one.tier, *(f"{getattr(one, name):,}" for name in names), decimal(one.bytes))
+        for one in tiers
+    )
+    return _table("tier", *names, "size", rows=rows, right=range(1, 7))
 
 
 def sizes_table(sizes: Sequence[RelationSize]) -> Table:
     """Every table and index with its size."""
-    table = _table("relation", "kind", "size")
-    for one in sizes:
-        table.add_row(plain(one.relation), one.kind, decimal(one.bytes))
-    table.columns[-1].justify = "right"
-    return table
+    rows = ((plain(one.relation), one.kind, decimal(one.bytes)) for one in sizes)
+    return _table("relation", "kind", "size", rows=rows, right=[2])
 
 
 def archives_lines(files: Sequence[ArchiveFile]) -> Iterator[str]:
@@ -199,8 +193,11 @@ def _place(one: BadRecord) -> str:
     return "record" if one.line is None else f"line {one.line}"
 
 
-def _table(*names: str) -> Table:
+def _table(*names: str, rows: Iterable[Sequence[str]] = (), right: Container[int] = ()) -> Table:
+    """A table; what stands to the `right` in its column is named by its place."""
     table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    for name in names:
-        table.add_column(name, overflow="fold")
+    for place, name in enumerate(names):
+        table.add_column(name, overflow="fold", justify="right" if place in right else "left")
+    for row in rows:
+        table.add_row(*row)
     return table

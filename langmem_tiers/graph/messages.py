@@ -20,6 +20,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
 from langmem_tiers.graph.runs import thread_of
@@ -215,7 +216,7 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
             if status == IN_PROGRESS != before:
                 steps = []
         elif status == IN_PROGRESS and not one.failed:
-            steps.append(_shortened(one.approach))
+            steps.append(shortened(one.approach, _LONGEST_STEP))
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 
@@ -224,11 +225,6 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     todos = args.get("todos")
     known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
     return next((one.get("status") for one in known if one.get("content") == content), None)
-
-
-def _shortened(step: str) -> str:
-    line = " ".join(step.split())
-    return line if len(line) <= _LONGEST_STEP else f"{line[: _LONGEST_STEP - 1]}…"
 
 
 def said(

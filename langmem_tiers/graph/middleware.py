@@ -33,7 +33,6 @@ from langmem_tiers.graph.node import (
     careful_of,
     checked,
     checked_blocking,
-    checked_lessons,
     errors_of,
     last_question,
     of_state,
@@ -43,13 +42,11 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import DEFAULT_LIMIT
+from langmem_tiers.memory.asking import DEFAULT_LIMIT, MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 
-_MOST = 1000
-"""Memories that one recall returns at most."""
 _TURNS = 256
 """Turns whose memories are kept, the latest: a turn whose memories are gone recalls them anew."""
 
@@ -136,7 +133,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             InvalidInputError: for an option that no recall could take.
         """
         super().__init__()
-        checked_lessons(lessons, holdout)
         if outcome is not None and not callable(outcome):
             raise InvalidTypeError("outcome is a function of the agent's state")
         checked_blocking(outcome, "outcome")
@@ -238,7 +234,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         asking = memory.tiered_store.options.bounds.beginning(text)
         options: Any = {**self._options, **shown_to}
         if self._remember:  # with room for what is left out
-            room = min(self._limit + len(request.messages), _MOST)
+            room = min(self._limit + len(request.messages), MAX_LIMIT)
             options = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)

@@ -32,9 +32,9 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.graph.extra import GraphBubbleUp, get_runtime
 from langmem_tiers.graph.runs import OUTSIDE, Remembered, ways
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import Asking, no_option
+from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import lesson_limit
+from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import share
 
@@ -103,7 +103,7 @@ def checked_lessons(lessons: object, holdout: object) -> None:
     Raises:
         InvalidInputError: for either.
     """
-    lesson_limit(lessons, "lessons")
+    checked_limit(lessons, MOST_LESSONS, "lessons")
     share(holdout, "holdout")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,6 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -31,10 +29,10 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.asking import checked_flag, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import labelled
+from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     Intention,
@@ -47,7 +45,6 @@ from langmem_tiers.remind.intentions import (
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
-_FENCE = re.compile(r"<(?=\s*+(?:/\s*+)?reminders?\b)", re.IGNORECASE)
 
 
 def create_reminder_node(
@@ -152,8 +149,7 @@ class Reminding:
         checked_seconds(self.lease_seconds)
         if self.judge is not None:
             checked_model(self.judge)
-        if not isinstance(self.as_message, bool):
-            raise InvalidTypeError(f"as_message is True or False, not {short(self.as_message)}")
+        checked_flag(self.as_message, "as_message")
 
     def question(self, state: Any) -> str | None:
         """What cues are looked for in."""
@@ -261,5 +257,5 @@ def _shown(one: Reminder | Intention) -> str:
         priority=one.priority,
         key=labelled(one.key),
         why=labelled(str(one.trigger)),
-        content=_FENCE.sub("&lt;", one.content),
+        content=quoted(one.content),
     )

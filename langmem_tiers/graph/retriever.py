@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from langchain_core.callbacks import (
-    AsyncCallbackManagerForRetrieverRun,
-    CallbackManagerForRetrieverRun,
-)
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field
@@ -18,7 +13,7 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.ranking import ProfileFunction
 
 
@@ -67,27 +62,20 @@ class TieredMemoryRetriever(BaseRetriever):
     cutoff: bool | None = None
     review: Literal["rules", "model"] | None = None
 
-    def _get_relevant_documents(
+    @property
+    def runner(self) -> Runs:
+        """What runs its flows."""
+        return self.memory.runner
+
+    def _found(
         self,
+        /,
         query: str,
         *,
-        run_manager: CallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
+        run_manager: object,  # noqa: ARG002 - LangChain's signature
         k: int | None = None,
-        **options: Any,
-    ) -> list[Document]:
-        return self.memory.runner.run(self._found(query, k, options))
-
-    async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,  # noqa: ARG002 - LangChain's signature
-        k: int | None = None,
-        **options: Any,
-    ) -> list[Document]:
-        return await self.memory.runner.arun(self._found(query, k, options))
-
-    def _found(self, query: str, k: int | None, given: Mapping[str, Any]) -> Flow[list[Document]]:
+        **given: Any,
+    ) -> Flow[list[Document]]:
         """The documents of one call, which is a run of its own already."""
         if unknown := given.keys() - set(_OPTIONS):
             raise InvalidTypeError(
@@ -98,6 +86,8 @@ class TieredMemoryRetriever(BaseRetriever):
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         found = get_context(self.memory, query, **options)
         return then(found, lambda several: [_document(one) for one in several])
+
+    _get_relevant_documents, _aget_relevant_documents = both(_found)
 
     def _get_ls_params(self, **_: Any) -> LangSmithRetrieverParams:
         return LangSmithRetrieverParams(

@@ -19,14 +19,13 @@ from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
 from langmem_tiers.graph.extra import END, StateGraph, interrupt
 from langmem_tiers.graph.node import NodeBody, node
 from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
 
-_MOST: Final = 1000
 _DONE: Final = {"release": "released", "reject": "rejected"}
 """What there is to decide, and how a memory's history calls it."""
 _DECISIONS: Final = {done: decision for decision, done in _DONE.items()}
@@ -193,9 +192,8 @@ def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """What of the context is quarantined."""
     context = memory.context
     own = context.project_id is not None or context.session_id is not None
-    return (
-        yield from asked(memory.list_quarantined, memory.alist_quarantined, limit=_MOST, own=own)
-    )
+    verbs = memory.list_quarantined, memory.alist_quarantined
+    return (yield from asked(*verbs, limit=MAX_LIMIT, own=own))
 
 
 def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
 
-from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph.extra import Command, ToolCallRequest
@@ -34,6 +33,7 @@ from langmem_tiers.graph.runs import (
 )
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
+from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
@@ -138,9 +138,8 @@ class ToolLessons(Remembering):
             run: The run that a lesson is shown to, of a request; if not given, what the recall
                 node noted in the state.
         """
-        for what, given in {"hold_repeats": hold_repeats, "with_errors": with_errors}.items():
-            if not isinstance(given, bool):
-                raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
+        checked_flag(hold_repeats, "hold_repeats")
+        checked_flag(with_errors, "with_errors")
         checked_lessons(lessons, holdout)
         self._whose = Remembered(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors

@@ -281,12 +281,10 @@ def begun(
 
 
 def _going_on(state: Any) -> Mapping[str, Any]:
-    known = of_state(state, "turn", None)
+    known: Mapping[str, Any] | None = of_state(state, "turn", None)
     if not known:
         raise InvalidInputError(
             "no turn has begun: put the assemble node before this one, and add the key 'turn' to "
             "the state (MemoryState has it)"
         )
-    if not isinstance(known, Mapping):
-        raise InvalidTypeError(f"the state's turn is JSON, not {type(known).__name__}")
     return known

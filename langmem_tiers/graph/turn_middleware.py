@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NotRequired, TypeVar
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import DatabaseError, InvalidTypeError, short
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
@@ -36,6 +36,7 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolClock
 from langmem_tiers.graph.turn import begun, context_of, keep, on_store, track_calls
+from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.turn.ending import commit, fail
@@ -124,8 +125,7 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
             coordinator: Makes the coordinator from a store and `context`.
         """
         super().__init__()
-        if not isinstance(remember, bool):
-            raise InvalidTypeError(f"remember is True or False, not {short(remember)}")
+        checked_flag(remember, "remember")
         checked_turn(budget=budget, layout=layout, settings=settings, filters=filters)
         checked_blocking(outcome, "outcome")
         self._careful = careful_of(on_error, "continue")

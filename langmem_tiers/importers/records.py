@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -14,10 +13,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
+from langmem_tiers.core.config import DEFAULT
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.values import encode_value
 
-_MAX_DEPTH = 100
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")
 _NO_LABEL = "_"
 _RESERVED_TENANT = "langgraph"
@@ -110,7 +110,7 @@ class RecordMaker:
         value = {name: fact for name, fact in facts.items() if fact is not None}
         if not value["content"].strip():
             raise InvalidInputError("the content is blank; a memory needs some text")
-        check_storable([tenant, project, key, value])
+        check_storable(tenant=tenant, project=project, key=key, value=value)
         key = self._key(tenant, project, key, value)
         if session := value.get("session_id"):
             self._turns[tenant, session] += "turn" not in value
@@ -162,32 +162,10 @@ def label(text: str) -> str:
     return text.replace(".", "-") if text.strip() else _NO_LABEL
 
 
-def check_storable(value: object) -> None:
-    """Raise `InvalidInputError` for JSON that Postgres would refuse, however deep it is."""
-    waiting = [(value, 0)]
-    while waiting:
-        part, depth = waiting.pop()
-        if depth > _MAX_DEPTH:
-            raise InvalidInputError(f"this is nested more than {_MAX_DEPTH} deep; flatten it")
-        if isinstance(part, Mapping):
-            waiting += [(each, depth + 1) for pair in part.items() for each in pair]
-        elif isinstance(part, list):
-            waiting += [(each, depth + 1) for each in part]
-        else:
-            _check_scalar(part)
-
-
-def _check_scalar(value: object) -> None:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidInputError("a number is too large to be stored")
-    if not isinstance(value, str):
-        return
-    if "\0" in value:
-        raise InvalidInputError("the text holds a NUL character; remove it")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidInputError("the text holds half a surrogate pair; remove it") from error
+def check_storable(**facts: object) -> None:
+    """Raise `InvalidInputError` for JSON that a store would refuse, but for its size."""
+    encode_value(facts)
+    DEFAULT.check_depth(facts)
 
 
 def _digest(*parts: object) -> UUID:

@@ -26,7 +26,7 @@ from langmem_tiers.store.store import TieredStore
 T = TypeVar("T")
 
 BATCH = 200
-"""Messages read and stored at once: what is done again when an import is interrupted."""
+"""Messages or records stored at once: what is done again when an import is interrupted."""
 
 _SOURCES = {"assistant": "agent", "tool": "tool", "system": "system"}
 """Who speaks for whom; everybody else for themselves."""
@@ -233,7 +233,7 @@ def _said(message: dict[str, Any]) -> dict[str, Any]:
     Raises:
         InvalidInputError: for what is no message, or says nothing.
     """
-    check_storable(message)
+    check_storable(message=message)
     facts = message_facts(message)
     content, speaker = facts.pop("content"), facts.pop("speaker")
     if not content.strip():

@@ -73,10 +73,10 @@ class Asking:
             **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
             "min_importance": partial(share, what="min_importance"),
             "filter": partial(compile_filter, bounds=bounds),
-            "deduplicate": partial(_flag, what="deduplicate"),
+            "deduplicate": partial(checked_flag, what="deduplicate"),
             "similarity_threshold": _threshold,
             "profile": profile_of,
-            "cutoff": partial(_flag, what="cutoff"),
+            "cutoff": partial(checked_flag, what="cutoff"),
             "review": self._review,
         }
         """What checks each of RecallOptions, where it is given."""
@@ -175,12 +175,12 @@ def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
     return chosen
 
 
-def checked_limit(limit: object) -> int:
-    """How many memories at most: 0 to 1,000."""
+def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
+    """How many there are at most: a number from 0 on."""
     if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= MAX_LIMIT:
-        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MAX_LIMIT:,}")
+        raise InvalidTypeError(f"{what} is a whole number, not {type(limit).__name__}")
+    if not 0 <= limit <= most:
+        raise InvalidInputError(f"{what} is {limit}: use a number from 0 to {most:,}")
     return limit
 
 
@@ -202,7 +202,8 @@ def _threshold(given: object) -> float:
     return threshold
 
 
-def _flag(given: object, what: str) -> bool:
+def checked_flag(given: object, what: str) -> bool:
+    """True or False, and nothing that is like it."""
     if not isinstance(given, bool):
         raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
     return given

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
@@ -36,6 +36,7 @@ from langmem_tiers.learn.skills import (
     stored_values,
     trace_memory,
 )
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
@@ -168,7 +169,7 @@ def get_lessons(
         tools=tuple(named),
         query=ask.query,
         approach=None if approach is None else checked_text(approach, "approach"),
-        limit=lesson_limit(limit),
+        limit=checked_limit(limit, MOST_LESSONS),
     )
     return then(_lessons(memory, concern, shown_to), Recollections)
 
@@ -184,15 +185,6 @@ def _lessons(
     yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
     return (yield from noted(found, context.root, context.project_id, shown_to, store.now))
-
-
-def lesson_limit(limit: object, what: str = "limit") -> int:
-    """A number of lessons, 0 to 100; any other is refused."""
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= MOST_LESSONS:
-        raise InvalidInputError(f"{what} is {limit}: use a number from 0 to {MOST_LESSONS}")
-    return limit
 
 
 def store_pattern(

@@ -6,11 +6,10 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Final
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.memory.asking import checked_limit, memory_key
+from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key
 from langmem_tiers.memory.base import LEFT, Memory
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
@@ -89,17 +88,13 @@ def begin_reviews(memory: Memory, keys: Iterable[str]) -> None:
     todo = list(keys)
     if not memory.flows.gate.afterwards:
         return
-    for start in range(0, len(todo), _MANY):
-        some = todo[start : start + _MANY]
+    for start in range(0, len(todo), MAX_LIMIT):
+        some = todo[start : start + MAX_LIMIT]
         try:
             memory.under_way.add(memory.tiered_store.aside(reviewing(memory, len(some), some)))
         except ConfigurationError as closed:
             _log.warning(LEFT, closed)
             return
-
-
-_MANY: Final = 1000
-"""Memories that one review in the background is for."""
 
 
 def list_quarantined(

@@ -11,7 +11,8 @@ from typing import Any, cast
 from uuid import uuid4
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows
@@ -295,11 +296,8 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
 ) -> Flow[ShortTermSnapshot]:
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidTypeError(f"limit is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= MOST_MESSAGES:
-        raise InvalidInputError(f"limit is {limit}: use a number from 0 to {MOST_MESSAGES}")
-    return flows.look(state.whose, state.now, limit=limit, kinds=kinds)
+    most = checked_limit(limit, MOST_MESSAGES)
+    return flows.look(state.whose, state.now, limit=most, kinds=kinds)
 
 
 class ShortTermState:

@@ -21,10 +21,11 @@ from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
+from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow
@@ -215,8 +216,7 @@ def archiving(
     """
     if not isinstance(policy, ArchivalPolicy):
         raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
-    if not isinstance(dry_run, bool):
-        raise InvalidTypeError(f"dry_run is True or False, not {short(dry_run)}")
+    checked_flag(dry_run, "dry_run")
     files = _files()
     files.check(policy.url)
     yield from store.flows.flush()  # what was read a moment ago counts

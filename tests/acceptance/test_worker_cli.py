@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,14 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["worker", *arguments, "--lexical"])
 
 
-def remember(url: str, *tenants: str) -> None:
-    """Two memories of each tenant that say the same."""
-    with TieredStore.from_conn_string(url, index={}) as store:
-        store.setup()
-        for tenant in tenants:
-            for key in ("one", "two"):
-                coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
-
-
 @pytest.fixture
 def url(database_url: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database of two tenants, each with two memories that say the same."""
     monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
-    remember(database_url, "acme", "beta")
+    with TieredStore.from_conn_string(database_url, index={}) as store:
+        store.setup()
+        for tenant, key in product(("acme", "beta"), ("one", "two")):
+            coordinator(store, tenant).store("The lamp is red.", "semantic", key=key)
     return database_url
 
 
@@ -54,32 +50,32 @@ def forever(url: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
 
 
-def test_what_is_due_is_run_once_and_reported(url: str) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_what_is_due_is_run_once_and_reported() -> None:
     first = run("--once")
     assert first.exit_code == 0
     assert first.stdout.startswith("acme: ")
     assert "beta: " in first.stdout
     again = run("--once")
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "No tenant is due.\n")
+    assert json.loads(run("--once", "--json").stdout) == {"cycles": [], "failed": {}}
 
 
-def test_programs_read_one_document(url: str) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_programs_read_one_document() -> None:
     found = json.loads(run("--once", "--json").stdout)
     assert [one["tenant"] for one in found["cycles"]] == ["acme", "beta"]
     assert found["failed"] == {}
     assert set(found["cycles"][0]) >= {"cycle", "started_at", "finished_at", "moves", "lines"}
-    assert json.loads(run("--once", "--json").stdout) == {"cycles": [], "failed": {}}
 
 
+@pytest.mark.usefixtures("url")
 def test_a_tenant_that_failed_is_told_in_one_line_and_by_the_exit_code(
-    url: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def failing(*_: object) -> None:
         raise ModelError("the model has no answer: ask again")
 
-    assert url
     monkeypatch.setattr("langmem_tiers.consolidate.merge.Merge.apply", failing)
     result = run("--once")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -110,8 +106,8 @@ def test_a_signal_ends_a_worker_at_once_and_releases_its_leases(
         (("--json",), "it goes with --once"),
     ],
 )
-def test_a_mistake_is_told_in_one_line(url: str, arguments: tuple[str, ...], said: str) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_a_mistake_is_told_in_one_line(arguments: tuple[str, ...], said: str) -> None:
     result = run(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     (line,) = result.stderr.splitlines()
@@ -141,8 +137,8 @@ def test_a_worker_runs_on_an_embedded_database(tmp_path: Path) -> None:
     assert result.stdout.startswith("acme: ")
 
 
-def test_what_is_not_installed_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert url
+@pytest.mark.usefixtures("url")
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langgraph.checkpoint.postgres", None)
     result = run("--once")
     assert result.exit_code == 2

@@ -6,17 +6,23 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
-import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import stored
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.cycling import cycle
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, indexes, named, plan, rows_read, sequential
-from tests.support.servers import fresh_database
+from tests.support.plans import (
+    MODES,
+    Mode,
+    calls_of,
+    indexes,
+    loaded,
+    named,
+    plan,
+    rows_read,
+    sequential,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LARGE, SMALL = "tenant0", "tenant7"
@@ -41,22 +47,12 @@ FROM memory.memories m;
 """
 
 
-@pytest.fixture(scope="module", params=["analysed", "never analysed"])
+@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """A large tenant and nineteen small ones, each of one project."""
-    index = text_index(dims=16, embed=TrigramEmbeddings(16))
-    with (
-        fresh_database(server_url) as url,
-        TieredStore.from_conn_string(url, index=index, clock=lambda: NOON) as opened,
-    ):
-        opened.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            for table in ("memories", "vectors"):
-                conn.execute(f"ALTER TABLE working.{table} SET (autovacuum_enabled = off)".encode())
-            conn.execute(_FILL.encode())
-            if request.param == "analysed":
-                conn.execute("VACUUM ANALYZE")
-        yield opened
+    tables, clock = ("working.memories", "working.vectors"), lambda: NOON
+    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
+        yield store
 
 
 def looked_at(store: TieredStore, tenant: str, ids: list[int]) -> list[Call]:

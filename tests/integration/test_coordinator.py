@@ -14,7 +14,7 @@ import pytest
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredMemoryError, TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.options import RecallOptions, StoringOptions
-from tests.support.coordinating import Caller, beside, calling
+from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Opener, tables, text_index, tier_of
 
 Open = Callable[..., AbstractAsyncContextManager[Caller]]
@@ -47,7 +47,7 @@ async def test_what_was_not_given_is_the_contexts_or_absent(opening: Open) -> No
 
 async def test_each_tier_has_its_place_whatever_its_names(opening: Open, url: str) -> None:
     async with opening(tenant="acme.com", project_id="v1.0", session_id="100%2E") as call:
-        nowhere = beside(call, project_id=None, session_id=None)
+        nowhere = Caller(coordinator(call.memory.tiered_store), call.mode)
         for asked, tier, namespace in (
             (call, "short_term", ("acme%2Ecom", "v1%2E0", "100%252E")),
             (call, "working", ("acme%2Ecom", "v1%2E0")),

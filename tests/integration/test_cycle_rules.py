@@ -100,34 +100,25 @@ def test_a_session_that_has_ended_and_frequent_reading_let_memories_rise(
 # Merging
 
 
-def test_the_oldest_lives_on_with_the_evidence_of_all(
+def test_the_oldest_lives_on_with_the_evidence_of_all_and_what_is_said_anew_counts_once(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
     alike(memory, clock)
     applied = done(store, step("merge"), cycle(store))
     assert (sum(applied["done"].values()), len(applied["moves"])) == (2, 1)
-    assert column(url, "state") == {"one": None, "two": "consolidated", "three": "consolidated"}
+    merged = {"one": None, "two": "consolidated", "three": "consolidated"}
+    assert column(url, "state") == merged
     assert column(url, "state_at")["two"] == clock.now
-    accesses, _, strength, _ = usage(url, "one") or ()
+    accesses, _, strength, _ = before = usage(url, "one") or ()
     assert accesses == 4
     assert strength == pytest.approx(2 + 2 * 0.5 ** (3 / 30))
-    assert [one.key for one in memory.get_context("green tea")] == ["one"]
-
-
-def test_what_is_said_anew_after_a_merge_is_counted_once(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    alike(memory, clock)
-    done(store, step("merge"), cycle(store))
     clock.advance(hours=1)
     fact(memory, "two", "Anna likes green tea")
     assert column(url, "state")["two"] is None
     clock.advance(hours=1)
-    before = usage(url, "one")
-    second = cycle(store, "second")
-    assert done(store, step("merge"), second)["done"]
-    assert column(url, "state")["two"] == "consolidated"
-    assert usage(url, "one") == before
+    assert done(store, step("merge"), cycle(store, "second"))["done"]
+    assert (column(url, "state"), usage(url, "one")) == (merged, before)
+    assert [one.key for one in memory.get_context("green tea")] == ["one"]
 
 
 def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
@@ -149,9 +140,10 @@ def test_words_alone_find_what_says_the_same_in_a_store_without_vectors(
 # Superseding
 
 
-def test_what_is_contradicted_was_true_until_the_newer_one(
+def test_what_is_contradicted_was_true_until_the_newer_one_also_if_it_is_told_late(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
+    first = clock.now
     contradicting(memory, clock)
     done(store, step("supersede"), cycle(store))
     began, ended = column(url, "created_at"), column(url, "valid_to")
@@ -160,23 +152,12 @@ def test_what_is_contradicted_was_true_until_the_newer_one(
     assert column(url, "state_at")["one"] == clock.now
     assert [one.key for one in memory.get_context("deployment port")] == ["three"]
 
-
-def test_what_is_told_late_ends_where_the_next_one_began(
-    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
-) -> None:
-    began = clock.now
-    contradicting(memory, clock)
-    done(store, step("supersede"), cycle(store))
-    fact(
-        memory,
-        "late",
-        "The deployment port is 8080",
-        occurred_at=began + timedelta(hours=1),
-    )
+    late = first + timedelta(hours=1)
+    fact(memory, "late", "The deployment port is 8080", occurred_at=late)
     clock.advance(hours=1)
     done(store, step("supersede"), cycle(store, "second"))
     assert column(url, "state")["late"] == "superseded"
-    assert column(url, "valid_to")["late"] == began + timedelta(days=1)
+    assert column(url, "valid_to")["late"] == began["two"]
 
 
 def test_nothing_is_superseded_before_the_newer_one_is_true(
@@ -220,24 +201,17 @@ def found(memory: MemoryCoordinator, **asked: Any) -> list[str]:
     return sorted(one.key for one in memory.get_context("", limit=100, **asked))
 
 
-def superseded(store: TieredStore, memory: MemoryCoordinator, clock: Clock) -> str:
-    """A port that was superseded by another one; the move."""
-    fact(memory, "one", "The deployment port is 80")
-    clock.advance(days=1)
-    fact(memory, "two", "The deployment port is 443")
-    clock.advance(days=1)
-    (move,) = done(store, step("supersede"), cycle(store))["moves"]
-    assert found(memory) == ["two"]
-    return move
-
-
 # What is put over what was superseded
 
 
 def test_other_content_over_what_was_superseded_begins_anew(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
-    move = superseded(store, memory, clock)
+    for key, port in (("one", 80), ("two", 443)):
+        fact(memory, key, f"The deployment port is {port}")
+        clock.advance(days=1)
+    (move,) = done(store, step("supersede"), cycle(store))["moves"]
+    assert found(memory) == ["two"]
     before = clock.now - timedelta(hours=36)
     fact(memory, "one", "The deployment port is 8443")
     assert found(memory) == ["one", "two"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import psycopg
 import pytest
@@ -14,7 +13,6 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.postgres.flow import Flow
 from tests.support.coordinating import coordinator
 from tests.support.cycling import (
     CHAT,
@@ -26,6 +24,7 @@ from tests.support.cycling import (
     done,
     fact,
     judged,
+    left_by,
     proposed,
     step,
     without_events,
@@ -54,18 +53,6 @@ def test_steps_come_in_the_order_of_a_cycle_without_those_that_are_off() -> None
     assert steps(nothing) == ()
 
 
-class BrokenOffError(Exception):
-    """What ends a flow in the middle."""
-
-
-def broken_off(flow: Flow[Any], after: int) -> Flow[Any]:
-    """A flow that ends after so many effects, whose answers nobody sees."""
-    answer = None
-    for _ in range(after):
-        answer = yield flow.send(answer)
-    raise BrokenOffError
-
-
 @pytest.mark.parametrize("name", STEPS)
 def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_nothing_to_do(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, name: str
@@ -73,13 +60,7 @@ def test_a_step_that_is_broken_off_anywhere_is_done_once_and_the_next_cycle_has_
     PREPARE[name](memory, clock)
     at, one = cycle(store, ended=CHAT), step(name)
     decisions = judged(store, one, at)
-    seen = [tables(url)]
-    for after in range(30):
-        try:
-            store.run(broken_off(one.apply(at, decisions), after))
-        except (BrokenOffError, StopIteration, RuntimeError):
-            if (now := tables(url)) != seen[-1]:
-                seen.append(now)
+    seen = left_by(store, url, lambda: one.apply(at, decisions))
     assert len(seen) == 2
     applied = store.run(one.apply(at, decisions))
     assert sum(applied["done"].values()) == len(decisions) > 0

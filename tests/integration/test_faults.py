@@ -25,9 +25,9 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
     PoolExhaustedError,
 )
+from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
 from langmem_tiers.postgres.session import driven
-from langmem_tiers.postgres.work import Work
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.invariants import values

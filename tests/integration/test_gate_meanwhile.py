@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import psycopg
@@ -16,7 +16,7 @@ from langmem_tiers.testing import TrigramEmbeddings
 from langmem_tiers.turn.turn import Route
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
-from tests.support.opening import DIMS, Clock, Opener, text_index, tiered
+from tests.support.opening import DIMS, Opener, text_index, tiered
 
 FACT = "The API key rotates on Mondays."
 DELETED = "DELETE FROM memory.memories WHERE key = 'origin'"
@@ -45,9 +45,8 @@ async def calling(open_store: Opener, url: str) -> AsyncIterator[tuple[Caller, M
 
 
 @pytest.fixture
-def memory(url: str, clock: Clock) -> Iterator[MemoryCoordinator]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield coordinator(store, project_id="p", session_id="s")
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, project_id="p", session_id="s")
 
 
 def count(url: str, query: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -37,29 +38,21 @@ def quick(store: TieredStore, answers: list[Answer]) -> Iterator[MemoryCoordinat
         )
 
 
-def held(store: TieredStore, why: str) -> MemoryCoordinator:
-    """What holds `key` for that reason."""
-    if why == "trust":
-        policy = GatePolicy(trust=TrustPolicy(thresholds={"procedural": 0.7}))
-        memory = coordinator(store, project_id="p", gate=policy)
-        assert memory.store(STEPS, "procedural", source="web", key="key").quarantined
-    elif why == "private":
-        policy = GatePolicy(private={"email": Decision.QUARANTINE})
-        memory = coordinator(store, project_id="p", gate=policy, detectors=detectors("email"))
-        assert memory.store(MAIL, "semantic", source="tool", key="key").quarantined
-    else:
-        memory = coordinator(store, project_id="p")
-        assert memory.store(ATTACK, source="web", key="ad").quarantined
-        came = memory.store(CAME, "semantic", source="agent", key="key", derived_from=["ad"])
-        assert came.quarantined
-    return memory
-
-
-SAID = {
-    "trust": (STEPS, "procedural"),
-    "private": (MAIL, "semantic"),
-    "derived": (CAME, "semantic"),
+HELD: dict[str, tuple[GatePolicy, dict[str, Any]]] = {
+    "trust": (
+        GatePolicy(trust=TrustPolicy(thresholds={"procedural": 0.7})),
+        {"content": STEPS, "memory_type": "procedural", "source": "web"},
+    ),
+    "private": (
+        GatePolicy(private={"email": Decision.QUARANTINE}),
+        {"content": MAIL, "memory_type": "semantic", "source": "tool"},
+    ),
+    "derived": (
+        GatePolicy(),
+        {"content": CAME, "memory_type": "semantic", "source": "agent", "derived_from": ["ad"]},
+    ),
 }
+"""For which reason what is held, and by which policy."""
 
 
 @pytest.mark.parametrize(
@@ -68,9 +61,12 @@ SAID = {
 def test_what_is_held_for_another_reason_and_said_again_is_not_for_models_to_let_go(
     store: TieredStore, quick: MemoryCoordinator, why: str, source: str
 ) -> None:
-    memory = held(store, why)
+    policy, told = HELD[why]
+    memory = coordinator(store, project_id="p", gate=policy, detectors=detectors("email"))
+    assert memory.store(ATTACK, source="web", key="ad").quarantined
+    assert memory.store(**told, key="key").quarantined
     events = memory.history("key").events
-    text, memory_type = SAID[why]
+    text, memory_type = told["content"], told["memory_type"]
     again = quick.store(text, memory_type, source=source, key="key")
     assert quick.finish_reviews()
 

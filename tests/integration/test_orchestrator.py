@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from collections.abc import AsyncIterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,20 +15,23 @@ import pytest
 
 from langmem_tiers import (
     Budget,
+    MemoryCoordinator,
     MemoryOrchestrator,
     OrchestratorSettings,
+    Persona,
     TieredStore,
     TurnMiddleware,
     create_assemble_node,
 )
 from langmem_tiers.core.errors import (
+    BudgetExceededError,
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.turn.layout import PERSONA, Layout, Stage
+from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, calling, coordinator, keys
-from tests.support.opening import Clock, Opener, tables, text_index
+from tests.support.opening import Clock, Opener, tables
 from tests.support.plans import calls_of
 from tests.support.turning import Turn, turning
 
@@ -43,13 +47,12 @@ async def call(open_store: Opener, url: str) -> AsyncIterator[Caller]:
 
 
 @pytest.fixture
-def memory(url: str, clock: Clock) -> Any:
+def memory(store: TieredStore) -> MemoryCoordinator:
     """A blocking coordinator of (acme, billing, chat)."""
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        yield coordinator(store, project_id="billing", session_id="chat")
+    return coordinator(store, project_id="billing", session_id="chat")
 
 
-async def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
+def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
     turn.turn.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
     turn.turn.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
     turn.turn.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
@@ -148,7 +151,7 @@ async def test_an_async_daemon_is_awaited_in_an_async_turn(memory: Any) -> None:
         await asyncio.to_thread(blocking.assemble_context, "hello")
 
 
-async def test_mandates_of_a_mapping_are_those_of_the_mode(call: Caller) -> None:
+def test_mandates_of_a_mapping_are_those_of_the_mode(memory: Any) -> None:
     identity = {
         "identity": ["I am Nova"],
         "mandates": {"*": ["Be kind"], "support": ["Be brief"], "sales": ["Be bold"]},
@@ -156,21 +159,21 @@ async def test_mandates_of_a_mapping_are_those_of_the_mode(call: Caller) -> None
         "effective_at": "2026-01-01",
     }
 
-    async with turning(call, sources={"identity": identity}, mode="support") as turn:
-        context = await turn("assemble_context", "hello")
+    with MemoryOrchestrator(memory, sources={"identity": identity}, mode="support") as turn:
+        context = turn.assemble_context("hello")
 
     assert context.text == "## Consciousness\n- I am Nova\n- Be kind\n- Be brief\n- No secrets"
     assert {one.version for one in context.fragments} == {"2026-01-01"}
 
 
-async def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(call: Caller) -> None:
+def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(memory: Any) -> None:
     messages = [
         {"role": "user" if n % 2 == 0 else "assistant", "content": f"message {n}"}
         for n in range(24)
     ]
 
-    async with turning(call) as turn:
-        context = await turn("assemble_context", "message 24", messages=messages)
+    with MemoryOrchestrator(memory) as turn:
+        context = turn.assemble_context("message 24", messages=messages)
 
     texts = [one.text for one in context.fragments]
     assert texts[1:] == [f"message {n}" for n in range(4, 24)]
@@ -180,32 +183,35 @@ async def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(cal
     assert "assistant: message 23" in context.text
 
 
-async def test_without_messages_a_conversation_is_what_the_session_remembers(
-    call: Caller, clock: Clock
+def test_without_messages_a_conversation_is_what_the_session_remembers(
+    memory: Any, clock: Clock
 ) -> None:
     for speaker, said in (("user", "Where is it?"), ("assistant", "Here.")):
         clock.advance(minutes=1)
-        await call("store", said, speaker=speaker)
-    await call("store", "Elsewhere", speaker="user", session_id="other")
-    await call("store", "No turn of anybody")
+        memory.store(said, speaker=speaker)
+    memory.store("Elsewhere", speaker="user", session_id="other")
+    memory.store("No turn of anybody")
 
-    async with turning(call) as turn:
-        context = await turn("assemble_context", "thanks")
+    with MemoryOrchestrator(memory) as turn:
+        context = turn.assemble_context("thanks")
 
     texts = [one.text for one in context.fragments if one.source == "conversation"]
     assert texts == ["Where is it?", "Here."]
     assert "[2026-03-01T12:01:00+00:00] user: Where is it?" in context.text
 
 
-async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Caller) -> None:
-    await call("store", "Keys rotate on Mondays", importance=0.9, key="fact")
-    await call("store", "Rotate the keys", "prospective", importance=0.9, key="plan")
+def test_a_persona_remembers_no_intention_as_if_it_had_happened(memory: Any) -> None:
+    memory.store("Keys rotate on Mondays", importance=0.9, key="fact")
+    memory.store("Rotate the keys", "prospective", importance=0.9, key="plan")
 
-    async with turning(call, layout=PERSONA, sources={"persona": lambda *_: "Nova"}) as turn:
-        shown = keys((await turn("assemble_context", "rotate the keys")).memories)
-        wanted = await turn("assemble_context", "keys", filters={"memory_types": ["prospective"]})
+    with MemoryOrchestrator(memory, layout=PERSONA, sources={"persona": lambda *_: "Nova"}) as turn:
+        shown = keys(turn.assemble_context("rotate the keys").memories)
+        wanted = turn.assemble_context("keys", filters={"memory_types": ["prospective"]})
 
     assert (shown, keys(wanted.memories)) == (["fact"], [])
+
+
+STAGE = Stage(source="semantic", title="#", options=TYPO)
 
 
 @pytest.mark.parametrize(
@@ -213,40 +219,36 @@ async def test_a_persona_remembers_no_intention_as_if_it_had_happened(call: Call
     [
         ({"budget": 500}, r"budget is a Budget, such as Budget\(tokens=500\), not 500"),
         ({"layout": "PERSONA"}, "layout is ORCHESTRATOR, PERSONA or a Layout"),
-        ({"sources": [len]}, "sources is a mapping of sources by name"),
-        ({"router": 5}, "router is a function or None, not 5"),
+        ({"layout": PERSONA}, r"give sources=\{'persona': …\}"),
         (
-            {
-                "layout": Layout(
-                    name="x", stages=(Stage(source="semantic", title="#", options=TYPO),)
-                )
-            },
+            {"layout": Layout(name="x", stages=(STAGE,))},
             "the options of the stage 'semantic': there is no 'limitt': use one of .*limit",
         ),
+        ({"sources": [len]}, "sources is a mapping of sources by name"),
         (
             {"sources": {"mine": lambda prompt: prompt}},
             r"the source 'mine' takes \(prompt, metadata\), not \(prompt\)",
         ),
         ({"sources": {"mine": "text"}}, "a source is anything with remember"),
+        ({"router": 5}, "router is a function or None, not 5"),
     ],
 )
 def test_an_argument_of_another_type_is_refused_with_what_to_give(
     memory: Any, wrong: dict[str, Any], said: str
 ) -> None:
-    with pytest.raises(InvalidTypeError, match=said):
+    with pytest.raises((InvalidTypeError, ConfigurationError), match=said):
         MemoryOrchestrator(memory, **wrong)
-    with pytest.raises(ConfigurationError, match=r"give sources=\{'persona': …\}"):
-        MemoryOrchestrator(memory, layout=PERSONA)
 
 
-async def test_a_router_may_leave_it_to_the_words_and_answers_a_route_else(call: Caller) -> None:
-    async with turning(call, router=lambda _: None) as turn:
-        (one,) = (await turn("memorize", "Keys rotate on Mondays")).destinations
-        await turn("commit")
-    async with turning(call, router=lambda _: "semantic") as turn:
+def test_a_router_may_leave_it_to_the_words_and_answers_a_route_else(memory: Any) -> None:
+    with MemoryOrchestrator(memory, router=lambda _: None) as turn:
+        (one,) = turn.memorize("Keys rotate on Mondays").destinations
+        turn.commit()
+    words: Any = {"router": lambda _: "semantic"}
+    with MemoryOrchestrator(memory, **words) as turn:
         with pytest.raises(InvalidTypeError, match=r"a router answers Route\(.*, not 'semantic'"):
-            await turn("memorize", "Doors close at nine")
-        assert not (await turn("commit")).stored
+            turn.memorize("Doors close at nine")
+        assert not turn.commit().stored
 
     assert one.memory_type == "semantic"
 
@@ -262,14 +264,14 @@ def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory
             make(filters=TYPO)
 
 
-async def test_the_error_of_a_source_keeps_its_type_and_names_the_source(call: Caller) -> None:
+def test_the_error_of_a_source_keeps_its_type_and_names_the_source(memory: Any) -> None:
     def down(prompt: str, _: Mapping[str, Any]) -> str:
         raise ConnectionError(f"down, asked {prompt}")
 
-    async with turning(call, sources={"crm": down}) as turn:
+    with MemoryOrchestrator(memory, sources={"crm": down}) as turn:
         with pytest.raises(ConnectionError, match="down, asked keys") as raised:
-            await turn("assemble_context", "keys")
-        await turn("commit")
+            turn.assemble_context("keys")
+        turn.commit()
 
     assert raised.value.__notes__ == ["raised by the source 'crm' of the turn"]
 
@@ -287,21 +289,63 @@ def test_a_context_for_which_there_is_no_room_says_so(
     assert "the budget is too small for any" in caplog.text
 
 
-async def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_them(
-    call: Caller,
-) -> None:
+def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_them(memory: Any) -> None:
     for agent in ("ann", "ben"):
-        await call("store", f"Keys of {agent}", agent_id=agent, key=agent)
+        memory.store(f"Keys of {agent}", agent_id=agent, key=agent)
     settings = OrchestratorSettings(default_filters={"agent_id": "ann"})
 
-    async with turning(call, settings=settings) as turn:
-        first = await turn("assemble_context", "keys")
-        second = await turn("assemble_context", "keys", filters={"agent_id": "ben"})
+    with MemoryOrchestrator(memory, settings=settings) as turn:
+        first = turn.assemble_context("keys")
+        second = turn.assemble_context("keys", filters={"agent_id": "ben"})
 
     assert (keys(first.memories), keys(second.memories)) == (["ann"], ["ben"])
 
 
 # Budgets
+
+
+LONG_SOUL = Persona(
+    persona_name="Nova",
+    backstory="A guide to the old town. " + "She has walked its lanes for years. " * 200,
+    core_values=("Honesty",),
+    must_do=("Name your sources",),
+    must_not_do=("Give medical advice",),
+)
+STANDS = ("**Name**: Nova", "- Name your sources", "MUST NOT: - Give medical advice")
+
+
+@pytest.mark.parametrize("stage", ["persona", "identity"])
+def test_of_a_persona_larger_than_the_budget_the_backstory_is_cut(memory: Any, stage: str) -> None:
+    layout = PERSONA if stage == "persona" else ORCHESTRATOR
+    with MemoryOrchestrator(memory, layout=layout, sources={stage: LONG_SOUL}) as turn:
+        whole = turn.assemble_context("Hello")
+        found = turn.assemble_context("Hello", budget=300)
+
+    assert LONG_SOUL.backstory.strip() in whole.text
+    assert all(one in found.text for one in (*STANDS, "- Honesty"))
+    (backstory,) = re.findall(r"\*\*Backstory\*\*: (.*)", found.text)
+    assert backstory.endswith(" […]")
+    assert LONG_SOUL.backstory.startswith(backstory.removesuffix(" […]"))
+    assert 250 <= found.tokens <= 300
+    assert found.decisions[0].reason.startswith("cut to")
+
+
+def test_a_personas_name_and_rules_stand_or_no_context_is_made(memory: Any) -> None:
+    with MemoryOrchestrator(memory, layout=PERSONA, sources={"persona": LONG_SOUL}) as turn:
+        least = turn.assemble_context("Hello", budget=45)
+        with pytest.raises(InvalidInputError, match="and there are 10: give the turn a larger"):
+            turn.assemble_context("Hello", budget=10)
+
+    assert all(one in least.text for one in STANDS)
+    assert least.tokens <= 45
+
+
+def test_what_a_turn_has_spent_leaves_no_room_for_a_persona(memory: Any) -> None:
+    sources, budget = {"persona": LONG_SOUL}, Budget(tokens=320)
+    with MemoryOrchestrator(memory, layout=PERSONA, sources=sources, budget=budget) as turn:
+        turn.assemble_context("Hello", budget=300)
+        with pytest.raises(BudgetExceededError, match="the name and the rules"):
+            turn.assemble_context("Hello")
 
 
 async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
@@ -338,17 +382,17 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
     assert report.summary["episodic"] == 3  # the trace of the run is one
 
 
-async def test_notes_and_messages_that_are_shown_in_any_case_do_not_count_as_accessed(
-    call: Caller,
+def test_notes_and_messages_that_are_shown_in_any_case_do_not_count_as_accessed(
+    memory: Any,
 ) -> None:
-    await call("store", "The vault is being counted.", memory_type="working", key="note")
-    await call("store", "Where is the vault?", speaker="user", key="said")
+    memory.store("The vault is being counted.", memory_type="working", key="note")
+    memory.store("Where is the vault?", speaker="user", key="said")
 
-    async with turning(call) as turn:
-        context = await turn("assemble_context", "")
+    with MemoryOrchestrator(memory) as turn:
+        context = turn.assemble_context("")
 
     assert {"note", "said"} <= {one.key for one in context.fragments}
-    assert (await call("stats")).accesses == 0
+    assert memory.stats().accesses == 0
 
 
 async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
@@ -382,7 +426,7 @@ async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skil
     reports = []
     for number in "123":
         async with turning(call) as turn:
-            await add_wrongly_then_rightly(turn, number)
+            add_wrongly_then_rightly(turn, number)
             reports.append(await turn("commit"))
 
     assert [len(one.lessons) for one in reports] == [1, 1, 1]
@@ -397,26 +441,26 @@ async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skil
     assert any(one.kind == "derived" for one in explained.events)
 
 
-async def test_the_same_call_of_a_tool_is_tracked_once(call: Caller) -> None:
-    async with turning(call) as turn:
-        found = [turn.turn.track_tool_invocation("look", call_id="c1") for _ in range(2)]
+def test_the_same_call_of_a_tool_is_tracked_once(memory: Any) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        found = [turn.track_tool_invocation("look", call_id="c1") for _ in range(2)]
 
     assert found[0].key == found[1].key
     assert found[1].reason == "tracked before"
 
 
-async def test_progress_of_a_goal_that_is_not_set_is_refused_before_anything_is_written(
-    call: Caller, url: str
+def test_progress_of_a_goal_that_is_not_set_is_refused_before_anything_is_written(
+    memory: Any, url: str
 ) -> None:
-    async with turning(call) as turn:
-        turn.turn.note_progress("keys", 0.5, "half of them")
-        await turn("memorize", "The API key is rotated on Mondays.")
+    with MemoryOrchestrator(memory) as turn:
+        turn.note_progress("keys", 0.5, "half of them")
+        turn.memorize("The API key is rotated on Mondays.")
         before = tables(url)
         with pytest.raises(InvalidInputError, match="there is no goal 'keys': set it first"):
-            await turn("commit")
+            turn.commit()
         assert tables(url) == before
-        await asyncio.to_thread(call.memory.state.set_goal, "keys", "All")
-        assert (await turn("commit")).summary["goals"] == 1
+        memory.state.set_goal("keys", "All")
+        assert turn.commit().summary["goals"] == 1
 
 
 async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_out(
@@ -446,7 +490,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
 async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) -> None:
     async def go(number: str) -> Any:
         async with turning(call) as turn:
-            await add_wrongly_then_rightly(turn, number)
+            add_wrongly_then_rightly(turn, number)
             return await turn("commit")
 
     reports = await asyncio.gather(*map(go, "1234"))
@@ -456,15 +500,15 @@ async def test_turns_that_commit_at_once_see_each_others_traces(call: Caller) ->
     assert (await call("get", min(skills))).value["support"] == 4
 
 
-async def test_verbs_need_a_turn_that_goes_on(call: Caller) -> None:
-    orchestrator = MemoryOrchestrator(call.memory)
+def test_verbs_need_a_turn_that_goes_on(memory: Any) -> None:
+    orchestrator = MemoryOrchestrator(memory)
     with pytest.raises(InvalidInputError, match="no turn has begun"):
         orchestrator.memorize("one")
     with pytest.raises(InvalidInputError, match="there is no turn 'nowhere'"):
-        await Turn(orchestrator, call.mode)("history", "nowhere")
-    async with turning(call) as turn:
+        orchestrator.history("nowhere")
+    with MemoryOrchestrator(memory) as turn:
         with pytest.raises(InvalidInputError, match="goes on: commit it"):
-            turn.turn.begin()
-        await turn("commit")
+            turn.begin()
+        turn.commit()
         with pytest.raises(InvalidInputError, match="was committed: begin another"):
-            await turn("memorize", "late")
+            turn.memorize("late")

@@ -10,9 +10,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from tests.support.coordinating import coordinator
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, named, plan, rows_read, sequential
-from tests.support.servers import fresh_database
+from tests.support.plans import MODES, Mode, calls_of, loaded, named, plan, rows_read, sequential
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTES = 60
@@ -31,20 +29,12 @@ FROM (SELECT 'tenant' || n AS name, CASE n WHEN 0 THEN 100 ELSE 3 END AS session
 """
 
 
-@pytest.fixture(scope="module", params=["analysed", "never analysed"])
+@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """A large tenant of a hundred sessions and nineteen small ones, all half a day old."""
-    with (
-        fresh_database(server_url) as url,
-        TieredStore.from_conn_string(url, index=text_index(), clock=lambda: NOON) as opened,
-    ):
-        opened.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute("ALTER TABLE short_term.memories SET (autovacuum_enabled = off)")
-            conn.execute(_FILL)
-            if request.param == "analysed":
-                conn.execute("VACUUM ANALYZE")
-        yield opened
+    tables, clock = ("short_term.memories",), lambda: NOON
+    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
+        yield store
 
 
 @pytest.mark.parametrize("mode", MODES)

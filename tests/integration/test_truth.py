@@ -19,6 +19,7 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, RollbackError
 from langmem_tiers.graph.recall import create_recall_node
 from tests.support.coordinating import Caller, keys
+from tests.support.cycling import without_events
 from tests.support.learning import Team, broken
 from tests.support.opening import Clock, tables
 
@@ -54,11 +55,6 @@ async def consolidated(call: Caller) -> Any:
     return await asyncio.to_thread(graph.invoke, {}, context=context)
 
 
-def stored(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """Every row but those of events."""
-    return {name: rows for name, rows in tables(url).items() if name != "events"}
-
-
 # Storing
 
 
@@ -91,7 +87,7 @@ async def test_what_a_memory_is_derived_from_must_be_there(call: Caller, url: st
 
 async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str) -> None:
     await chain(call, "a", "b", "c")
-    before = stored(url)
+    before = without_events(url)
     for source in ("c", "b", "a"):
         with pytest.raises(InvalidInputError, match=r"came from|itself derived"):
             await call("store", "fact x", key="a", derived_from=[source])
@@ -100,7 +96,9 @@ async def test_nothing_is_derived_from_what_came_from_it(call: Caller, url: str)
     circle = [{"content": "fact x", "key": one, "derived_from": ["d", "e"]} for one in ("d", "e")]
     with pytest.raises(InvalidInputError, match="itself derived"):
         await call("store_many", circle)
-    assert [row for row in stored(url)["lineage"] if row in before["lineage"]] == before["lineage"]
+    assert [row for row in without_events(url)["lineage"] if row in before["lineage"]] == before[
+        "lineage"
+    ]
 
 
 # Reading

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, plan, rows_read, sequential
-from tests.support.servers import fresh_database
+from tests.support.plans import MODES, Mode, calls_of, loaded, plan, rows_read, sequential
 
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at)
@@ -30,22 +26,12 @@ FROM memory.lineage l;
 """
 
 
-@pytest.fixture(scope="module", params=["analysed", "never analysed"])
+@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
 def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
     """Twenty tenants of whose memories ten hang on each other at a time."""
-    index = text_index(dims=16, embed=TrigramEmbeddings(16))
-    with (
-        fresh_database(server_url) as url,
-        TieredStore.from_conn_string(url, index=index) as opened,
-    ):
-        opened.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            for table in ("working.memories", "memory.lineage", "memory.events"):
-                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
-            conn.execute(_FILL)
-            if request.param == "analysed":
-                conn.execute("VACUUM ANALYZE")
-        yield opened
+    tables = ("working.memories", "memory.lineage", "memory.events")
+    with loaded(server_url, _FILL, *tables, analysed=request.param) as store:
+        yield store
 
 
 Use = Callable[[MemoryCoordinator], object]

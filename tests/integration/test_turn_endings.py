@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -34,12 +34,6 @@ class Counting(TrigramEmbeddings):
         """Embed, and keep what."""
         self.seen += texts
         return super().embed_documents(texts)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
-        yield opened
 
 
 @pytest.fixture

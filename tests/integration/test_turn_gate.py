@@ -63,18 +63,6 @@ def test_what_a_turn_replaces_and_tells_again_is_kept(
     assert {one.value.get("trust", 1.0) for one in found} == {1.0}
 
 
-def test_what_a_turn_tells_again_makes_no_room(store: TieredStore) -> None:
-    memory = coordinator(store, project_id="ops", gate=GatePolicy(capacity={"semantic": 1}))
-    memory.store(FACT, memory_type="semantic", key="fact")
-    with MemoryOrchestrator(memory) as turn:
-        turn.assemble_context("When is the API key rotated?")
-        turn.memorize({"content": FACT, "memory_type": "semantic"})
-        turn.memorize({"content": "Room 4 is in the basement.", "memory_type": "semantic"})
-        turn.commit()
-
-    assert memory.get("fact") is not None
-
-
 def test_what_the_agent_is_told_of_itself_is_no_evidence(memory: MemoryCoordinator) -> None:
     identity = {"identity": ["I keep the calendar of the operations team."]}
     with MemoryOrchestrator(memory, sources={"identity": identity}) as turn:
@@ -108,19 +96,6 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert memory.get_lessons(ORDER, tools="read") == []
 
 
-def test_what_is_memorized_without_a_type_is_intended_or_known(memory: MemoryCoordinator) -> None:
-    texts = ("I need to renew the certificate.", "The certificate is renewed.")
-    with MemoryOrchestrator(memory) as turn:
-        found = [to for one in texts for to in turn.memorize(one).destinations]
-        report = turn.commit()
-
-    types = ["prospective", "semantic"]
-    assert [one.memory_type for one in found] == types
-    assert all(one.reason and one.tier is not None for one in found)
-    stored = [memory.get(str(one.key)) for one in report.stored]
-    assert [one and one.memory_type for one in stored] == types
-
-
 def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
     store: TieredStore,
 ) -> None:
@@ -140,34 +115,23 @@ def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
     assert memory.get("k1") is None
 
 
-def test_what_is_held_replaces_nothing_that_the_turn_keeps_under_its_key(
-    memory: MemoryCoordinator,
-) -> None:
-    with MemoryOrchestrator(memory) as turn:
-        turn.memorize({"content": FACT, "key": "k"})
-        turn.memorize({"content": ORDER, "key": "k", "source": "web"})
-        report = turn.commit()
-
-    assert [(one.key, one.quarantined) for one in report.stored] == [("k", False)]
-    assert [(one.key, one.stored) for one in report.refused] == [("k", False)]
-    kept = memory.get("k")
-    assert kept is not None
-    assert kept.content == FACT
-
-
 def test_what_a_commit_does_not_write_is_told_with_its_reason(memory: MemoryCoordinator) -> None:
     memory.store(FACT, key="k")
     with MemoryOrchestrator(memory, turn_id="t") as turn:
         assert turn.memorize({"content": ORDER, "key": "k", "source": "web"}).pending
+        turn.memorize({"content": "The vault is in the cellar.", "key": "own"})
+        turn.memorize({"content": ORDER, "key": "own", "source": "web"})
         report = turn.commit()
 
-    (refused,) = report.refused
-    assert (refused.key, refused.stored, report.stored) == ("k", False, ())
+    assert [(one.key, one.quarantined) for one in report.stored] == [("own", False)]
+    own, refused = report.refused
+    assert (refused.key, own.key, refused.stored, own.stored) == ("k", "own", False, False)
     assert refused.reason.startswith("replaces: the memory 'k' is trusted more")
-    (told,) = report.trace.of_kind("refused")
+    _, told = report.trace.of_kind("refused")
     assert (told.key, told.reasons) == ("k", (refused.reason,))
     with MemoryOrchestrator(memory, turn_id="t") as retry:
-        assert retry.commit().refused == report.refused
+        again = retry.commit().refused
+    assert sorted(again, key=lambda one: str(one.key)) == [refused, own]
 
 
 def test_a_prompt_with_private_data_that_the_gate_refuses_is_kept_nowhere(

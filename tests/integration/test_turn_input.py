@@ -67,19 +67,12 @@ def test_a_field_of_another_type_is_kept_or_refused_before_anything_is(
             assert not taken or (name, odd) == ("recalled", "nuls")
 
 
-def test_metadata_that_are_no_mapping_are_refused(memory: MemoryCoordinator) -> None:
-    for odd in ODD.values():
-        for item, metadata in ((FACT, odd), ({"content": FACT, "metadata": odd}, {"b": 1})):
-            with MemoryOrchestrator(memory) as turn, pytest.raises(InvalidInputError):
-                turn.memorize(item, metadata)
-
-
 @pytest.mark.parametrize(
     ("verb", "given", "said"),
     [
         ("memorize", {"item": {"content": FACT, "tags": "ops"}}, "tags is a list of strings"),
         ("memorize", {"item": {"content": FACT, "recalled": 5}}, "recalled is a list of what"),
-        ("memorize", {"item": {"content": FACT, "derived_from": "k"}}, "derived_from is a list"),
+        ("memorize", {"item": FACT, "metadata": 5}, "metadata"),
         ("track_tool_invocation", {"tool_name": "look", "call_id": 5}, "call_id is a string or"),
         ("assemble_context", {"prompt": "keys", "tools": 5}, "tools is a list or None, not 5"),
     ],
@@ -92,31 +85,19 @@ def test_what_is_of_another_type_is_refused_with_what_to_give(
 
 
 @pytest.mark.parametrize(
-    ("verb", "sound", "names"),
+    ("verb", "sound"),
     [
-        (
-            "track_tool_invocation",
-            {"tool_name": "look"},
-            ["parameters", "duration", "relevance", "tool_name", "call_id", "result", "error"],
-        ),
-        (
-            "note_progress",
-            {"goal_id": "goal", "delta": 0.0, "reason": "none"},
-            ["goal_id", "delta", "reason"],
-        ),
-        (
-            "assemble_context",
-            {"prompt": "keys"},
-            ["prompt", "budget", "filters", "messages", "tools", "show_messages"],
-        ),
+        ("track_tool_invocation", {"tool_name": "look"}),
+        ("note_progress", {"goal_id": "goal", "delta": 0.0, "reason": "none"}),
+        ("assemble_context", {"prompt": "keys"}),
     ],
 )
 def test_an_argument_of_another_type_is_taken_or_refused_before_anything_is_kept(
-    memory: MemoryCoordinator, verb: str, sound: dict[str, Any], names: list[str]
+    memory: MemoryCoordinator, verb: str, sound: dict[str, Any]
 ) -> None:
     memory.state.set_goal("text", "A goal of that name")
-    for name in names:
-        for odd in ODD.values():
+    for name in inspect.signature(getattr(MemoryOrchestrator, verb)).parameters:
+        for odd in ODD.values() if name != "self" else ():
             taken = went(memory, verb, **{**sound, name: odd})
             assert taken or name not in ("result", "error")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,24 +31,20 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.turn.trace import TurnTrace
-from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.agents import How, Way, agent_on, calls, run, scripted
 from tests.support.graphs import ACME, QUICK, add, call, fails_once_after
-from tests.support.opening import Clock, Opened, opened_store, tables, text_index
+from tests.support.opening import tables
 
 ASKED: dict[str, Any] = {"messages": [HumanMessage("Add up the invoices", id="m1")]}
 MONDAY = "Invoices leave on Mondays"
+THREAD: Any = {"configurable": {"thread_id": "t"}}
 ANSWER = "Both invoices were added up."
 
 
 @pytest.fixture
-def ready(url: str, clock: Clock) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index(), clock=clock) as store:
-        remember(store)
-        yield store
-
-
-def remember(store: TieredStore) -> None:
+def ready(store: TieredStore) -> TieredStore:
     MemoryCoordinator(store, context=ACME).store(MONDAY, memory_type="semantic")
+    return store
 
 
 def model(state: MemoryState) -> dict[str, Any]:
@@ -89,14 +84,9 @@ def turn_graph(store: TieredStore, *, lost: bool = False) -> Any:
     return builder.compile(store=store)
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_graph_goes_through_a_turn_however_it_is_run(
-    url: str, clock: Clock, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        await MemoryCoordinator(store, context=ACME).astore(MONDAY, memory_type="semantic")
-        state = await run(turn_graph(store), how, ASKED, context=ACME)
+async def test_a_graph_goes_through_a_turn_however_it_is_run(way: Way) -> None:
+    await MemoryCoordinator(way.store, context=ACME).astore(MONDAY, memory_type="semantic")
+    state = await way(turn_graph(way.store), ASKED, context=ACME)
 
     assert MONDAY in state["context"]
     assert state["turn"] is None
@@ -144,11 +134,10 @@ def history(store: TieredStore, turn: str) -> TurnTrace:
 
 def test_a_new_message_leaves_a_turn_that_was_not_committed(url: str, ready: TieredStore) -> None:
     graph = chain(ready, InMemorySaver(), assemble=create_assemble_node())
-    thread: Any = {"configurable": {"thread_id": "1"}}
 
-    first = graph.invoke(ASKED, thread, context=ACME)["turn"]
-    again = graph.invoke({"messages": []}, thread, context=ACME)["turn"]
-    second = graph.invoke({"messages": [HumanMessage("And now?")]}, thread, context=ACME)["turn"]
+    first = graph.invoke(ASKED, THREAD, context=ACME)["turn"]
+    again = graph.invoke({"messages": []}, THREAD, context=ACME)["turn"]
+    second = graph.invoke({"messages": [HumanMessage("And now?")]}, THREAD, context=ACME)["turn"]
 
     assert (again["turn"], again["spent"]) == (first["turn"], 2)
     assert second["turn"] != first["turn"]
@@ -168,20 +157,20 @@ def look(place: str) -> str:
     return f"{place}: nothing to see"
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(
-    url: str, clock: Clock, opened: Opened, how: How
-) -> None:
+def looking(store: TieredStore, model: Any, *middleware: Any, **options: Any) -> Any:
+    """An agent that looks at places, whose turns the middleware keeps unless told otherwise."""
+    chosen = middleware or (TurnMiddleware(),)
+    return agent_on(store, model, *chosen, **{"tools": [look], **options})
+
+
+async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(way: Way) -> None:
     scripted_model = scripted(calls("look", place="vault"), "It is empty")
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        memory = MemoryCoordinator(store, context=ACME)
-        await memory.astore(MONDAY, memory_type="semantic")
-        agent = agent_on(
-            store, scripted_model, TurnMiddleware(), tools=[look], system_prompt="Be brief."
-        )
-        state = await run(agent, how, ASKED, context=ACME)
-        found = await memory.aget_context("look at the vault", memory_types=["episodic"])
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.astore(MONDAY, memory_type="semantic")
+    state = await way(
+        looking(way.store, scripted_model, system_prompt="Be brief."), ASKED, context=ACME
+    )
+    found = await memory.aget_context("look at the vault", memory_types=["episodic"])
 
     system = scripted_model.seen[0][0]
     assert isinstance(system, SystemMessage)
@@ -197,10 +186,9 @@ async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(
 def test_an_agents_thread_stands_in_its_requests_once(ready: TieredStore) -> None:
     said = "Bill Ann before Ben"
     model = scripted("I will.", "On Mondays.")
-    agent = agent_on(ready, model, TurnMiddleware(), tools=[look], checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
+    agent = looking(ready, model, checkpointer=InMemorySaver())
     for text in (said, "When do invoices leave?"):
-        agent.invoke({"messages": [text]}, config, context=ACME)
+        agent.invoke({"messages": [text]}, THREAD, context=ACME)
 
     texts = [one.text for one in model.seen[-1]]
     assert MONDAY in texts[0]
@@ -227,15 +215,14 @@ async def test_an_agent_that_fails_leaves_its_trace_alone_and_goes_on_when_it_is
         tools=[flaky],
         checkpointer=InMemorySaver(),
     )
-    config: Any = {"configurable": {"thread_id": "t"}}
     before = tables(url)
     with pytest.raises(ConnectionError):
-        await run(agent, how, ASKED, config=config, context=ACME)
+        await run(agent, how, ASKED, config=THREAD, context=ACME)
     after = tables(url)
-    turn = agent.get_state(config).values["turn"]["turn"]
+    turn = agent.get_state(THREAD).values["turn"]["turn"]
     failed = history(ready, turn)
 
-    state = await run(agent, how, None, config=config, context=ACME)
+    state = await run(agent, how, None, config=THREAD, context=ACME)
 
     assert {name for name, rows in after.items() if rows != before[name]} == {"events"}
     assert [one.kind for one in failed.events] == ["assembled", "failed"]
@@ -247,7 +234,7 @@ async def test_an_agent_that_fails_leaves_its_trace_alone_and_goes_on_when_it_is
 
 
 def test_an_agent_whose_model_fails_leaves_its_trace(ready: TieredStore, url: str) -> None:
-    agent = agent_on(ready, scripted(), TurnMiddleware(), tools=[look])
+    agent = looking(ready, scripted())
 
     with pytest.raises(Exception):  # noqa: B017, PT011 - whatever the model raises
         agent.invoke(ASKED, context=ACME)
@@ -260,7 +247,7 @@ def test_an_agent_whose_model_calls_a_name_that_no_tool_has_answers_and_commits(
     ready: TieredStore, name: str
 ) -> None:
     model = scripted(call(name, place="vault"), "It is empty")
-    agent = agent_on(ready, model, TurnMiddleware(), tools=[look])
+    agent = looking(ready, model)
 
     state = agent.invoke(ASKED, context=ACME)
 
@@ -314,7 +301,7 @@ def test_which_tools_are_not_tracked_is_a_setting(ready: TieredStore) -> None:
 
 def test_of_a_long_message_both_ends_are_kept_and_the_trace_says_so(ready: TieredStore) -> None:
     pasted = "Read this log: " + "all is well. " * 8_000 + "What is wrong?"
-    agent = agent_on(ready, scripted("Nothing."), TurnMiddleware(), tools=[look])
+    agent = looking(ready, scripted("Nothing."))
 
     state = agent.invoke({"messages": [HumanMessage(pasted, id="m1")]}, context=ACME)
 
@@ -336,12 +323,11 @@ def test_an_interrupted_agents_turn_leaves_its_trace_when_another_message_comes(
         return str(interrupt(place))
 
     model, saver = scripted(calls("confirm", place="vault"), "It is empty"), InMemorySaver()
-    agent = agent_on(ready, model, TurnMiddleware(), tools=[confirm], checkpointer=saver)
-    config: Any = {"configurable": {"thread_id": "t"}}
-    agent.invoke(ASKED, config, context=ACME)
-    turn = agent.get_state(config).values["turn"]["turn"]
+    agent = looking(ready, model, tools=[confirm], checkpointer=saver)
+    agent.invoke(ASKED, THREAD, context=ACME)
+    turn = agent.get_state(THREAD).values["turn"]["turn"]
 
-    state = agent.invoke({"messages": [HumanMessage("And now?")]}, config, context=ACME)
+    state = agent.invoke({"messages": [HumanMessage("And now?")]}, THREAD, context=ACME)
 
     left = history(ready, turn)
     assert [one.kind for one in left.events] == ["assembled", "abandoned"]
@@ -371,7 +357,7 @@ def test_where_there_is_no_budget_for_a_context_it_is_empty_and_the_answer_comes
 
 
 def test_what_the_user_says_is_kept_though_the_turn_showed_it(ready: TieredStore) -> None:
-    agent = agent_on(ready, scripted("Noted."), TurnMiddleware(), tools=[look])
+    agent = looking(ready, scripted("Noted."))
 
     state = agent.invoke({"messages": [HumanMessage(MONDAY)]}, context=ACME)
 

@@ -62,28 +62,20 @@ def test_turns_are_listed_by_how_they_ended_the_latest_first(
     assert str(second).endswith("t2 abandoned: left without a commit")
 
 
-async def test_turns_of_one_moment_are_listed_in_one_order(memory: MemoryCoordinator) -> None:
-    for number in (2, 1, 3):
-        committed(memory, f"t{number}")
-
-    asked = MemoryOrchestrator(memory)
-    assert names(asked.turns(2)) == ["t3", "t2"]
-    assert names(asked.turns(0)) == []
-    wrong: Any
-    for wrong in ({"limit": "5"}, {"limit": -1}, {"session_id": 5}, {"session_id": "a\0"}):
-        with pytest.raises(InvalidInputError, match=next(iter(wrong))):
-            asked.turns(**wrong)
-
-
-def test_turns_are_those_of_the_tenant_or_of_one_session(store: TieredStore) -> None:
+def test_turns_are_those_of_the_tenant_or_of_one_session_in_one_order(store: TieredStore) -> None:
     for session in ("a", "b", None):
         committed(coordinator(store, project_id="ops", session_id=session), f"of {session}")
     committed(coordinator(store, "other", session_id="a"), "another tenant's")
 
     asked = MemoryOrchestrator(coordinator(store))
     assert names(asked.turns()) == ["of b", "of a", "of None"]
+    assert (names(asked.turns(1)), asked.turns(0)) == (["of b"], [])
     assert names(asked.turns(session_id="a")) == ["of a"]
-    assert names(asked.turns(session_id="c")) == []
+    assert asked.turns(session_id="c") == []
+    wrong: Any
+    for wrong in ({"limit": "5"}, {"limit": -1}, {"session_id": 5}, {"session_id": "a\0"}):
+        with pytest.raises(InvalidInputError, match=next(iter(wrong))):
+            asked.turns(**wrong)
 
 
 def test_a_turn_that_failed_is_listed_once_and_as_it_ended_once_it_has(

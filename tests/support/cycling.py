@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -14,6 +15,7 @@ from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock, tables
 
 EASY = PromotionPolicy(
@@ -62,6 +64,28 @@ def done(store: TieredStore, one: CycleStep, at: Cycle) -> StepCounts:
     applied = store.run(one.apply(at, judged(store, one, at)))
     store.run(one.finish(at))
     return applied
+
+
+class BrokenOffError(Exception):
+    """What ends a flow in the middle."""
+
+
+def _broken_off(flow: Flow[Any], after: int) -> Flow[Any]:
+    answer = None
+    for _ in range(after):
+        answer = yield flow.send(answer)
+    raise BrokenOffError
+
+
+def left_by(store: TieredStore, url: str, begin: Callable[[], Flow[Any]]) -> list[Any]:
+    """The different contents that a flow leaves when it is broken off after each of its effects."""
+    seen = [tables(url)]
+    for after in range(30):
+        with suppress(BrokenOffError, StopIteration, RuntimeError):
+            store.run(_broken_off(begin(), after))
+        if (now := tables(url)) != seen[-1]:
+            seen.append(now)
+    return seen
 
 
 def column(url: str, name: str) -> dict[str, Any]:

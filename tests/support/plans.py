@@ -39,16 +39,24 @@ def named(calls: Sequence[Call], name: str) -> Call:
 
 
 @contextmanager
-def loaded(server_url: str, fill: str, **options: Any) -> Iterator[TieredStore]:
-    """A store of sixteen dimensions on rows that a script makes, analysed, without HNSW."""
+def loaded(
+    server_url: str, fill: str, *tables: str, analysed: bool = True, **options: Any
+) -> Iterator[TieredStore]:
+    """A store of sixteen dimensions on rows that a script makes, without HNSW.
+
+    It is analysed once; if not, `tables` are those that are never analysed by themselves either.
+    """
     with (
         fresh_database(server_url) as url,
         TieredStore.from_conn_string(url, index=text_index(16), **options) as store,
     ):
         store.setup()
         with psycopg.connect(url, autocommit=True) as conn:
+            for table in tables:
+                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
             conn.execute(fill.encode())
-            conn.execute("VACUUM ANALYZE")
+            if analysed:
+                conn.execute("VACUUM ANALYZE")
         yield store
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,21 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.recall import approximate_tokens
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Fragment, Layout, Section, Stage
+from tests.support.recollections import NOW, recollection
 
-NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
-TITLES = [
-    "## Consciousness",
-    "## Conversation History",
-    "## Working Memory",
-    "## Frontal Cortex",
-    "## Episodic Memory",
-    "## Semantic Memory",
-    "## Tool Specifications",
-]
+TITLES = [stage.title for stage in ORCHESTRATOR.stages]
 COUNTERS: list[Callable[[str], int]] = [
     len,
     lambda text: len(text.split()),
@@ -39,19 +31,7 @@ COUNTERS: list[Callable[[str], int]] = [
 
 
 def memory(key: str, content: str, **changes: Any) -> Recollection:
-    fields: dict[str, Any] = {
-        "key": key,
-        "namespace": ("acme",),
-        "tier": Tier.WORKING,
-        "memory_type": "semantic",
-        "content": content,
-        "value": {"content": content},
-        "created_at": NOW,
-        "updated_at": NOW,
-        "score": 0.5,
-        **changes,
-    }
-    return Recollection(**fields)
+    return recollection(key, content, **{"score": 0.5, **changes})
 
 
 def recalled(*memories: Recollection, source: str = "semantic") -> Section:

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.recall import budget as searching
 from langmem_tiers.recall.budget import (
     GUARANTEE,
     Knapsack,
@@ -124,32 +123,6 @@ def test_every_decision_says_why() -> None:
         "same": "left out: repeats best",
         "one": "fits: 1 token",
     }
-
-
-def test_two_that_differ_are_worth_more_than_two_that_repeat() -> None:
-    some = [
-        recollection("a", "cards from abroad are declined on weekends", score=0.90),
-        recollection("b", "cards from abroad are declined on sundays", score=0.89),
-        recollection("c", "refunds take up to five days", score=0.60),
-    ]
-    assert {one.key for one in choose(some, 14, tokens).chosen} == {"a", "c"}
-
-
-TRAP = Knapsack(  # greed by gain takes the last one, greed by rate the third one first
-    Usefulness([[(0, 1.0)], [(1, 1.0)], [(2, 0.03)], [(3, 1.02)]]), [50, 50, 1, 100], 100
-)
-
-
-def test_where_greed_fails_search_from_pairs_finds_the_best(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    best = pack(TRAP)
-    assert (best.members, best.worth) == ((0, 1), 2.0)
-    assert best.worth > 0.99 * best.at_most
-    monkeypatch.setattr(searching, "SEEDED", 3)
-    greedy = pack(TRAP)
-    assert greedy.worth == 1.03
-    assert greedy.worth < GUARANTEE * greedy.at_most
 
 
 def test_a_counter_that_does_not_count_and_a_negative_budget_are_refused() -> None:

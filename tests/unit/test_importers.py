@@ -321,7 +321,7 @@ BAD_LINES = [
             *('"key": " "', '"key": ["a"]', '"session": 1.5', '"speaker": {}'),
             *('"tags": "a, b"', '"tags": [1]', '"memory_type": "gossip"', '"tier": ["working"]'),
             *('"importance": 7', '"importance": "high"'),
-            *(f'"deep": {"[" * levels}{"]" * levels}' for levels in (200, 100_000)),
+            *(f'"deep": {"[" * levels}{"]" * levels}' for levels in (700, 100_000)),
         )
     ),
     '{"content": "again", "key": "taken"}',

@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
-
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.turn.memories import WEIGHT, together
-
-NOW = datetime(2026, 3, 1, tzinfo=UTC)
-ALIKE = Recollection(
-    key="k",
-    namespace=("acme", "billing"),
-    tier=Tier.WORKING,
-    memory_type="semantic",
-    content="text",
-    value={},
-    created_at=NOW,
-    updated_at=NOW,
-    score=0.0,
-    match=0.0,
-    explanation={},
-)
+from tests.support.recollections import recollection
 
 
 def found(**scores: float) -> list[Recollection]:
     return [
-        replace(ALIKE, key=key, score=score, match=score, explanation={"match": score})
+        recollection(key, score=score, match=score, explanation={"match": score})
         for key, score in sorted(scores.items(), key=lambda one: -one[1])
     ]
 

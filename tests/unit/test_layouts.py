@@ -87,31 +87,40 @@ def test_a_persona_is_read_from_a_file_of_headings() -> None:
     )
 
 
-def test_a_persona_is_read_from_lines_that_name_its_fields() -> None:
-    soul = Persona.of_markdown(
-        "**Name**: Nova\n- **Voice Traits**: curious, dry\nmust_do:\n- Be kind\nNEVER: lie\n"
-    )
-
-    assert (soul.persona_name, soul.voice_traits) == ("Nova", ("curious", "dry"))
-    assert (soul.must_do, soul.must_not_do) == (("Be kind",), ("lie",))
-
-
-def test_what_stands_beside_the_fields_of_a_persona_is_kept(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "**Name**: Nova\n- **Voice Traits**: curious, dry\nmust_do:\n- Be kind\nNEVER: lie\n",
+            {"voice_traits": ("curious", "dry"), "must_do": ("Be kind",), "must_not_do": ("lie",)},
+        ),
+        (
+            "# Nova\nNova is calm:\n\n## Rules\n- Must name sources\n* Don't shout\n- Do not lie\n",
+            {
+                "backstory": "Nova is calm:",
+                "must_do": ("name sources",),
+                "must_not_do": ("shout", "lie"),
+            },
+        ),
+        (
+            "# Nova\n## Empty\n\n## Habits\nTea at five.\n\n## Must not\ngossip, flatter\n",
+            {
+                "backstory": "Habits:\nTea at five.",
+                "must_not_do": ("gossip", "flatter"),
+            },
+        ),
+        ("# Soul\nName: Nova\nShe is calm.", {"backstory": "She is calm."}),
+        ("---\nname: |\n  Nova\n  She is calm.\n---\n", {"backstory": "She is calm."}),
+        ("---\n\n# Nova\n\nCalm", {"backstory": "---\nCalm"}),
+    ],
+)
+def test_what_a_persona_is_told_by_lines_lists_or_beside_its_fields_is_kept(
+    tmp_path: Path, text: str, told: dict[str, Any]
+) -> None:
     soul = tmp_path / "SOUL.md"
-    soul.write_text(
-        "# Nova\n\nNova is calm:\n\n## Tone\nWarm\n\n## Rules\n- Must name sources\n- Never lie\n"
-        "* Don't shout\n- Do not guess\n\n## Empty\n\n## Habits\nTea at five.\n\n"
-        "## Must not\ngossip, flatter\n",
-        "utf-8",
-    )
+    soul.write_text(text, "utf-8")
 
-    assert Persona.of_markdown(soul) == Persona(
-        persona_name="Nova",
-        communication_tone="Warm",
-        backstory="Nova is calm:\nHabits:\nTea at five.",
-        must_do=("name sources",),
-        must_not_do=("lie", "shout", "guess", "gossip", "flatter"),
-    )
+    assert Persona.of_markdown(soul) == Persona(persona_name="Nova", **told)
 
 
 @pytest.mark.parametrize(
@@ -210,19 +219,6 @@ def test_the_lists_of_a_front_matter_are_read_whole() -> None:
             "gossip",
         ),
     )
-
-
-def test_a_name_is_one_line_and_what_stands_below_it_is_not_lost() -> None:
-    for text in ("# Soul\nName: Nova\nShe is calm.", "---\nname: |\n  Nova\n  She is calm.\n---\n"):
-        soul = Persona.of_markdown(text)
-        assert (soul.persona_name, soul.backstory) == ("Nova", "She is calm.")
-
-
-def test_three_dashes_are_no_front_matter_by_themselves() -> None:
-    for text in ("---\n# Nova\n---\n\nCalm", "---\n\n# Nova\n\nCalm"):
-        soul = Persona.of_markdown(text)
-        assert soul.persona_name == "Nova"
-        assert soul.backstory.endswith("Calm")
 
 
 def test_a_front_matter_that_cannot_be_read_is_refused() -> None:

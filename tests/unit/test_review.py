@@ -41,12 +41,6 @@ def test_what_was_to_live_on_in_a_memory_that_goes_elsewhere_is_judged_again(
     assert (pairs(found.standing), found.again) == ([min(chain)], [max(chain)[0]])
 
 
-def test_what_is_superseded_may_itself_have_superseded() -> None:
-    found = reviewed([proposal((1, 2)), proposal((2, 3))], hands_over=False)
-
-    assert (pairs(found.standing), found.again) == ([(1, 2), (2, 3)], [])
-
-
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.integers(2, 12), st.integers(1, 11)).filter(lambda it: it[0] > it[1]))

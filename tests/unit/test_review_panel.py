@@ -195,19 +195,3 @@ def test_the_specified_reviewers_score_and_injection_is_the_fourth() -> None:
     assert result.consensus_score is not None
     assert result.consensus_score >= 6.0
     assert result.stores()
-
-
-@pytest.mark.parametrize(
-    ("text", "score"),
-    [("Implemented JWT authentication with RS256", 8.0), ("Anna likes green tea.", 5.0)],
-)
-def test_a_reviewer_of_ones_own_takes_part_with_its_score_and_reason(
-    text: str, score: float
-) -> None:
-    result = with_security().review_storage(Candidate(content=text))
-
-    assert result.agent_scores["security"] == score
-    assert result.reasons["security"] == "Security relevance score based on keywords"
-    beside = [one for name, one in result.agent_scores.items() if name != INJECTION]
-    assert result.consensus_score == sum(beside) / 4
-    assert result.stores()
