@@ -1,4 +1,4 @@
-"""A LangChain chat model asked for a pydantic object; the twins differ by `await`.
+"""A LangChain chat model asked for a pydantic object, blocking or awaited.
 
 This is the outermost edge to code that we do not know: whatever a provider raises becomes a
 `ModelError`, and its own error is the cause.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.core.prompts import ANSWER_AGAIN
+from langmem_tiers.core.threads import Work, adone, done
 
 T = TypeVar("T", bound=BaseModel)
 T_contra = TypeVar("T_contra", bound=BaseModel, contravariant=True)
@@ -55,11 +56,7 @@ def ask(
     Raises:
         ModelError: there is no usable answer. What the provider raised is its cause.
     """
-    talk = _Talk(schema, messages, check)
-    while talk.answer is None:
-        with talk.hearing() as config:
-            talk.said = model.with_structured_output(schema).invoke(talk.messages, config)
-    return talk.answer
+    return done(_asking("invoke", model, schema, messages, check))
 
 
 async def aask(
@@ -69,10 +66,22 @@ async def aask(
     check: Callable[[T], object] = lambda _: None,
 ) -> T:
     """The model's answer as an object of the schema; see `ask`."""
+    return await adone(_asking("ainvoke", model, schema, messages, check))
+
+
+def _asking(
+    way: Literal["invoke", "ainvoke"],
+    model: BaseChatModel,
+    schema: type[T],
+    messages: Sequence[BaseMessage],
+    check: Callable[[T], object],
+) -> Work[T]:
+    """What `ask` does, by either method of a model."""
     talk = _Talk(schema, messages, check)
     while talk.answer is None:
         with talk.hearing() as config:
-            talk.said = await model.with_structured_output(schema).ainvoke(talk.messages, config)
+            invoke = getattr(model.with_structured_output(schema), way)
+            talk.said = yield invoke(talk.messages, config)
     return talk.answer
 
 
@@ -100,15 +109,18 @@ def ways_to_ask(
     """
     checked_model(model)
 
-    def call(*given: P.args, **options: P.kwargs) -> V:
-        several = requests(*given, **options)
-        read = [one.read(ask(model, schema, one.messages(), one.read)) for one in several]
+    def asking(way: Literal["invoke", "ainvoke"], *given: P.args, **options: P.kwargs) -> Work[V]:
+        read = []
+        for one in requests(*given, **options):
+            answer = yield from _asking(way, model, schema, one.messages(), one.read)
+            read.append(one.read(answer))
         return made(read, *given, **options)
 
+    def call(*given: P.args, **options: P.kwargs) -> V:
+        return done(asking("invoke", *given, **options))
+
     async def acall(*given: P.args, **options: P.kwargs) -> V:
-        several = requests(*given, **options)
-        read = [one.read(await aask(model, schema, one.messages(), one.read)) for one in several]
-        return made(read, *given, **options)
+        return await adone(asking("ainvoke", *given, **options))
 
     return call, acall
 

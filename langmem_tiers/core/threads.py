@@ -1,4 +1,9 @@
-"""Calls that are waited for: on threads that hold no interpreter, until a deadline, or awaited."""
+"""Calls that are waited for: on threads that hold no interpreter, until a deadline, or awaited.
+
+What is done both ways is written once, as `Work`: a generator that yields what a method returned,
+which is the answer or is to be awaited for it, and is sent the answer. `done` does it blocking,
+`adone` awaits what it yields.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,49 @@ import inspect
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
-from typing import Any, TypeVar
+from inspect import GEN_CLOSED, getgeneratorstate
+from typing import Any, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
+
+Work: TypeAlias = Generator[Any, Any, T]
+
+
+def done(work: Work[T]) -> T:
+    """What comes of work that blocks: what it yields is the answer."""
+    resume: Callable[[Any], Any] = work.send
+    answer: Any = None
+    while True:
+        try:
+            while True:
+                answer, resume = resume(answer), work.send
+        except StopIteration as end:
+            return cast("T", end.value)
+        except BaseException as error:
+            if getgeneratorstate(work) == GEN_CLOSED:
+                raise
+            resume, answer = work.throw, error  # a signal between two steps: the work hears of it
+
+
+async def adone(work: Work[T]) -> T:
+    """What comes of work that is awaited: what it yields has the answer."""
+    resume: Callable[[Any], Any] = work.send
+    answer: Any = None
+    while True:
+        try:
+            awaitable = resume(answer)
+        except StopIteration as end:
+            return cast("T", end.value)
+        finally:
+            answer = None  # an error kept here would keep this frame in turn
+        try:
+            resume, answer = work.send, await awaitable
+        except BaseException as error:  # noqa: BLE001 - it is dealt with where it was yielded
+            resume, answer = work.throw, error
 
 
 class Daemons:

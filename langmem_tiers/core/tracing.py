@@ -65,9 +65,8 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
 
 def tracing() -> bool:
     """Whether runs are traced here; LangSmith is loaded only if its variables say so."""
-    if "langsmith.run_helpers" not in sys.modules and not any(
-        os.environ.get(name) == "true" for name in _VARIABLES
-    ):
+    told = map(os.environ.get, _VARIABLES)
+    if "langsmith.run_helpers" not in sys.modules and "true" not in told:
         return False
     from langsmith.utils import tracing_is_enabled
 

@@ -18,7 +18,7 @@ from langmem_tiers.learn.outcome import (
 )
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
-from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.recall.candidates import recollection
 from langmem_tiers.recall.recall import Inquiry, find
 from langmem_tiers.remember.new import label, share
@@ -61,7 +61,7 @@ def get_context(
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = memory.asking.ask(query, memory.context, embedding=embedding, **whose, **options)
-    return then(_recalled(memory, [ask], showing(run_id, holdout)), lambda found: found[0])
+    return only(_recalled(memory, [ask], showing(run_id, holdout)))
 
 
 def get_context_batch(

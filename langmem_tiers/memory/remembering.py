@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, Unpack
 
 from langmem_tiers.core.memory import StoreResult
@@ -11,7 +10,7 @@ from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_o
 from langmem_tiers.memory.asking import new_memories, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.remember.new import NewMemory
 
 
@@ -38,7 +37,7 @@ def store(
         InvalidInputError: for what cannot be stored; nothing was.
     """
     one = new_memory(content, memory_type=memory_type, **options)
-    return then(admitted(memory, [one]), itemgetter(0))
+    return only(admitted(memory, [one]))
 
 
 def store_many(

@@ -9,11 +9,11 @@ from psycopg.pq.abc import PGconn
 from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.errors import translated
-from langmem_tiers.postgres.flow import Rows
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
 from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
-from langmem_tiers.postgres.work import AWAITED, Side, Work, within
+from langmem_tiers.postgres.work import AWAITED, Side, within
 
 T = TypeVar("T")
 
@@ -87,15 +87,6 @@ class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
-
-
-def rows_of(cursor: Any) -> Work[Rows]:
-    """All rows of a result, none for a statement that returns none."""
-    result = cursor.pgresult
-    if result is None or result.nfields == 0:
-        return []
-    rows: Rows = yield cursor.fetchall()
-    return rows
 
 
 class Connections:

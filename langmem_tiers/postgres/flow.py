@@ -150,6 +150,12 @@ def then(flow: Flow[T], made: Callable[[T], U]) -> Flow[U]:
     return made((yield from flow))
 
 
+def only(flow: Flow[list[T]]) -> Flow[T]:
+    """The one answer of a flow that was asked for one thing."""
+    (answer,) = yield from flow
+    return answer
+
+
 def rows_of(statement: str, **params: Any) -> Flow[Rows]:
     """What one statement answers, in a transaction of its own."""
     (rows,) = yield Query((Call(statement, params),), commit=True)

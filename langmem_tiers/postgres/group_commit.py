@@ -24,8 +24,9 @@ from langmem_tiers.core.errors import (
     EmbeddedServerError,
     PoolExhaustedError,
 )
+from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres.flow import Together
-from langmem_tiers.postgres.work import AWAITED, Side, Work, adone
+from langmem_tiers.postgres.work import AWAITED, Side
 
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""

@@ -10,11 +10,11 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.threads import Daemons
+from langmem_tiers.core.threads import Daemons, adone, done
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import Database, arun, run
+from langmem_tiers.postgres.session import Database, arun, driven, run
 from langmem_tiers.postgres.target import Host, Target
-from langmem_tiers.postgres.work import AWAITED, BLOCKING, adone, done
+from langmem_tiers.postgres.work import AWAITED, BLOCKING
 
 T = TypeVar("T")
 
@@ -134,7 +134,9 @@ class Runner:
             if self._adatabase is not None and self._loop is not None:
                 return self._hand_over(flow, lambda ask: asyncio.to_thread(ask.call)).result()
             self.open()
-        return run(flow, self._sync().session())
+        if self._database is None:
+            raise asyncio.InvalidStateError(_IN_USE)
+        return done(driven(flow, self._database.session()))
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow, awaiting; what it asks for is awaited on the caller's loop."""
@@ -144,7 +146,7 @@ class Runner:
         if self._adatabase is None or self._loop is None:
             return await self._in_thread(flow)
         if asyncio.get_running_loop() is self._loop:
-            return await arun(flow, self._adatabase.session())
+            return await adone(driven(flow, self._adatabase.session()))
         loop = asyncio.get_running_loop()
         return await asyncio.wrap_future(
             self._hand_over(flow, lambda ask: asyncio.wrap_future(_asked(ask, loop)))
@@ -159,8 +161,10 @@ class Runner:
 
     async def _in_thread(self, flow: Flow[T]) -> T:
         """Run a flow on a blocking database, in a thread."""
+        if self._database is None:
+            raise asyncio.InvalidStateError(_IN_USE)
         loop = asyncio.get_running_loop()
-        session = self._sync().session(lambda ask: _asked(ask, loop).result())
+        session = self._database.session(lambda ask: _asked(ask, loop).result())
         return await asyncio.to_thread(run, flow, session)
 
     def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
@@ -181,11 +185,6 @@ class Runner:
     def briefly(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""
         return self.aside(flow, _BRIEFLY)
-
-    def _sync(self) -> Database:
-        if self._database is None:
-            raise asyncio.InvalidStateError(_IN_USE)
-        return self._database
 
 
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:

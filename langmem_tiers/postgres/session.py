@@ -9,7 +9,8 @@ from typing import Any, Protocol, Self, TypeVar, cast
 import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from langmem_tiers.postgres.connection import Connections, rows_of
+from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.postgres.connection import Connections
 from langmem_tiers.postgres.errors import (
     ENDED,
     can_roll_back,
@@ -37,7 +38,7 @@ from langmem_tiers.postgres.flow import (
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.target import Host, Target
-from langmem_tiers.postgres.work import AWAITED, Side, Work, adone, done, in_turn, within
+from langmem_tiers.postgres.work import AWAITED, Side, within
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -155,16 +156,16 @@ class Session:
             return (yield self._ask(effect))
         if isinstance(effect, Unit):
             return (yield from driven(effect.flow, Session(self._database, self._ask)))
-        model, texts = self._database.target.embedder(), list(effect.texts)
+        model, ask = self._database.target.embedder(), self._side.ask
         if effect.purpose == "documents":
-            return (yield from self._asked(model.embed_documents, model.aembed_documents, texts))
-        each = (self._asked(model.embed_query, model.aembed_query, text) for text in texts)
-        return (yield from in_turn(each))
-
-    def _asked(
-        self, call: Callable[[Any], Any], acall: Callable[[Any], Any], given: Any
-    ) -> Work[Any]:
-        return (yield self._side.ask(Ask(partial(call, given), partial(acall, given))))
+            texts = list(effect.texts)
+            embed, aembed = model.embed_documents, model.aembed_documents
+            return (yield ask(Ask(partial(embed, texts), partial(aembed, texts))))
+        vectors = []
+        for text in effect.texts:
+            asked = Ask(partial(model.embed_query, text), partial(model.aembed_query, text))
+            vectors.append((yield ask(asked)))
+        return vectors
 
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
@@ -233,15 +234,21 @@ class Session:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:
             cursors = yield from within(conn.pipeline(), self._sent(conn, query))
-        return (yield from in_turn(map(rows_of, cursors)))
+        found: list[Rows] = []
+        for cursor in cursors:
+            answers = cursor.pgresult is not None and cursor.pgresult.nfields
+            found.append((yield cursor.fetchall()) if answers else [])
+        return found
 
     def _sent(self, conn: Any, query: Query) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         try:
             if not query.commit:
                 yield from self._begin(conn)
-            calls = (self._call(conn.new_cursor(conn), call) for call in query.calls)
-            cursors = yield from in_turn(calls)
+            cursors = []
+            for call in query.calls:
+                cursor = yield from self._call(conn.new_cursor(conn), call)
+                cursors.append(cursor)
             if query.commit and self._open:
                 yield conn.commit()
         except BaseException as error:

@@ -1,65 +1,22 @@
 """Work with the driver, written once, be it blocking or awaited.
 
 The two differ in one thing: what a method of the driver returns is the answer, or what is to be
-awaited for it. So such work is a generator that yields what a method returned and is sent the
-answer: `done` does it blocking, `adone` awaits what it yields. A `Side` has what else differs.
+awaited for it. So such work is a generator (see `core/threads.py`), and a `Side` has what else
+differs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeVar
 
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.flow import Ask
 
 T = TypeVar("T")
-
-Work: TypeAlias = Generator[Any, Any, T]
-
-
-def done(work: Work[T]) -> T:
-    """What comes of work that blocks: what it yields is the answer."""
-    resume: Callable[[Any], Any] = work.send
-    answer: Any = None
-    while True:
-        try:
-            while True:
-                answer, resume = resume(answer), work.send
-        except StopIteration as end:
-            return cast("T", end.value)
-        except BaseException as error:
-            if getgeneratorstate(work) == GEN_CLOSED:
-                raise
-            resume, answer = work.throw, error  # a signal between two steps: the work hears of it
-
-
-async def adone(work: Work[T]) -> T:
-    """What comes of work that is awaited: what it yields has the answer."""
-    resume: Callable[[Any], Any] = work.send
-    answer: Any = None
-    while True:
-        try:
-            awaitable = resume(answer)
-        except StopIteration as end:
-            return cast("T", end.value)
-        finally:
-            answer = None  # an error kept here would keep this frame in turn
-        try:
-            resume, answer = work.send, await awaitable
-        except BaseException as error:  # noqa: BLE001 - it is dealt with where it was yielded
-            resume, answer = work.throw, error
-
-
-def in_turn(several: Iterable[Work[T]]) -> Work[list[T]]:
-    """What comes of each of several, done one after another."""
-    found: list[T] = []
-    for one in several:
-        found += ((yield from one),)
-    return found
 
 
 def within(manager: Any, work: Work[T]) -> Work[T]:

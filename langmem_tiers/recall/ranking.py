@@ -265,18 +265,14 @@ def rank(
     chosen = profile_of(profile)
     ranked = _ordered(recollections, [chosen.terms(one, asked) for one in recollections], chosen)
     if chosen.among is not None:
-        alone = [_scored(*one) for one in ranked]
+        alone = [replace(one, score=score, explanation=terms) for one, terms, score in ranked]
         further = zip(ranked, chosen.among(alone, asked), strict=True)
         ranked = _ordered(alone, [{**one[1], **terms} for one, terms in further], chosen)
-    return [_scored(*one) for one in ranked[:limit]]
+    return [replace(one, score=score, explanation=terms) for one, terms, score in ranked[:limit]]
 
 
 _Ranked = tuple[Recollection, Mapping[str, float], float]
 """A memory, its terms and their sum; it is copied once it is known to be returned."""
-
-
-def _scored(memory: Recollection, terms: Mapping[str, float], score: float) -> Recollection:
-    return replace(memory, score=score, explanation=terms)
 
 
 def _ordered(

@@ -97,12 +97,12 @@ class Reviewer:
     def score_storage(self, candidate: Candidate) -> Score | str | None:
         """What its rule says of a candidate, or what was wrong; None if it has no rule."""
         rule = self.storage
-        return None if rule is None else _said(lambda: rule(candidate), BEST)
+        return None if rule is None else _said(partial(rule, candidate), BEST)
 
     def score_relevance(self, content: str, query: str) -> Score | str | None:
         """What its rule says of a memory for a query, or what was wrong; None if it has none."""
         rule = self.relevance
-        return None if rule is None else _said(lambda: rule(content, query), 1.0)
+        return None if rule is None else _said(partial(rule, content, query), 1.0)
 
 
 def consensus(said: Mapping[str, Score | str | None]) -> ReviewResult:

@@ -25,9 +25,9 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
     PoolExhaustedError,
 )
+from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
 from langmem_tiers.postgres.session import driven
-from langmem_tiers.postgres.work import Work
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.invariants import values
@@ -143,14 +143,15 @@ CALLS: list[Callable[[TieredStore], object]] = [
 ]
 
 
-def test_every_call_on_an_empty_database_says_to_set_it_up(
+def test_every_call_on_an_empty_database_says_to_set_it_up_and_works_once_another_store_did(
     database_url: str, index: dict[str, Any]
 ) -> None:
     with TieredStore.from_conn_string(database_url, index=index) as store:
         for call in CALLS:
             with pytest.raises(NotSetUpError, match=r"setup\(\)"):
                 call(store)
-        store.setup()
+        with TieredStore.from_conn_string(database_url, index=index) as other:
+            other.setup()
         for call in CALLS:
             call(store)
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.flow import Lookup, Rows, Together
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
-from langmem_tiers.postgres.work import AWAITED, BLOCKING, Work, adone, done
+from langmem_tiers.postgres.work import AWAITED, BLOCKING
 
 
 def wanted(item: object) -> Together:
