@@ -143,14 +143,15 @@ CALLS: list[Callable[[TieredStore], object]] = [
 ]
 
 
-def test_every_call_on_an_empty_database_says_to_set_it_up(
+def test_every_call_on_an_empty_database_says_to_set_it_up_and_works_once_another_store_did(
     database_url: str, index: dict[str, Any]
 ) -> None:
     with TieredStore.from_conn_string(database_url, index=index) as store:
         for call in CALLS:
             with pytest.raises(NotSetUpError, match=r"setup\(\)"):
                 call(store)
-        store.setup()
+        with TieredStore.from_conn_string(database_url, index=index) as other:
+            other.setup()
         for call in CALLS:
             call(store)
 

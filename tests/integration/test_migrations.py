@@ -95,15 +95,6 @@ def test_two_prefixes_share_a_database_and_see_nothing_of_each_other(database_ur
         assert len(store.search(())) == 1
 
 
-def test_a_store_opened_before_another_sets_up_works_afterwards(database_url: str) -> None:
-    with opened(database_url) as early:
-        with pytest.raises(NotSetUpError):
-            early.get(NAMESPACE, "a")
-        set_up(database_url)
-        early.put(NAMESPACE, "a", {"text": "not opened again"})
-        assert len(early.search(NAMESPACE, query="opened")) == 1
-
-
 # What is refused
 
 

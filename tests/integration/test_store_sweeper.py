@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 
 import psycopg
 import pytest
@@ -59,15 +58,11 @@ async def test_the_task_sweeps_until_stopped_and_can_start_again(url: str, clock
 
 
 async def test_closing_a_store_stops_its_sweeper(url: str) -> None:
-    before = threading.active_count()
     with TieredStore(url, index=text_index()) as store:
         future = store.start_ttl_sweeper(OFTEN)
     assert future.done()
-    wait_until(lambda: threading.active_count() == before)
     async with TieredStore(url, index=text_index()) as store:
         task = await store.astart_ttl_sweeper(OFTEN)
-        with pytest.raises(asyncio.InvalidStateError, match="opened async"):
-            store.stop_ttl_sweeper()
         assert not task.done()
     assert task.done()
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from langmem_tiers import TieredStore
+from langmem_tiers.core.vectors import Distance
+from langmem_tiers.postgres.flow import Flow, Query, Row
+from langmem_tiers.recall.candidates import read_rows
+from tests.support.coordinating import recall_call
 
 K1, B, REACH = 1.2, 0.75, 2
 
@@ -25,6 +31,21 @@ class Scores(NamedTuple):
     own: float
     around: float
     before: float
+
+
+def of_postgres(store: TieredStore, ask: Callable[[], object]) -> list[tuple[str, Scores]]:
+    """What Postgres says of words to the recall statement that a call sends, by key."""
+    call = recall_call(store, ask)
+
+    def again() -> Flow[list[Row]]:
+        (rows,) = yield Query((call,), commit=True)
+        return list(rows)
+
+    found, _ = read_rows(store.run(again()), Distance.COSINE)
+    return sorted(
+        (str(one.key), Scores(one.own or 0.0, one.around or 0.0, one.before or 0.0))
+        for one in found
+    )
 
 
 def bm25(documents: Sequence[Document], query: Sequence[str]) -> list[Scores]:

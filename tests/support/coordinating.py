@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from langgraph.store.base import TTLConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.core.vectors import Distance
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.recall.candidates import Searched, read_rows
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import Mode
 from tests.support.opening import Opener, text_index, tiered
 from tests.support.plans import calls_of, named
@@ -71,31 +69,6 @@ def beside(memory: MemoryCoordinator, **options: Any) -> MemoryCoordinator:
 def recall_call(store: TieredStore, ask: Callable[[], object]) -> Call:
     """The recall statement that a call sends."""
     return named(calls_of(store, ask), "recall")
-
-
-class Evidence(NamedTuple):
-    """What Postgres says of a memory's words."""
-
-    key: str
-    own: float
-    around: float
-    before: float
-
-
-def evidence(store: TieredStore, ask: Callable[[], object]) -> tuple[list[Evidence], Searched]:
-    """What Postgres answers to the recall statement that a call sends, by key."""
-    call = recall_call(store, ask)
-
-    def again() -> Flow[list[Row]]:
-        (rows,) = yield Query((call,), commit=True)
-        return list(rows)
-
-    found, scope = read_rows(store.run(again()), Distance.COSINE)
-    words = (
-        Evidence(one.key or "", one.own or 0.0, one.around or 0.0, one.before or 0.0)
-        for one in found
-    )
-    return sorted(words), scope
 
 
 def keys(memories: Any) -> list[str]:

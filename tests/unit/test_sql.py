@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,12 +43,6 @@ def test_statements_are_filled_in_whole(distance: Distance, vector_type: str) ->
         assert not re.search(r"(?<!my_)\bmemory\.", text)
     assert distance.operator in loaded["search_exact_tenant"]
     assert f"::{vector_type}" in loaded["put_vectors"]
-
-
-def test_stores_that_read_alike_share_their_statements() -> None:
-    vector = VectorOptions(dims=3)
-    loaded = sql.statements(StoreOptions(), vector)
-    assert sql.statements(StoreOptions(exact_limit=5), replace(vector, dims=4)) is loaded
 
 
 def test_scopes_of_every_tenant_read_no_tenant() -> None:
