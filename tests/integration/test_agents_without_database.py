@@ -140,15 +140,16 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("opened", "how", "kind"), [(*WAYS[0], "turns"), (*WAYS[1], "recalling")])
 async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
-    tmp_path: Path, opened: Opened, how: How, kind: str
+    tmp_path: Path,
 ) -> None:
-    async with served(tmp_path, opened) as (server, store):
-        model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
-        made = agent(model, store, KINDS[kind](on_error="raise"))
-        with pytest.raises(DatabaseError):
-            await run(made, how, asked(1), context=ACME)
+    async with served(tmp_path, "async") as (server, store):
+        for kind in KINDS.values():
+            model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
+            made = agent(model, store, kind(on_error="raise"))
+            with pytest.raises(DatabaseError):
+                await made.ainvoke(asked(1), context=ACME)
+            await asyncio.to_thread(server.start)
 
 
 @pytest.mark.slow

@@ -4,9 +4,13 @@ import json
 from typing import Any
 
 import pytest
+from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from langmem_tiers import MemoryContext, TieredStore, TurnMiddleware
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, TurnMiddleware
+from langmem_tiers.graph.middleware import TieredMemoryMiddleware
+from langmem_tiers.graph.recall import MemoryState, create_recall_node
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_search_memory_tool
 from tests.support.agents import Way, agent_on, scripted
 from tests.support.coordinating import coordinator
@@ -33,7 +37,38 @@ async def test_a_question_asked_day_after_day_is_answered_and_not_repeated(
             assert QUESTION not in shown
 
 
-def test_earlier_askings_take_no_answers_place(store: TieredStore) -> None:
+def by_coordinator(memory: MemoryCoordinator) -> list[str]:
+    return [one.content for one in memory.get_context_batch([QUESTION], limit=1)[0]]
+
+
+def by_retriever(memory: MemoryCoordinator) -> list[str]:
+    return [one.page_content for one in TieredMemoryRetriever(memory=memory, k=1).invoke(QUESTION)]
+
+
+def by_node(memory: MemoryCoordinator) -> list[str]:
+    builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("recall", create_recall_node(limit=1))
+    builder.set_entry_point("recall")
+    graph = builder.compile(store=memory.tiered_store)
+    state = graph.invoke({"messages": [QUESTION]}, context=memory.context)
+    return [one["content"] for one in state["recalled"]]
+
+
+def by_middleware(memory: MemoryCoordinator) -> list[str]:
+    model = scripted("In Lisbon.")
+    agent: Any = agent_on(memory.tiered_store, model, TieredMemoryMiddleware(limit=1))
+    agent.invoke({"messages": [QUESTION]}, context=memory.context)
+    shown = str(model.seen[0][0].text)
+    return [text for text in (ANSWER, QUESTION) if text in shown]
+
+
+def by_search_tool(memory: MemoryCoordinator) -> list[str]:
+    tool = create_search_memory_tool("ada", store=memory.tiered_store)
+    found = json.loads(tool.invoke({"query": QUESTION, "limit": 1}))
+    return [one["value"]["content"] for one in found]
+
+
+def test_earlier_askings_take_no_answers_place_wherever_memory_is_asked(store: TieredStore) -> None:
     memory = coordinator(store, "ada")
     memory.store(ANSWER, speaker="user", session_id="d0")
     memory.store_many(
@@ -41,10 +76,8 @@ def test_earlier_askings_take_no_answers_place(store: TieredStore) -> None:
         for day in range(1, ASKED)
     )
 
-    assert [one.content for one in memory.get_context(QUESTION, limit=1)] == [ANSWER]
-    tool = create_search_memory_tool("ada", store=store)
-    (one,) = json.loads(tool.invoke({"query": QUESTION, "limit": 1}))
-    assert one["value"]["content"] == ANSWER
+    for recalled in (by_coordinator, by_retriever, by_node, by_middleware, by_search_tool):
+        assert recalled(memory) == [ANSWER], recalled.__name__
 
 
 # What is an asking, and what is not

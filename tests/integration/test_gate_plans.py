@@ -12,12 +12,13 @@ import pytest
 
 from langmem_tiers import GatePolicy, MemoryCoordinator, TieredStore
 from langmem_tiers.memory import reviews
+from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.agents import ScriptedModel
 from tests.support.agents import calls as calls_of_model
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
-from tests.support.plans import MODES, calls_of, plan, rows_read, sequential
+from tests.support.plans import MODES, calls_of, named, plan, rows_read, sequential
 from tests.support.servers import fresh_database
 
 _FILL = """
@@ -112,6 +113,13 @@ USES: dict[str, Use] = {
 }
 
 
+def reads_at_most(rows: int, store: TieredStore, call: Call) -> None:
+    for mode in MODES:
+        root = plan(store, call, mode)
+        assert sequential(root) == [], call.name
+        assert rows_read(root) <= rows, call.name
+
+
 def test_each_statement_reads_a_few_rows_of_its_tenant(store: TieredStore) -> None:
     memory = coordinator(store, "tenant7", project_id="p")
     for name, use in USES.items():
@@ -119,10 +127,7 @@ def test_each_statement_reads_a_few_rows_of_its_tenant(store: TieredStore) -> No
         if "events" in call.params:
             anew = [str(uuid4()) for _ in call.params["events"]]
             call = call._replace(params={**call.params, "events": anew})
-        for mode in MODES:
-            root = plan(store, call, mode)
-            assert sequential(root) == [], name
-            assert rows_read(root) <= 400, name
+        reads_at_most(400, store, call)
 
 
 def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits(
@@ -141,11 +146,7 @@ def test_a_review_in_the_background_reads_what_it_is_for_and_not_what_else_waits
     kept = memory.store(f"The mailer restarts at noon, {uuid4()}.")
     calls = calls_of(store, lambda: store.run(reviews.reviewing(memory, 1, [str(kept.key)])))
     for name in ("waiting_reviews_of", "hold_below"):
-        (call,) = [one for one in calls if one.name == name]
-        for mode in MODES:
-            root = plan(store, call, mode)
-            assert sequential(root) == []
-            assert rows_read(root) <= 20
+        reads_at_most(20, store, named(calls, name))
 
 
 def test_an_ordinary_store_takes_no_statement_more(store: TieredStore) -> None:
@@ -161,8 +162,4 @@ def test_a_place_that_is_bounded_is_read_within_its_tenant(store: TieredStore) -
         store, "tenant9", project_id="p", gate=GatePolicy(tier_capacity={"working": 480})
     )
     calls = calls_of(store, lambda: memory.store("The mailer restarts at noon."))
-    (call,) = [one for one in calls if one.name == "standing_in_place"]
-    for mode in MODES:
-        root = plan(store, call, mode)
-        assert sequential(root) == []
-        assert rows_read(root) <= 2000
+    reads_at_most(2000, store, named(calls, "standing_in_place"))

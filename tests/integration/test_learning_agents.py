@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,12 +27,6 @@ from tests.support.opening import Opened, opened_store, text_index
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 LESSON = "Do instead: add"
-
-
-@pytest.fixture
-def ready(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        yield store
 
 
 def answers(state: dict[str, Any]) -> list[ToolMessage]:

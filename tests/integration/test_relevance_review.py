@@ -50,13 +50,9 @@ async def reviewed_by(
             yield call, server
 
 
-def read(request: dict[str, Any]) -> str:
-    return str(request["messages"][1]["content"])
-
-
 def numbered(request: dict[str, Any]) -> Reply:
     """The higher its number, the more relevant."""
-    number = int(read(request).split("kiwi number ")[-1][0])
+    number = int(str(request["messages"][1]["content"]).split("kiwi number ")[-1][0])
     return says(json.dumps({"score": number / 10, "reason": f"it is {number}"}))
 
 
