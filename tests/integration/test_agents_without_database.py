@@ -155,8 +155,9 @@ async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
 @pytest.mark.slow
 async def test_tools_run_without_the_database_and_a_stream_tells_it(tmp_path: Path) -> None:
     hooks = partial(MemoryHooksMiddleware, before_tools=["look"], on_error="continue")
+    kinds: list[Callable[..., AgentMiddleware[Any, Any, Any]]] = [*KINDS.values(), hooks]
     async with served(tmp_path, "async") as (server, store):
-        for kind in (*KINDS.values(), hooks):
+        for kind in kinds:
             said = [calls("look", place="cellar"), AIMessage(ANSWER)]
             model = Interrupting(responses=[*said], before=[server.stop])
             made = agent(model, store, kind())
