@@ -15,7 +15,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from tests.support.agents import WAYS, How, Way, run
+from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,
     QUICK,
@@ -26,7 +26,7 @@ from tests.support.graphs import (
     learned,
     off_the_loop,
 )
-from tests.support.opening import Clock, Opened, opened_store, text_index
+from tests.support.opening import Clock
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
@@ -41,25 +41,21 @@ def counts(store: TieredStore, key: str) -> tuple[int, int]:
 # Outcomes
 
 
-@pytest.mark.parametrize(
-    ("opened", "how", "success"),
-    [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
-)
+@pytest.mark.parametrize("success", [True, False])
 async def test_an_outcome_counts_once_though_its_node_is_retried(
-    url: str, opened: Opened, how: How, *, success: bool
+    way: Way, *, success: bool
 ) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        graph = chain(
-            store,
-            create_recall_node(),
-            fails_once_after(create_outcome_node("worked")),
-            retry_policy=QUICK,
-        )
-        given = {"messages": [asks()], "worked": success}
-        state = await run(graph, how, given, context=ACME)
-        counted = await off_the_loop(counts, store, key)
+    store = way.store
+    key = await off_the_loop(learned, store)
+    graph = chain(
+        store,
+        create_recall_node(),
+        fails_once_after(create_outcome_node("worked")),
+        retry_policy=QUICK,
+    )
+    given = {"messages": [asks()], "worked": success}
+    state = await way(graph, given, context=ACME)
+    counted = await off_the_loop(counts, store, key)
 
     assert state["credited"] == 0  # what the first try did, which was lost
     assert counted == (int(success), int(not success))

@@ -77,8 +77,6 @@ async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None
     ("what", "seen", "days"),
     [
         ("promoted", (6, 5, 1), 7.0001),
-        ("stays", (5, 5, 0), 8),
-        ("stays", (10, 8, 2), 8),
         ("stays", (6, 5, 1), 7),
     ],
 )
