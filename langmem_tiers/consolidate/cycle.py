@@ -176,13 +176,13 @@ class Promote(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        call = promotable.candidates(self._how(cycle, self._generaliser), after, limit)
+        call = promotable.candidates(self._how(cycle), after, limit)
         (rows,) = yield Query((call,), commit=True)
         return [row[0] for row in rows]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        how = self._how(cycle, self._generaliser)
+        how = self._how(cycle)
         decisions: list[StepDecision] = []
         findings: list[NearPair] = []
         kept: list[str] = []
@@ -223,17 +223,24 @@ class Promote(CycleStep):
         return StepCounts(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
+        """Promote a memory as it was judged, unless a name became known that was not left out."""
         sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
-        if sources and version(sources[0].updated_at) == one["version"]:
-            how = self._how(cycle, _saying(**one["detail"]))
+        if not sources or version(sources[0].updated_at) != one["version"]:
+            return
+        how, said = self._how(cycle), one["detail"]
+        worthy = promote.judged(sources[0], how)
+        if isinstance(worthy, Promotion):
+            return
+        names = promote.private_names(worthy, cycle.tenant)
+        if set(names) <= set(said["names"]):
             with suppress(InvalidInputError):
-                yield from promote.promote_one(sources[0], how)
+                yield from promote.promote_as(worthy, said["general"], names, how)
 
-    def _how(self, cycle: Cycle, generaliser: Generaliser | None) -> Promoting:
+    def _how(self, cycle: Cycle) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,
-            generaliser,
+            self._generaliser,
             cycle.options,
             cycle.moment,
             lambda: cycle.moment,
@@ -297,20 +304,6 @@ def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
-
-
-def _saying(general: str, names: Sequence[str]) -> Generaliser:
-    """Says what was said before without these names, if there is no other to leave out by now."""
-
-    def call(_: str, private: Sequence[str]) -> str:
-        if set(private) - set(names):
-            raise InvalidInputError("it was generalised before another name became known")
-        return general
-
-    async def acall(content: str, private: Sequence[str]) -> str:
-        return call(content, private)
-
-    return Generaliser(call, acall)
 
 
 def _finding(source: promotable.Promotable, one: Mapping[str, Any]) -> NearPair:

@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from langmem_tiers.core.config import checked_whole
+from langmem_tiers.core.config import checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
-
-_MAX_DAYS = 36_500
-_MAX_COUNT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +31,8 @@ class RisePolicy:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        _number(self.min_importance, "min_importance", 1)
-        checked_whole(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
+        checked_number(self.min_importance, "min_importance", 0, 1)
+        checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
 
 
 def rises(
@@ -73,8 +71,8 @@ class MergePolicy:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        _number(self.near_duplicate, "near_duplicate", 1)
-        _number(self.within_minutes, "within_minutes", _MAX_DAYS * 24 * 60)
+        checked_number(self.near_duplicate, "near_duplicate", 0, 1)
+        checked_number(self.within_minutes, "within_minutes", 0, MOST_DAYS * 24 * 60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,10 +127,10 @@ class ArchivalPolicy:
         url: object = self.url
         if not (isinstance(url, str) and url.strip()):
             raise ConfigurationError(f"url names a directory for archives, not {short(url)}")
-        _number(self.older_than_days, "older_than_days", _MAX_DAYS)
-        checked_whole(self.max_access_count, "max_access_count", 0, _MAX_COUNT)
-        _number(self.max_importance, "max_importance", 1)
-        _number(self.max_share, "max_share", 1)
+        checked_number(self.older_than_days, "older_than_days", 0, MOST_DAYS)
+        checked_whole(self.max_access_count, "max_access_count", 0, MOST_TIMES)
+        checked_number(self.max_importance, "max_importance", 0, 1)
+        checked_number(self.max_share, "max_share", 0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +212,7 @@ class ConsolidationSchedule:
         if every is not None and not (isinstance(every, timedelta) and every > timedelta(0)):
             raise ConfigurationError(f"every is a timedelta above zero, not {short(every)}")
         if turns is not None:
-            checked_whole(turns, "every_turns", 1, _MAX_COUNT)
+            checked_whole(turns, "every_turns", 1, MOST_TIMES)
 
 
 def due(
@@ -245,9 +243,3 @@ def until(every: timedelta, last: Mapping[str, Any] | None, now: datetime) -> ti
         return timedelta(0)
     started = datetime.fromisoformat(last["started_at"])
     return max(timedelta(0), started + every - now)
-
-
-def _number(value: object, name: str, high: float) -> None:
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= high
-    if not fits:
-        raise ConfigurationError(f"{name} is a number from 0 to {high:g}, not {short(value)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -68,6 +68,18 @@ def checked_whole(value: object, key: str, low: int, high: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
         return value
     raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {short(value)}")
+
+
+def checked_number(
+    value: object, key: str, low: float, high: float, *, but: Collection[float] = ()
+) -> None:
+    """Refuse what is no number in this range, or one of those, by a ConfigurationError."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not (number and low <= value <= high and value not in but):  # type: ignore[operator]
+        left_out = f" other than {' and '.join(map(str, but))}" if but else ""
+        raise ConfigurationError(
+            f"{key} is a number from {low} to {high:,}{left_out}, not {short(value)}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

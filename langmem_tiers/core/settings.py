@@ -40,7 +40,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from langmem_tiers.core.config import Bounds, check_known, checked_whole
+from langmem_tiers.core.config import Bounds, check_known, checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
 
@@ -153,15 +153,15 @@ class PromotionSettings:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        checked_whole(self.min_access_count, "min_access_count", 0, _MAX_COUNT)
-        _number(self.min_success_rate, "min_success_rate", 0, 1)
-        _number(self.min_age_days, "min_age_days", 0, _MAX_DAYS)
-        checked_whole(self.min_projects, "min_projects", 1, _MAX_COUNT)
+        checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
+        checked_number(self.min_success_rate, "min_success_rate", 0, 1)
+        checked_number(self.min_age_days, "min_age_days", 0, MOST_DAYS)
+        checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
 
 
 _HOUR_MS = 3_600_000
-_MAX_COUNT = 1_000_000
-_MAX_DAYS = 36_500
+MOST_TIMES = 1_000_000
+MOST_DAYS = 36_500
 
 
 def _model_name(value: object, key: str) -> None:
@@ -169,11 +169,6 @@ def _model_name(value: object, key: str) -> None:
         raise ConfigurationError(
             f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
         )
-
-
-def _number(value: object, key: str, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise ConfigurationError(f"{key} is a number from {low} to {high:,}, not {value!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

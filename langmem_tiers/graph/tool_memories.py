@@ -52,7 +52,8 @@ def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None
     tier = store.name if isinstance(store, TierView) else None
     wanted, held = ops.to_write(put, flows.options), None
     if put.value is not None:
-        verdict = _GATE.judge(NewMemory(content=_read(put.value["content"]), source=Source.AGENT))
+        said = NewMemory(content=_read(put.value["content"]), source=Source.AGENT)
+        verdict = _GATE.of(_GATE.candidate(said))
         if not verdict.stored:
             return result_of(verdict)
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}

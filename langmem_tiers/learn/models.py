@@ -6,8 +6,8 @@ attempt.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
@@ -26,15 +26,13 @@ from langmem_tiers.core.prompts import (
     REFLEXION_TAGS,
     STILL_NAMED,
 )
-from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
+from langmem_tiers.core.structured import trimmed, ways_to_ask
 from langmem_tiers.learn.generalise import Generaliser, leaks
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.new import checked_text
 
-P = ParamSpec("P")
 T = TypeVar("T")
-Answer = TypeVar("Answer", bound=BaseModel)
 
 
 class General(BaseModel):
@@ -56,20 +54,35 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
         general = generaliser_of(model).call("In billing-service, run migrations first", ["acme"])
         ```
     """
-    return Generaliser(*_asking(model, General, _messages, _told))
+    return Generaliser(*ways_to_ask(model, General, _memory, _answer))
 
 
-def _messages(content: str, private: Sequence[str]) -> list[BaseMessage]:
-    names = "\n".join(quoted(one) for one in private)
-    asked = GENERALISE_MEMORY.format(content=quoted(content), names=names)
-    return [SystemMessage(GENERALISE), HumanMessage(asked)]
+class _Memory(NamedTuple):
+    """What was learned in one project, to be said for everybody."""
+
+    content: str
+    private: Sequence[str]
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        names = "\n".join(quoted(one) for one in self.private)
+        asked = GENERALISE_MEMORY.format(content=quoted(self.content), names=names)
+        return [SystemMessage(GENERALISE), HumanMessage(asked)]
+
+    def read(self, answer: General) -> str:
+        """What an answer says.
+
+        Raises:
+            InvalidInputError: if it says nothing, or still identifies somebody.
+        """
+        content = checked_text(answer.content, "content").strip()
+        if found := leaks(content, self.private):
+            raise InvalidInputError(STILL_NAMED.format(leaks=", ".join(found)))
+        return content
 
 
-def _told(answer: General, _: str, private: Sequence[str]) -> str:
-    content = checked_text(answer.content, "content").strip()
-    if found := leaks(content, private):
-        raise InvalidInputError(STILL_NAMED.format(leaks=", ".join(found)))
-    return content
+def _memory(content: str, private: Sequence[str]) -> Iterator[_Memory]:
+    yield _Memory(content, private)
 
 
 class Reflected(BaseModel):
@@ -93,52 +106,50 @@ def reflector_of(model: BaseChatModel) -> Reflector:
         lesson = reflector_of(model).call(attempt)
         ```
     """
-    return Reflector(*_asking(model, Reflected, _shown_attempt, _lesson))
+    return Reflector(*ways_to_ask(model, Reflected, _attempt, _answer))
 
 
-def _shown_attempt(attempt: FailedAttempt) -> list[BaseMessage]:
-    shown = REFLECT_ATTEMPT.format(
-        task_id=_shown(attempt.task_id),
-        tool=_shown(attempt.tool),
-        approach=_shown(attempt.approach),
-        error=_shown(attempt.error),
-        succeeded_with=_shown(attempt.succeeded_with),
-    )
-    return [SystemMessage(REFLECT), HumanMessage(shown)]
+class _Attempt(NamedTuple):
+    """A failed attempt, of which a lesson is to be drawn."""
+
+    attempt: FailedAttempt
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        attempt = self.attempt
+        shown = REFLECT_ATTEMPT.format(
+            task_id=_shown(attempt.task_id),
+            tool=_shown(attempt.tool),
+            approach=_shown(attempt.approach),
+            error=_shown(attempt.error),
+            succeeded_with=_shown(attempt.succeeded_with),
+        )
+        return [SystemMessage(REFLECT), HumanMessage(shown)]
+
+    def read(self, answer: Reflected) -> Reflexion:
+        """What an answer says.
+
+        Raises:
+            InvalidInputError: if it teaches nothing.
+        """
+        return Reflexion(
+            task_id=self.attempt.task_id,
+            original_approach=self.attempt.approach,
+            failure_reason=answer.failure_reason.strip(),
+            improved_approach=answer.improved_approach.strip(),
+            tags=tuple(answer.tags),
+            failure=self.attempt.failure,
+        )
+
+
+def _attempt(attempt: FailedAttempt) -> Iterator[_Attempt]:
+    yield _Attempt(attempt)
 
 
 def _shown(text: str | None) -> str:
     return NOT_KNOWN if text is None else quoted(trimmed(text))
 
 
-def _lesson(answer: Reflected, attempt: FailedAttempt) -> Reflexion:
-    return Reflexion(
-        task_id=attempt.task_id,
-        original_approach=attempt.approach,
-        failure_reason=answer.failure_reason.strip(),
-        improved_approach=answer.improved_approach.strip(),
-        tags=tuple(answer.tags),
-        failure=attempt.failure,
-    )
-
-
-def _asking(
-    model: BaseChatModel,
-    kind: type[Answer],
-    shown: Callable[P, list[BaseMessage]],
-    read: Callable[Concatenate[Answer, P], T],
-) -> tuple[Callable[P, T], Callable[P, Awaitable[T]]]:
-    """What asks a model, blocking and awaited; what `read` refuses is told to it once."""
-    checked_model(model)
-
-    def call(*given: P.args, **named: P.kwargs) -> T:
-        messages = shown(*given, **named)
-        answer = ask(model, kind, messages, lambda one: read(one, *given, **named))
-        return read(answer, *given, **named)
-
-    async def acall(*given: P.args, **named: P.kwargs) -> T:
-        messages = shown(*given, **named)
-        answer = await aask(model, kind, messages, lambda one: read(one, *given, **named))
-        return read(answer, *given, **named)
-
-    return call, acall
+def _answer(several: list[T], /, *_: object, **__: object) -> T:
+    """The answer to the one request."""
+    return several[0]

@@ -117,7 +117,14 @@ def promote_one(source: Promotable, how: Promoting) -> Flow[Promotion]:
         return worthy
     names = private_names(worthy, how.tenant)
     general = yield from said_for_all(content_of(source.value), names, how.generaliser)
-    write = _successor(source, general, names, how)
+    return (yield from promote_as(worthy, general, names, how))
+
+
+def promote_as(
+    worthy: Worthy, general: str, names: Sequence[str], how: Promoting
+) -> Flow[Promotion]:
+    """Promote what is worthy in these general words, which tell none of the names."""
+    write = _successor(worthy.source, general, names, how)
     vectors = yield from embed([write], how.options)
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
+from langmem_tiers.core.config import checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
 from langmem_tiers.learn.outcome import chance_at_most
 
 Rule = Literal["thresholds", "beta"]
@@ -70,29 +71,13 @@ class PromotionPolicy(PromotionSettings):
         names: object = self.memory_types
         if not (isinstance(names, tuple | list) and all(isinstance(one, str) for one in names)):
             raise ConfigurationError(f"memory_types is a tuple of names, not {short(names)}")
-        for name, what, fits in (
-            ("near_duplicate", "a cosine above 0 and at most 1", lambda one: 0 < one <= 1),
-            ("demote_below", "a number from 0 to 1", lambda one: 0 <= one <= 1),
-            ("confidence", "a number above 0.5, below 1", _is_sure),
-            ("demote_confidence", "a number above 0.5, below 1", _is_sure),
-        ):
-            given = getattr(self, name)
-            if isinstance(given, bool) or not (isinstance(given, int | float) and fits(given)):
-                raise ConfigurationError(f"{name} is {what}, not {given!r}")
-        for name, least in (("demote_after", 1), ("demote_within", self.demote_after)):
-            given = getattr(self, name)
-            if isinstance(given, bool) or not isinstance(given, int) or not least <= given <= _MOST:
-                raise ConfigurationError(
-                    f"{name} is a whole number from {least} to {_MOST:,}, not {given!r}"
-                )
-
-
-_MOST = 1_000_000
-
-
-def _is_sure(chance: float) -> bool:
-    """Better than its opposite's chance: then no evidence both promotes and demotes."""
-    return 0.5 < chance < 1  # noqa: PLR2004 - even
+        checked_number(self.near_duplicate, "near_duplicate", 0, 1, but=(0,))
+        checked_number(self.demote_below, "demote_below", 0, 1)
+        # better than the opposite's chance: then no evidence both promotes and demotes
+        checked_number(self.confidence, "confidence", 0.5, 1, but=(0.5, 1))
+        checked_number(self.demote_confidence, "demote_confidence", 0.5, 1, but=(0.5, 1))
+        checked_whole(self.demote_after, "demote_after", 1, MOST_TIMES)
+        checked_whole(self.demote_within, "demote_within", self.demote_after, MOST_TIMES)
 
 
 SPECIFIED = PromotionPolicy()

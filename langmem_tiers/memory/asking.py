@@ -29,6 +29,7 @@ _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
 _OF_THE_GATE = frozenset(("parts", "echoes", "trust", "held", "threshold", "awaits_review"))
 """What no caller says of a memory."""
+_OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
 REVIEWS = ("rules", "model")
@@ -240,10 +241,9 @@ def _of(one: Mapping[str, Any] | str) -> NewMemory:
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:
     """The arguments of `store`, which says what they mean."""
-    known = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
     for name in fields:
-        if name not in known:
-            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(known)}")
+        if name not in _OF_STORE:
+            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(_OF_STORE)}")
     given = {name: one for name, one in fields.items() if one is not None or name == _ROUTED}
     if "tier" in given:
         given["tier"] = to_tier(given["tier"])

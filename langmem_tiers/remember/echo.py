@@ -103,7 +103,7 @@ def _tokens(text: str) -> Words:
 
 
 def _folded(words: Words) -> Words:
-    return tuple(one.casefold() for one in words)
+    return tuple(map(str.casefold, words))
 
 
 def _says(text: str, said: Words) -> bool:

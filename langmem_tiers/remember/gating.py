@@ -62,7 +62,6 @@ class Gate:
         one: NewMemory,
         *,
         recalled: Sequence[Known] = (),
-        stored: Sequence[Known] = (),
         expiring: frozenset[str] = frozenset(),
     ) -> Candidate:
         """A memory as the gate and the reviewers look at it."""
@@ -75,20 +74,8 @@ class Gate:
             importance=one.importance,
             beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),
             recalled=tuple(recalled),
-            stored=tuple(stored),
             expiring=expiring,
         )
-
-    def judge(
-        self,
-        one: NewMemory,
-        *,
-        recalled: Sequence[Known] = (),
-        stored: Sequence[Known] = (),
-        review: ReviewResult | None = None,
-    ) -> Verdict:
-        """What becomes of a memory, by what it says and what is known."""
-        return self.of(self.candidate(one, recalled=recalled, stored=stored), review)
 
     def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
         """How many memories the place of such a memory holds."""

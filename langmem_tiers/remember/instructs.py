@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
+from operator import attrgetter
 from string import ascii_lowercase
 from typing import Final, NamedTuple
 from unicodedata import normalize
@@ -163,7 +164,7 @@ def likeness(text: str) -> Likeness:
     """The passage of a text that reads most like an attack."""
     weights = shipped()
     several = (Likeness(scored(weights, features(one)), one) for one in passages(text))
-    return max(several, default=Likeness(-math.inf, ""), key=lambda one: one.score)
+    return max(several, default=Likeness(-math.inf, ""), key=attrgetter("score"))
 
 
 def _weightiest(passage: str) -> tuple[str, ...]:

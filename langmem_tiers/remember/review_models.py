@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -34,7 +34,7 @@ from langmem_tiers.core.prompts import (
     REVIEW_STORAGE,
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
-from langmem_tiers.core.threads import Daemons, adone_by, done_by
+from langmem_tiers.core.threads import Daemons, Work, adone, adone_by, done, done_by
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.fence import labelled, quoted
@@ -135,7 +135,7 @@ class _Failure(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """Asks for several panels, all members of all of them at once; the twins differ by `await`."""
+    """Asks for several panels, all members of all of them at once."""
 
     model: BaseChatModel
     daemons: Daemons
@@ -144,35 +144,44 @@ class _Asking(NamedTuple):
         self, what: str, panels: Sequence[Sequence[_Request]], seconds: float | None
     ) -> list[ReviewResult]:
         """What each panel says for storage or relevance, which is named in the log."""
-        requests = _of_models(panels)
-        calls = [partial(self._ask, one) for one in requests]
-        answers = done_by(seconds, calls, self.daemons)
-        return _results(panels, requests, _told(what, requests, answers, seconds))
+
+        def answers(requests: Sequence[_Request]) -> list[Score | _Failure | None]:
+            calls = [partial(done, self._said(ask, one)) for one in requests]
+            return done_by(seconds, calls, self.daemons)
+
+        return done(_reviews(what, panels, seconds, answers))
 
     async def aasked(
         self, what: str, panels: Sequence[Sequence[_Request]], seconds: float | None
     ) -> list[ReviewResult]:
-        """What each panel says for storage or relevance, which is named in the log."""
-        requests = _of_models(panels)
-        calls = [partial(self._aask, one) for one in requests]
-        answers = await adone_by(seconds, calls, _AT_ONCE)
-        return _results(panels, requests, _told(what, requests, answers, seconds))
+        """What `asked` says, awaited."""
 
-    def _ask(self, one: _Request) -> Score | _Failure:
+        def answers(requests: Sequence[_Request]) -> Awaitable[list[Score | _Failure | None]]:
+            calls = [partial(adone, self._said(aask, one)) for one in requests]
+            return adone_by(seconds, calls, _AT_ONCE)
+
+        return await adone(_reviews(what, panels, seconds, answers))
+
+    def _said(self, asks: Callable[..., Any], one: _Request) -> Work[Score | _Failure]:
+        """What a model says as one member, or why it says nothing usable."""
         try:
-            return _score(ask(self.model, Reviewed, one.messages or (), one.checked))
+            answer: Reviewed = yield asks(self.model, Reviewed, one.messages or (), one.checked)
         except ModelError as error:
-            return _failure(error)
-
-    async def _aask(self, one: _Request) -> Score | _Failure:
-        try:
-            return _score(await aask(self.model, Reviewed, one.messages or (), one.checked))
-        except ModelError as error:
-            return _failure(error)
+            cause = error.__cause__
+            return _Failure(str(error), type(error if cause is None else cause).__name__)
+        return Score(answer.score, answer.reason.strip())
 
 
-def _of_models(panels: Sequence[Sequence[_Request]]) -> list[_Request]:
-    return [one for panel in panels for one in panel if one.messages is not None]
+def _reviews(
+    what: str,
+    panels: Sequence[Sequence[_Request]],
+    seconds: float | None,
+    answers: Callable[[Sequence[_Request]], Any],
+) -> Work[list[ReviewResult]]:
+    """What each panel says, once the requests of its members are answered."""
+    requests = [one for panel in panels for one in panel if one.messages is not None]
+    heard = yield answers(requests)
+    return _results(panels, requests, _told(what, requests, heard, seconds))
 
 
 def _storage(one: Reviewer, candidate: Candidate) -> _Request:
@@ -237,15 +246,6 @@ def _told(
             ", ".join(f"{count} of {name}" for name, count in failed.items()),
         )
     return [one.told if isinstance(one, _Failure) else one for one in heard]
-
-
-def _failure(error: ModelError) -> _Failure:
-    cause = error.__cause__
-    return _Failure(str(error), type(error if cause is None else cause).__name__)
-
-
-def _score(answer: Reviewed) -> Score:
-    return Score(answer.score, answer.reason.strip())
 
 
 AT_ONCE: Final = 8

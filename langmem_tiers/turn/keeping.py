@@ -120,7 +120,7 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         one = given.within(record.key("call", len(record.calls)), record.prompt)
         memory = one.to_memory(turn.now, record.task)
         gate = _of_a_tool(turn.memory.gate, memory, whole)
-        verdict = discreet(Judged(memory, gate.judge(memory)), gate).verdict
+        verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
         stored = passed(memory, verdict, gate)
         kept = [] if stored is None else [stored]
         writes = [turn.memory.flows.checked(each, turn.context) for each in kept]

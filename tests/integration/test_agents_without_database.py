@@ -140,36 +140,38 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("opened", "how", "kind"), [(*WAYS[0], "turns"), (*WAYS[1], "recalling")])
 async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
-    tmp_path: Path, opened: Opened, how: How, kind: str
+    tmp_path: Path,
 ) -> None:
-    async with served(tmp_path, opened) as (server, store):
-        model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
-        made = agent(model, store, KINDS[kind](on_error="raise"))
-        with pytest.raises(DatabaseError):
-            await run(made, how, asked(1), context=ACME)
+    async with served(tmp_path, "async") as (server, store):
+        for kind in KINDS.values():
+            model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
+            made = agent(model, store, kind(on_error="raise"))
+            with pytest.raises(DatabaseError):
+                await made.ainvoke(asked(1), context=ACME)
+            await asyncio.to_thread(server.start)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*KINDS, "hooks"])
-async def test_tools_run_without_the_database_and_a_stream_tells_it(
-    tmp_path: Path, kind: str
-) -> None:
+async def test_tools_run_without_the_database_and_a_stream_tells_it(tmp_path: Path) -> None:
     hooks = partial(MemoryHooksMiddleware, before_tools=["look"], on_error="continue")
+    kinds: list[Callable[..., AgentMiddleware[Any, Any, Any]]] = [*KINDS.values(), hooks]
     async with served(tmp_path, "async") as (server, store):
-        said = [calls("look", place="cellar"), AIMessage(ANSWER)]
-        model = Interrupting(responses=[*said], before=[server.stop])
-        made = agent(model, store, KINDS.get(kind, hooks)())
-        modes = ["custom", "values"]
-        parts = [one async for one in made.astream(asked(1), context=ACME, stream_mode=modes)]
-    messages = parts[-1][1]["messages"]
-    assert [one.type for one in messages] == ["human", "ai", "tool", "ai"]
-    assert [one.text for one in messages[2:]] == ["cellar: nothing to see", ANSWER]
-    told = [one for mode, one in parts if mode == "custom"]
-    assert {one["memory"] for one in told} == {"failed"}
-    assert {one["error"] for one in told} <= {"DatabaseUnavailableError", "PoolExhaustedError"}
-    assert "recall" not in {one["during"] for one in told}
+        for kind in kinds:
+            said = [calls("look", place="cellar"), AIMessage(ANSWER)]
+            model = Interrupting(responses=[*said], before=[server.stop])
+            made = agent(model, store, kind())
+            modes = ["custom", "values"]
+            parts = [one async for one in made.astream(asked(1), context=ACME, stream_mode=modes)]
+            messages = parts[-1][1]["messages"]
+            assert [one.type for one in messages] == ["human", "ai", "tool", "ai"]
+            assert [one.text for one in messages[2:]] == ["cellar: nothing to see", ANSWER]
+            told = [one for mode, one in parts if mode == "custom"]
+            assert {one["memory"] for one in told} == {"failed"}
+            failures = {"DatabaseUnavailableError", "PoolExhaustedError"}
+            assert {one["error"] for one in told} <= failures
+            assert "recall" not in {one["during"] for one in told}
+            await asyncio.to_thread(server.start)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -6,14 +6,14 @@ import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_evolution_node
 from langmem_tiers.core.errors import InvalidInputError
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,
     chain,
     memories,
     off_the_loop,
 )
-from tests.support.opening import Opened, Opener, opened_store, text_index, tiered
+from tests.support.opening import Opener, text_index, tiered
 
 POST = {"asked": "A post on coffee", "said": "Its growers tell of it", "platform": "mastodon"}
 LIKED = {"engagement_rate": 0.09, "revenue_generated": 245.5}
@@ -80,17 +80,15 @@ def evolution(**options: Any) -> Any:
     return create_evolution_node(interaction="interaction", success_metrics="metrics", **options)
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_an_evolution_node_remembers_a_judged_success_however_the_graph_is_run(
-    url: str, opened: Opened, how: How
+    way: Way,
 ) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        graph = chain(store, evolution(judged="worked"))
-        given = {"interaction": POST, "metrics": LIKED}
-        failed = await run(graph, how, {**given, "worked": False}, context=ACME)
-        worked = await run(graph, how, {**given, "worked": True}, context=ACME)
-        (found,) = await off_the_loop(memories, store, "learning")
+    store = way.store
+    graph = chain(store, evolution(judged="worked"))
+    given = {"interaction": POST, "metrics": LIKED}
+    failed = await way(graph, {**given, "worked": False}, context=ACME)
+    worked = await way(graph, {**given, "worked": True}, context=ACME)
+    (found,) = await off_the_loop(memories, store, "learning")
 
     reason = "the run was not judged a success"
     assert failed["evolved"] == {"stored": False, "key": None, "reason": reason}

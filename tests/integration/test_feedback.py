@@ -83,12 +83,6 @@ def langsmith() -> Iterator[LangSmith]:
         client.session.close()
 
 
-@pytest.fixture
-def ready(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        yield store
-
-
 @asynccontextmanager
 async def filled(url: str, opened: Opened) -> AsyncIterator[TieredStore]:
     """A store that knows where the vault is, and when keys change."""

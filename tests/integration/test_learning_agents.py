@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import ToolException
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore
-from tests.support.agents import WAYS, How, ScriptedModel, Way, agent_on, run, scripted
+from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.graphs import (
     ACME,
     add,
@@ -24,16 +23,9 @@ from tests.support.graphs import (
     off_the_loop,
     pay,
 )
-from tests.support.opening import Opened, opened_store, text_index
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 LESSON = "Do instead: add"
-
-
-@pytest.fixture
-def ready(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        yield store
 
 
 def answers(state: dict[str, Any]) -> list[ToolMessage]:
@@ -103,22 +95,18 @@ async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first(way: Way) 
     assert LESSON not in str(state)
 
 
-@pytest.mark.parametrize(
-    ("opened", "how", "success"),
-    [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
-)
+@pytest.mark.parametrize("success", [True, False])
 async def test_what_an_agent_was_shown_is_credited_with_the_outcome_of_the_turn(
-    url: str, opened: Opened, how: How, *, success: bool
+    way: Way, *, success: bool
 ) -> None:
-    store = TieredStore(url, index=text_index())
+    store = way.store
     model = scripted(call("add", 1, amount="5,678"), call("add", 2, amount="5678"), "Done")
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        memory = MemoryCoordinator(store, context=ACME)
-        fact = await memory.astore("Invoices lie in the cellar", memory_type="semantic")
-        made = agent(model, store, memory_types=["semantic"], outcome=lambda _: success)
-        await run(made, how, {"messages": [asks()]}, context=ACME)
-        counted = [(await off_the_loop(counts, store, one))[1:] for one in (key, str(fact.key))]
+    key = await off_the_loop(learned, store)
+    memory = MemoryCoordinator(store, context=ACME)
+    fact = await memory.astore("Invoices lie in the cellar", memory_type="semantic")
+    made = agent(model, store, memory_types=["semantic"], outcome=lambda _: success)
+    await way(made, {"messages": [asks()]}, context=ACME)
+    counted = [(await off_the_loop(counts, store, one))[1:] for one in (key, str(fact.key))]
 
     assert counted == [(int(success), int(not success))] * 2
 

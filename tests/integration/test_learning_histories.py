@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import GatePolicy
@@ -28,7 +28,7 @@ COMMON = settings(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
-SAMPLE = settings(COMMON, max_examples=6)
+SAMPLE = settings(COMMON, max_examples=4)
 PROOF = settings(COMMON, max_examples=400 if FULL else 20)
 
 POLICY = PromotionPolicy(
@@ -83,6 +83,12 @@ STEPS = st.one_of(
 BEGINNING: list[tuple[Any, ...]] = [("prove", BILLING, 0), ("prove", SHIPPING, 1), ("promote",)]
 """So that there is something to go on with."""
 HISTORIES = st.lists(STEPS, min_size=25, max_size=45)
+THERE_AND_BACK: list[tuple[Any, ...]] = [
+    *(("prove", SHIPPING, 0), ("promote",), ("recall", SHIPPING, "a1", 0.0), ("rollback", 0)),
+    *(("turn", 0), ("demote",), ("recall", BILLING, "b1", 0.0), ("rollback", 0)),
+    *(("recall", SHIPPING, "b1", 0.0), ("rollback", 2), ("recall", BILLING, "a2", 0.0)),
+]
+"""A reinforcement and a demotion, both taken back, and then the promotion."""
 
 
 class Living(NamedTuple):
@@ -259,17 +265,14 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("opened", "mode"), [("sync", "batch"), ("async", "abatch")])
 @SAMPLE
 @given(HISTORIES)
-def test_a_history_of_blocking_calls_is_what_the_model_says(url: str, history: list[Any]) -> None:
-    asyncio.run(live(history, "sync", "batch", url))
-
-
-@pytest.mark.slow
-@SAMPLE
-@given(HISTORIES)
-def test_a_history_of_awaited_calls_is_what_the_model_says(url: str, history: list[Any]) -> None:
-    asyncio.run(live(history, "async", "abatch", url))
+@example(THERE_AND_BACK)
+def test_a_history_is_what_the_model_says_however_its_verbs_are_called(
+    url: str, opened: Opened, mode: Mode, history: list[Any]
+) -> None:
+    asyncio.run(live(history, opened, mode, url))
 
 
 @pytest.mark.proof

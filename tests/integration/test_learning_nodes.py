@@ -20,7 +20,7 @@ from langmem_tiers import (
     create_reflexion_node,
 )
 from langmem_tiers.core.errors import ModelError
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import WAYS, How, Way, run
 from tests.support.graphs import (
     ACME,
     BROKEN,
@@ -42,18 +42,16 @@ from tests.support.opening import Opened, opened_store, text_index
 # Recalling
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_the_lesson_of_the_failure_at_hand_comes_first_however_the_graph_is_run(
-    url: str, opened: Opened, how: How
+    way: Way,
 ) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        memory = MemoryCoordinator(store, context=ACME)
-        await memory.astore("The invoices to add up are in the cellar", memory_type="semantic")
-        graph = chain(store, create_recall_node(limit=1, memory_types=["semantic"]))
-        given = {"messages": [asks(), *tried(1, "9,876", BROKEN, failed=True)]}
-        state = await run(graph, how, given, context=ACME)
+    store = way.store
+    key = await off_the_loop(learned, store)
+    memory = MemoryCoordinator(store, context=ACME)
+    await memory.astore("The invoices to add up are in the cellar", memory_type="semantic")
+    graph = chain(store, create_recall_node(limit=1, memory_types=["semantic"]))
+    given = {"messages": [asks(), *tried(1, "9,876", BROKEN, failed=True)]}
+    state = await way(graph, given, context=ACME)
 
     found, *others = state["recalled"]
     assert (found["key"], len(others)) == (key, 1)
@@ -86,21 +84,19 @@ def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_o
 # Reflexions
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_lesson(
-    url: str, opened: Opened, how: How
+    way: Way,
 ) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        tools = ToolNode([add], handle_tool_errors=True)
-        graph = chain(
-            store, tools, lambda _: {"messages": [call("add", 2, amount="1234")]}, tools,
-            create_reflexion_node(),
-        )  # fmt: skip
-        given = {"messages": [asks(), call("add", amount="1,234")]}
-        state = await run(graph, how, given, context=ACME)
-        (lesson,) = await off_the_loop(memories, store, "reflexion")
-        (attempt,) = await off_the_loop(memories, store, "episodic")
+    store = way.store
+    tools = ToolNode([add], handle_tool_errors=True)
+    graph = chain(
+        store, tools, lambda _: {"messages": [call("add", 2, amount="1234")]}, tools,
+        create_reflexion_node(),
+    )  # fmt: skip
+    given = {"messages": [asks(), call("add", amount="1,234")]}
+    state = await way(graph, given, context=ACME)
+    (lesson,) = await off_the_loop(memories, store, "reflexion")
+    (attempt,) = await off_the_loop(memories, store, "episodic")
 
     assert state["reflexions"] == [lesson.key]
     assert lesson.value["task_id"] == TASK
@@ -219,18 +215,14 @@ def reflecting(answers: int = 9) -> Reflecting:
     return Reflecting(messages=iter(list(map(said, range(answers)))))
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_model_draws_the_lesson_of_an_attempt_once(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
+async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
+    store = way.store
     model = reflecting()
-    async with opened_store(store, opened):
-        graph = chain(store, create_reflexion_node(model=model))
-        twice = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
-        twice += tried(2, "1,234", BROKEN, failed=True)
-        states = [await run(graph, how, {"messages": twice}, context=ACME) for _ in range(2)]
-        (lesson,) = await off_the_loop(memories, store, "reflexion")
+    graph = chain(store, create_reflexion_node(model=model))
+    twice = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+    twice += tried(2, "1,234", BROKEN, failed=True)
+    states = [await way(graph, {"messages": twice}, context=ACME) for _ in range(2)]
+    (lesson,) = await off_the_loop(memories, store, "reflexion")
 
     assert len(model.asked) == 1
     assert [one["reflexions"] for one in states] == [[lesson.key]] * 2

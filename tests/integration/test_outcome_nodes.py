@@ -15,7 +15,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,
     QUICK,
@@ -26,7 +26,7 @@ from tests.support.graphs import (
     learned,
     off_the_loop,
 )
-from tests.support.opening import Clock, Opened, opened_store, text_index
+from tests.support.opening import Clock
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
@@ -41,34 +41,28 @@ def counts(store: TieredStore, key: str) -> tuple[int, int]:
 # Outcomes
 
 
-@pytest.mark.parametrize(
-    ("opened", "how", "success"),
-    [(*way, success) for way, success in zip(WAYS, (True, False, True), strict=True)],
-)
+@pytest.mark.parametrize("success", [True, False])
 async def test_an_outcome_counts_once_though_its_node_is_retried(
-    url: str, opened: Opened, how: How, *, success: bool
+    way: Way, *, success: bool
 ) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        graph = chain(
-            store,
-            create_recall_node(),
-            fails_once_after(create_outcome_node("worked")),
-            retry_policy=QUICK,
-        )
-        given = {"messages": [asks()], "worked": success}
-        state = await run(graph, how, given, context=ACME)
-        counted = await off_the_loop(counts, store, key)
+    store = way.store
+    key = await off_the_loop(learned, store)
+    graph = chain(
+        store,
+        create_recall_node(),
+        fails_once_after(create_outcome_node("worked")),
+        retry_policy=QUICK,
+    )
+    given = {"messages": [asks()], "worked": success}
+    state = await way(graph, given, context=ACME)
+    counted = await off_the_loop(counts, store, key)
 
     assert state["credited"] == 0  # what the first try did, which was lost
     assert counted == (int(success), int(not success))
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(
-    url: str, opened: Opened, how: How
-) -> None:
+async def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(way: Way) -> None:
+    store = way.store
     verdicts = iter([False, False, True])
     builder = StateGraph(Learning, context_schema=MemoryContext)
     builder.add_node("recall", create_recall_node())
@@ -78,12 +72,10 @@ async def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(
     builder.add_edge("recall", "judge")
     builder.add_edge("judge", "outcome")
     builder.add_conditional_edges("outcome", lambda s: END if s["worked"] else "recall")
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        graph = builder.compile(store=store, checkpointer=InMemorySaver())
-        await run(graph, how, {"messages": [asks()]}, context=ACME, config=THREAD)
-        counted = await off_the_loop(counts, store, key)
+    key = await off_the_loop(learned, store)
+    graph = builder.compile(store=store, checkpointer=InMemorySaver())
+    await way(graph, {"messages": [asks()]}, context=ACME, config=THREAD)
+    counted = await off_the_loop(counts, store, key)
 
     assert counted == (1, 2)
 
@@ -105,23 +97,21 @@ def test_an_outcome_that_cannot_be_told_is_refused_with_what_to_do(ready: Tiered
 EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1)
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_nothing_to_do(
-    url: str, opened: Opened, how: How, clock: Clock
+    way: Way, clock: Clock
 ) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        key = await off_the_loop(learned, store)
-        learn = chain(store, create_recall_node(), create_outcome_node("worked"))
-        await run(learn, how, {"messages": [asks()], "worked": True}, context=ACME)
-        clock.advance(days=8)
-        graph = chain(store, create_promotion_node(policy=EASY))
-        first = await run(graph, how, {}, context=ACME)
-        second = await run(graph, how, {}, context=ACME)
-        memory = MemoryCoordinator(store, context=ACME)
-        (move,) = first["promoted"]
-        raised = await memory.aget(move["successor"])
-        undone = await memory.arollback(move["move"])
+    store = way.store
+    key = await off_the_loop(learned, store)
+    learn = chain(store, create_recall_node(), create_outcome_node("worked"))
+    await way(learn, {"messages": [asks()], "worked": True}, context=ACME)
+    clock.advance(days=8)
+    graph = chain(store, create_promotion_node(policy=EASY))
+    first = await way(graph, {}, context=ACME)
+    second = await way(graph, {}, context=ACME)
+    memory = MemoryCoordinator(store, context=ACME)
+    (move,) = first["promoted"]
+    raised = await memory.aget(move["successor"])
+    undone = await memory.arollback(move["move"])
 
     assert (move["key"], first["demoted"]) == (key, [])
     assert (second["promoted"], second["demoted"]) == ([], [])

@@ -77,8 +77,6 @@ async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None
     ("what", "seen", "days"),
     [
         ("promoted", (6, 5, 1), 7.0001),
-        ("stays", (5, 5, 0), 8),
-        ("stays", (10, 8, 2), 8),
         ("stays", (6, 5, 1), 7),
     ],
 )
@@ -115,40 +113,7 @@ async def test_two_projects_are_those_that_used_it_said_it_or_learned_the_same(
     assert (await ours.billing("promote_to_long_term", key)).promoted
 
 
-async def test_near_duplicates_live_on_together_and_are_counted_together(ours: Team) -> None:
-    same = await ours.learn(ours.shipping)
-    await tried(ours.shipping, same, successes=2, failures=1)
-    key = await ours.proven()
-    (move,) = [one for one in await ours.billing("promote") if one.promoted]
-    assert set(move.sources) == {key, same}
-    assert await ours.states() == {
-        key: "consolidated",
-        same: "consolidated",
-        move.successor: None,
-    }
-    found = await ours.billing("get", move.successor)
-    assert (found.access_count, found.success_count, found.failure_count) == (9, 8, 1)
-
-
 # Reinforcement
-
-
-async def test_the_same_lesson_in_long_term_is_reinforced_not_repeated(ours: Team) -> None:
-    first = await ours.promoted()
-    second = await ours.learn(ours.shipping)
-    await tried(ours.shipping, second, successes=6, failures=1)
-    ours.clock.advance(days=8)
-    (move,) = [one for one in await ours.shipping("promote") if one.promoted]
-    assert (move.key, move.successor, move.reinforced) == (second, first.successor, True)
-    found = await ours.billing("get", first.successor)
-    assert (found.access_count, found.success_count, found.failure_count) == (13, 12, 1)
-    sources = (await ours.billing("explain", first.successor)).sources
-    assert {one.key for one in sources} == {first.key, second}
-    before = await ours.rows("events")
-    assert await ours.billing("rollback", move.move)
-    assert (await ours.states())[second] is None
-    assert (await ours.states())[first.key] == "consolidated"
-    assert await ours.rows("events") != before
 
 
 @pytest.mark.parametrize("near", ["by-hand", None], ids=["near", "same key"])

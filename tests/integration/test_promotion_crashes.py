@@ -132,7 +132,7 @@ def roll_all_back(url: str) -> None:
 @pytest.mark.slow
 def test_promotions_of_killed_workers_are_whole_or_not_at_all(database_url: str) -> None:
     rng = random.Random(1)  # noqa: S311 - seeded, not secret
-    fill(database_url, 75)
+    fill(database_url, 50)
     before, originals = state(database_url), values(database_url)
     for _ in range(2):
         killed_workers(database_url, rng, longest=0.1)

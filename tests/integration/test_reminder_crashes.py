@@ -185,8 +185,8 @@ def test_killed_workers_raise_nothing_early_and_each_by_its_contract(
     database_url: str, tmp_path: Path, mode: str
 ) -> None:
     with world(database_url, tmp_path, mode, seed=1) as one:
-        one.fill(300)
-        let_time_pass(one, steps=8)
+        one.fill(160)
+        let_time_pass(one, steps=5)
         check_nothing_was_early(one)
         CHECKS[mode](one)
 

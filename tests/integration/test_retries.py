@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from langchain_core.tools import StructuredTool, ToolException
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, ToolLessons
-from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.graphs import ACME, asks, chain
-from tests.support.opening import Opened, opened_store, text_index
 
 INSTALL, LIST = "pip install foo", "ls -la"
 UNREACHABLE = (
@@ -46,17 +44,11 @@ def shell(*failing: tuple[str, str]) -> Shell:
     return Shell(**dict(failing))
 
 
-async def a_day(store: TieredStore, shell: Shell, how: How, *commands: str) -> dict[str, Any]:
+async def a_day(way: Way, shell: Shell, *commands: str) -> dict[str, Any]:
     """An agent runs these commands in a thread of its own, and learns from what fails."""
     model = scripted(*(calls("shell", command=one) for one in commands), "That is all")
-    agent = agent_on(store, model, TieredMemoryMiddleware(reflect=True), tools=[shell.tool])
-    return await run(agent, how, {"messages": [HumanMessage("Set up the project")]}, context=ACME)
-
-
-@pytest.fixture
-def store(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as opened:
-        yield opened
+    agent = agent_on(way.store, model, TieredMemoryMiddleware(reflect=True), tools=[shell.tool])
+    return await way(agent, {"messages": [HumanMessage("Set up the project")]}, context=ACME)
 
 
 def lessons_node(shell: Shell) -> ToolNode:
@@ -69,54 +61,43 @@ def lessons_node(shell: Shell) -> ToolNode:
 
 
 @pytest.mark.parametrize("error", [UNREACHABLE, UNKNOWN])
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_a_call_is_run_the_next_day_whatever_else_worked_after_it_had_failed(
-    url: str, opened: Opened, how: How, error: str
+    way: Way, error: str
 ) -> None:
     network = shell((INSTALL, error))
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        await a_day(store, network, how, INSTALL, LIST)
-        network.failing.clear()
-        await a_day(store, network, how, INSTALL)
-        memory = MemoryCoordinator(store, context=ACME)
-        lessons = await memory.aget_lessons(tools="shell")
+    await a_day(way, network, INSTALL, LIST)
+    network.failing.clear()
+    await a_day(way, network, INSTALL)
+    memory = MemoryCoordinator(way.store, context=ACME)
+    lessons = await memory.aget_lessons(tools="shell")
 
     assert network.ran == [INSTALL, LIST, INSTALL]
     assert [one.memory_type for one in lessons] == ["episodic"]
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_a_call_that_failed_for_the_moment_is_run_though_its_retry_is_a_lesson(
-    url: str, opened: Opened, how: How
+    way: Way,
 ) -> None:
     patient = f"{INSTALL} --retries 9"
     network = shell((INSTALL, UNREACHABLE))
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        await a_day(store, network, how, INSTALL, patient)
-        network.failing.clear()
-        await a_day(store, network, how, INSTALL)
-        memory = MemoryCoordinator(store, context=ACME)
-        (lesson,) = await memory.aget_lessons(UNREACHABLE, tools="shell")
+    await a_day(way, network, INSTALL, patient)
+    network.failing.clear()
+    await a_day(way, network, INSTALL)
+    memory = MemoryCoordinator(way.store, context=ACME)
+    (lesson,) = await memory.aget_lessons(UNREACHABLE, tools="shell")
 
     assert network.ran == [INSTALL, patient, INSTALL]
     assert "Do instead: shell" in lesson.content
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(
-    url: str, opened: Opened, how: How
-) -> None:
+async def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(way: Way) -> None:
     wrong, right = "add 1,234", "add 1234"
     adding = shell((wrong, BAD_NUMBER))
-    async with opened_store(TieredStore(url, index=text_index()), opened) as store:
-        await a_day(store, adding, how, wrong, LIST, right)
-        state = await a_day(store, adding, how, wrong, right)
+    await a_day(way, adding, wrong, LIST, right)
+    state = await a_day(way, adding, wrong, right)
 
     assert adding.ran == [wrong, LIST, right, right]
     assert 'Do instead: shell({"command": "add 1234"})' in state["messages"][2].text
-
-
-# A turn
 
 
 # Around a tool node

@@ -19,9 +19,6 @@ from tests.support.coordinating import coordinator
 from tests.support.learning import BILLING, EASY, SHIPPING, Team, broken, tried
 from tests.support.opening import Clock, empty, tables
 
-# Rollback
-
-
 # Refusals, of which none writes anything
 
 
@@ -55,25 +52,6 @@ async def test_a_successor_that_was_edited_is_kept(ours: Team) -> None:
 # Demotion
 
 
-async def demoted(ours: Team, key: str) -> str:
-    """Let a memory fail until it is demoted; the move."""
-    ours.clock.advance(minutes=1)
-    await tried(ours.shipping, key, failures=10)
-    (one,) = [one for one in await ours.billing("demote") if one.demoted]
-    assert (one.key, bool(one.move)) == (key, True)
-    return str(one.move)
-
-
-async def test_what_fails_is_demoted_and_its_sources_are_current_again(ours: Team) -> None:
-    first = await ours.promoted()
-    await demoted(ours, first.successor)
-    assert await ours.states() == {first.key: None, first.successor: "demoted"}
-    assert await ours.context_keys(ours.billing) == [first.key]
-    assert await ours.context_keys(ours.shipping) == []
-    assert await ours.billing("get", first.successor) is not None
-    assert await ours.billing("demote") == []
-
-
 async def test_the_latest_outcomes_decide(ours: Team) -> None:
     policy = PromotionPolicy(demote_after=3, demote_within=4)
     first = await ours.promoted()
@@ -84,6 +62,9 @@ async def test_the_latest_outcomes_decide(ours: Team) -> None:
             assert not [one for one in await ours.billing("demote", policy=policy) if one.demoted]
     assert [one.demoted for one in await ours.billing("demote")] == [False]
     assert [one.demoted for one in await ours.billing("demote", policy=policy)] == [True]
+    assert await ours.states() == {first.key: None, first.successor: "demoted"}
+    assert await ours.context_keys(ours.billing) == [first.key]
+    assert await ours.context_keys(ours.shipping) == []
 
 
 # Many workers

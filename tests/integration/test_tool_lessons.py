@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.messages import calls_in
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,
     BROKEN,
@@ -33,15 +32,8 @@ from tests.support.graphs import (
     off_the_loop,
     pay,
 )
-from tests.support.opening import Opened, opened_store, text_index
 
 LESSON = "Do instead: add"
-
-
-@pytest.fixture
-def ready(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        yield store
 
 
 def tools(lessons: ToolLessons, *more: Any) -> ToolNode:
@@ -78,16 +70,12 @@ def divided(**given: Any) -> dict[str, Any]:
     return {"failure": ZeroDivisionError("division by zero"), "tool": "run_python", **given}
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_an_error_is_answered_with_its_lesson_however_the_graph_is_run(
-    url: str, opened: Opened, how: How
-) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        await off_the_loop(learned, store)
-        graph = chain(store, tools(ToolLessons()))
-        given = {"messages": [asks(), call("add", amount="5,678")]}
-        state = await run(graph, how, given, context=ACME)
+async def test_an_error_is_answered_with_its_lesson_however_the_graph_is_run(way: Way) -> None:
+    store = way.store
+    await off_the_loop(learned, store)
+    graph = chain(store, tools(ToolLessons()))
+    given = {"messages": [asks(), call("add", amount="5,678")]}
+    state = await way(graph, given, context=ACME)
 
     (said,) = answers(state)
     assert said.status == "error"
@@ -120,10 +108,8 @@ def test_an_error_in_blocks_keeps_them(ready: TieredStore) -> None:
 # Holding a call that failed before
 
 
-@pytest.mark.parametrize(("opened", "how"), WAYS)
-async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs(
-    url: str, opened: Opened, how: How
-) -> None:
+async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs(way: Way) -> None:
+    store = way.store
     ran: list[str] = []
 
     @tool
@@ -132,15 +118,11 @@ async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_runs
         ran.append(amount)
         return f"picked {amount}"
 
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        await off_the_loop(
-            learned, store, tool="pick", original_approach='pick({"amount": "1,234"})'
-        )
-        node = tools(ToolLessons(), pick)
-        again = [says(number, "pick", amount="1,234") for number in (1, 2, 3)]
-        graph = chain(store, again[0], node, again[1], node, again[2], node)
-        state = await run(graph, how, {"messages": [asks()]}, context=ACME)
+    await off_the_loop(learned, store, tool="pick", original_approach='pick({"amount": "1,234"})')
+    node = tools(ToolLessons(), pick)
+    again = [says(number, "pick", amount="1,234") for number in (1, 2, 3)]
+    graph = chain(store, again[0], node, again[1], node, again[2], node)
+    state = await way(graph, {"messages": [asks()]}, context=ACME)
 
     held, *others = answers(state)
     assert held.status == "error"

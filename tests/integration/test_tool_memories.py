@@ -26,11 +26,6 @@ RULE_ID = "6f1c3f1e-8c2b-4f0e-9a53-0d6f3b1d2c4e"
 OTHER_ID = "0b9f7c52-55aa-4b1e-9d6e-2f3c4d5e6f70"
 
 
-@pytest.fixture
-def memory(store: TieredStore) -> MemoryCoordinator:
-    return MemoryCoordinator(store, context=ACME)
-
-
 def manage(store: BaseStore, **asked: Any) -> str:
     return str(create_manage_memory_tool(PLACE, store=store).invoke(asked))
 

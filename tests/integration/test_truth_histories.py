@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import TieredStore
@@ -59,6 +59,11 @@ BEGINNING: list[Any] = [
 ]
 BEGINNING.append((("supersede", 6, 7), (None, 7)))
 """Eight facts, so that there is something to go on with; one is superseded."""
+DELETED_ABOVE: list[Any] = [
+    *BEGINNING,
+    *((step, (None, None)) for step in (("retract", 0), ("retract", 1), ("delete", 0))),
+]
+"""What came from two memories that were taken back, the first of which is deleted."""
 HISTORIES = st.lists(st.tuples(STEPS, POINT), min_size=20, max_size=30).map(
     lambda history: [*BEGINNING, *history]
 )
@@ -194,8 +199,9 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
         living = Living(call, World(), clock)
         for (verb, *args), point in history:
             await living.step(verb, *args)
-            wanted = {key: list(living.world.state(key)) for key in living.world.facts}
-            assert {key: list(found) for key, found in states(url).items()} == wanted
+            found = {key: list(one) for key, one in states(url).items()}
+            living.world.judged_anew(found)
+            assert found == {key: list(living.world.state(key)) for key in living.world.facts}
             await living.check(None, None)
             await living.check(*map(at, point))
         for as_of, known_at in product((None, *range(-2, 34, 6)), repeat=2):
@@ -205,6 +211,7 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
 
 @pytest.mark.slow
 @SAMPLE
+@example(DELETED_ABOVE)
 @given(HISTORIES)
 def test_a_history_of_blocking_calls_is_seen_as_the_oracle_sees_it(
     url: str, history: list[Any]

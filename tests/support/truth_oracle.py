@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 
 @dataclass
@@ -54,6 +55,8 @@ class World:
     facts: dict[str, Fact] = field(default_factory=dict)
     moves: dict[str, Move] = field(default_factory=dict)
     """In the order they were made in, by what undoes them."""
+    kept: dict[str, datetime] = field(default_factory=dict)
+    """Since when what is suspect was so already, by a retraction that is deleted now."""
 
     def ancestors(self, key: str) -> set[str]:
         """All that a memory came from."""
@@ -66,9 +69,10 @@ class World:
         return found
 
     def suspect_since(self, key: str) -> datetime | None:
-        """The earliest retraction of what it came from."""
-        moments = [self.facts[one].retracted for one in self.ancestors(key)]
-        return min((one for one in moments if one is not None), default=None)
+        """The earliest retraction of what it came from, or what it kept of one that is deleted."""
+        known = [self.facts[one].retracted for one in self.ancestors(key)]
+        moments = [one for one in known if one is not None]
+        return min((*moments, self.kept.get(key, moments[0]))) if moments else None
 
     def state(self, key: str) -> tuple[str | None, datetime | None]:
         """How a memory stands, and since when that is known."""
@@ -157,6 +161,16 @@ class World:
             if doubtful and state == "suspect":
                 one.retracted = since
                 self.moves[f"{move}-{one.key}"] = Move("retracted", one.key)
+        for left in self.facts:
+            state, since = states[left]
+            if state == "suspect" and since is not None:
+                self.kept[left] = since
+
+    def judged_anew(self, found: Mapping[str, Sequence[Any]]) -> None:
+        """Forget what is kept of memories that stand otherwise: they were judged since then."""
+        for key, since in [*self.kept.items()]:
+            if [*found.get(key, ())] != ["suspect", since]:
+                del self.kept[key]
 
     def _children(self, key: str) -> Iterator[Fact]:
         return (one for one in self.facts.values() if key in one.parents)

@@ -20,7 +20,7 @@ TELLING = 0.0015
 TRIES = 5
 ROUNDS = 3
 """Times that a pattern has to be slow in a row: what else a machine does is no fault of it."""
-SAMPLE = 2
+SAMPLE = 1
 """Families that each pattern is tried on by `make test`; `make proof` tries all."""
 _LINE = 2_000
 CUT = {
@@ -88,7 +88,7 @@ def test_a_sample_of_texts_takes_no_pattern_longer_than_in_proportion() -> None:
     assert not slow
 
 
-@pytest.mark.parametrize("piece", ["a", " ", "\u4e2d"])
+@pytest.mark.parametrize("piece", ["a", " "])
 def test_runs_of_one_piece_take_no_pattern_longer_than_in_proportion(piece: str) -> None:
     slow = [one for used in every_pattern() for one in superlinear(used, [Family("", piece, "!")])]
     assert not slow

@@ -89,9 +89,6 @@ def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
     assert not Due(1, 0, NOON, to_json(At()), raised=False).is_met(Occasion(NOON, kinds=only))
 
 
-# Order
-
-
 # Dependencies
 
 
