@@ -23,7 +23,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from tests.support.agents import Way, agent_on, calls, scripted
-from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.coordinating import Caller, Verbs, calling, coordinator
 from tests.support.opening import Clock, Opener, opened_store, tables, text_index
 from tests.support.sessions import there, types
 
@@ -35,12 +35,11 @@ WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat"}
 
 
 @asynccontextmanager
-async def hooked(open_store: Opener, url: str) -> AsyncIterator[tuple[Caller, Caller, Caller]]:
+async def hooked(open_store: Opener, url: str) -> AsyncIterator[tuple[Verbs, Caller, Verbs]]:
     """The hooks of a session, its coordinator and its state, called in the opener's way."""
     async with calling(open_store, url, **WHOSE) as memory:
-        hooks: Any = MemoryHooks(memory.memory)
-        state: Any = memory.memory.state
-        yield Caller(hooks, memory.mode), memory, Caller(state, memory.mode)
+        hooks = Verbs(MemoryHooks(memory.memory), memory.mode)
+        yield hooks, memory, Verbs(memory.memory.state, memory.mode)
 
 
 @pytest.fixture
