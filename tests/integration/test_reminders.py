@@ -468,6 +468,7 @@ WRONG += [
 
 async def test_what_cannot_be_is_refused_and_nothing_is_written_or_raised(ours: Desk) -> None:
     await ours("store", "a fact", key="fact")
+    await ours("intend", "Call", key="now")
     await ours("intend", "Do the first", key="a", when="p")
     await ours("intend", "Do the second", key="b", after=["a"])
     await ours("intend", "Do the third", key="c", after=["b"])
@@ -477,3 +478,4 @@ async def test_what_cannot_be_is_refused_and_nothing_is_written_or_raised(ours: 
             await ours(verb, *args, **options)
     assert (await ours("intend", "Hi there!")).stored is False
     assert tables(ours.url) == before
+    assert await ours.raised() == ["now"]
