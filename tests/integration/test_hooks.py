@@ -17,7 +17,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
-from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.coordinating import Caller, Verbs, calling, coordinator
 from tests.support.opening import Clock, Opener, refusing, tables
 from tests.support.sessions import there, types
 
@@ -41,7 +41,7 @@ def hooks(memory: MemoryCoordinator) -> MemoryHooks:
 async def hook(memory: Caller, name: str, *given: Any, **options: Any) -> Any:
     """What a hook does, called in the way of a caller."""
     hooks: Any = MemoryHooks(memory.memory)
-    return await Caller(hooks, memory.mode)(name, *given, **options)
+    return await Verbs(hooks, memory.mode)(name, *given, **options)
 
 
 # A prompt
