@@ -184,7 +184,7 @@ def test_a_budget_of_tokens_is_never_exceeded(store: TieredStore) -> None:
         assert [one.token_count for one in found] == [len(one.content) for one in found]
         assert sum(one.token_count for one in found) <= budget
         assert len(found) <= limit
-        assert found or budget < 4
+        assert found or budget < 4 or limit < 8  # of all eight, the shortest fits
 
 
 @pytest.mark.parametrize("profile", [*PROFILES, None, lambda *_: {"a": 0.25, "b": -1}])
