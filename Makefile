@@ -93,10 +93,6 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/ruff format --quiet .
 
-.PHONY: recorded
-recorded: $(VENV)/.dev-stamp ## Record what the package does; ARGS='--write FILE', later '--diff FILE'
-	@$(BIN)/python -m benchmarks.recorded $(or $(ARGS),--help)
-
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check

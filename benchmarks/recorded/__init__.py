@@ -1,1 +1,0 @@
-"""What the package does, recorded: every verb's answer and statements, rows, schema, signatures."""
