@@ -17,8 +17,10 @@ from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.graphs import (
     ACME,
     add,
+    answers,
     asks,
     call,
+    counts,
     learned,
     off_the_loop,
     pay,
@@ -26,18 +28,6 @@ from tests.support.graphs import (
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 LESSON = "Do instead: add"
-
-
-def answers(state: dict[str, Any]) -> list[ToolMessage]:
-    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
-
-
-def counts(store: TieredStore, key: str) -> tuple[int, int, int]:
-    """Accesses, successes and failures of a memory, but for the access that tells them."""
-    MemoryCoordinator(store, context=ACME).stats()  # writes what was counted
-    found = MemoryCoordinator(store, context=ACME).get(key)
-    assert found is not None
-    return found.access_count, found.success_count, found.failure_count
 
 
 class Reported(AgentMiddleware[Any, Any, Any]):
@@ -106,7 +96,7 @@ async def test_what_an_agent_was_shown_is_credited_with_the_outcome_of_the_turn(
     fact = await memory.astore("Invoices lie in the cellar", memory_type="semantic")
     made = agent(model, store, memory_types=["semantic"], outcome=lambda _: success)
     await way(made, {"messages": [asks()]}, context=ACME)
-    counted = [(await off_the_loop(counts, store, one))[1:] for one in (key, str(fact.key))]
+    counted = [await off_the_loop(counts, store, one) for one in (key, str(fact.key))]
 
     assert counted == [(int(success), int(not success))] * 2
 

@@ -49,6 +49,18 @@ async def test_a_successor_that_was_edited_is_kept(ours: Team) -> None:
     await refused(ours, first.move, "changed since")
 
 
+async def test_the_last_copy_is_kept_though_the_clock_that_put_over_it_was_slow(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    ours.clock.advance(hours=-1)
+    value = {"content": "Quinces keep until spring"}
+    await asyncio.to_thread(ours.store.put, ("acme", BILLING), move.key, value)
+    assert await ours.states() == {move.key: None, move.successor: None}
+    ours.clock.advance(hours=2)
+    await refused(ours, move.move, "last copy")
+
+
 # Demotion
 
 

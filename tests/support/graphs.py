@@ -107,6 +107,18 @@ async def off_the_loop(call: Any, *args: Any, **options: Any) -> Any:
     return await asyncio.to_thread(call, *args, **options)
 
 
+def answers(state: dict[str, Any]) -> list[ToolMessage]:
+    """What tools answered in a state, in order."""
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
+
+
+def counts(store: TieredStore, key: str) -> tuple[int, int]:
+    """Successes and failures of a memory; blocking."""
+    found = MemoryCoordinator(store, context=ACME).get(key)
+    assert found is not None
+    return found.success_count, found.failure_count
+
+
 def memories(store: TieredStore, memory_type: str, context: MemoryContext = ACME) -> list[Any]:
     """Every memory of a type, current or not, sorted by content; blocking."""
     memory = MemoryCoordinator(store, context=context)
