@@ -57,11 +57,11 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 # kit finds in other stores is theirs: these are tested on one Postgres.
 SURFACES := agents_without_database archive_races conformance_peers consolidation_graph \
 	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution \
-	feedback hook_nodes hooks learning_agents learning_edges learning_nodes middleware model_reviews \
-	nodes orchestrator promotion_models relevance_review reminder_nodes retriever \
-	review_node revival skill_memories store_bad_input store_loops store_sweeper \
-	tool_calls tools tracing tracing_learning turn_gate turn_input turn_nodes \
-	turn_reviews turn_stages worker working_memory_buffer
+	feedback hook_nodes hooks learning_edges learning_nodes middleware model_reviews \
+	nodes orchestrator promotion_models relevance_review reminder_nodes \
+	retriever review_node revival skill_memories store_bad_input store_loops \
+	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
+	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
 OWN_SERVERS := embedded
 

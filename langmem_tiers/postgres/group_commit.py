@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +38,9 @@ HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
 class _Ticket:
     together: Together
     turn: Any
-    """An event of the side's."""
+    """An event of the side's: it has flown, or is to fly the others."""
+    lifted: bool = False
+    """Whether the flight that it began is a task of its own."""
     flown: bool = False
     gone: bool = False
     """Whether its caller waits no longer: it goes on no further flight."""
@@ -54,31 +55,35 @@ class GroupCommit:
         self._fly = fly
         self._side = side
         self._lock = threading.Lock()
-        self._waiting: deque[_Ticket] = deque()
-        self._in_flight = False
+        self._waiting: list[_Ticket] = []
+        """Those in flight as well, until they have landed."""
+        self._pilot: _Ticket | None = None
+        """Whose turn it is."""
         self._flights: set[asyncio.Task[None]] = set()
 
     def join(self, together: Together) -> Work[None]:
         """Return once it is committed, or raise what went wrong with it."""
         mine = _Ticket(together, self._side.event())
-        with self._lock:
-            self._waiting.append(mine)
-            if not self._in_flight:
-                self._in_flight = True
-                mine.turn.set()
         try:
+            with self._lock:
+                self._waiting.append(mine)
+                if self._pilot is None:
+                    self._pilot = mine
+                    mine.turn.set()
             yield mine.turn.wait()
+            if not mine.flown:
+                yield from self._lift(mine) if self._side is AWAITED else self._take_off(mine)
         except BaseException:
-            self._leave(mine)
+            mine.gone = True
+            if not mine.lifted:
+                self._land(mine)
             raise
-        if not mine.flown:
-            yield from self._lift(mine) if self._side is AWAITED else self._take_off()
         if mine.error is not None:
             raise mine.error
 
     def drain(self) -> Work[None]:
         """Wait until no task is in flight; a thread that flies has a caller who waits for it."""
-        while self._side is AWAITED and self._in_flight:
+        while self._side is AWAITED and self._pilot is not None:
             yield asyncio.wait(self._flights) if self._flights else asyncio.sleep(0)
 
     def _lift(self, mine: _Ticket) -> Work[None]:
@@ -86,53 +91,46 @@ class GroupCommit:
 
         Its first caller wakes with the others: whoever writes again at once flies with them again.
         """
+        mine.lifted = True
         mine.turn.clear()
-        flight = asyncio.create_task(adone(self._take_off()))
+        flight = asyncio.create_task(adone(self._take_off(mine)))
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
-        try:
-            yield mine.turn.wait()
-        except BaseException:
-            mine.gone = True
-            raise
+        yield mine.turn.wait()
 
-    def _take_off(self) -> Work[None]:
+    def _take_off(self, pilot: _Ticket) -> Work[None]:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
-            count = min(len(self._waiting), MAX_PASSENGERS)
-            passengers = [self._waiting.popleft() for _ in range(count)]
+            passengers = [one for one in self._waiting if not one.gone][:MAX_PASSENGERS]
         try:
             yield from self._fly_all(passengers)
         except BaseException as error:  # an interrupt is its thread's own: the others go again
-            with self._lock:
-                again = [one for one in passengers[1:] if not one.gone]
-                self._waiting.extendleft(reversed(again))
-            passengers = passengers[:1]
-            passengers[0].error = error
+            pilot.error, pilot.flown = error, True
             raise
+        else:
+            for passenger in passengers:
+                passenger.flown = True
         finally:
-            self._land(passengers)
+            self._land(pilot)
 
-    def _leave(self, mine: _Ticket) -> None:
-        """Stop waiting; a turn that has come already goes to whoever waits next."""
-        with self._lock:
-            mine.gone = True
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-        if mine.turn.is_set() and not mine.flown:
-            self._land(())
+    def _land(self, pilot: _Ticket) -> None:
+        """Wake who has flown, and give the turn on; done again, it does what is left to do.
 
-    def _land(self, passengers: Sequence[_Ticket]) -> None:
+        So whoever is interrupted at any point of it does it again on the way out.
+        """
         with self._lock:
-            self._in_flight = bool(self._waiting)
-            heir = self._waiting[0] if self._waiting else None
-        for passenger in passengers:
-            passenger.flown = True
-            passenger.turn.set()
-        if heir is not None:
-            heir.turn.set()
+            for one in self._waiting:
+                if one.flown:
+                    one.turn.set()
+            self._waiting = [one for one in self._waiting if not (one.flown or one.gone)]
+            if self._pilot is pilot:
+                self._pilot = self._waiting[0] if self._waiting else None
+            if self._pilot is not None and not self._pilot.lifted:
+                self._pilot.turn.set()
 
     def _fly_all(self, passengers: Sequence[_Ticket]) -> Work[None]:
+        if not passengers:
+            return
         try:
             yield from self._fly([passenger.together for passenger in passengers])
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits

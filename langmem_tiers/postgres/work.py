@@ -11,6 +11,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from langmem_tiers.core.threads import Work, adone, done
@@ -53,6 +54,22 @@ async def _whole(awaitable: Awaitable[T]) -> T:
     return result
 
 
+class _Bell:
+    """An event for one who waits, which no signal in the midst of it breaks as it may break theirs.
+
+    `threading.Event` takes its lock in Python, where an interrupt can leave it taken for ever.
+    """
+
+    def __init__(self) -> None:
+        self._rung: SimpleQueue[None] = SimpleQueue()
+
+    def set(self) -> None:
+        self._rung.put(None)
+
+    def wait(self) -> None:
+        self._rung.get()
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """What differs between blocking and awaiting, but for the driver's own methods."""
@@ -74,7 +91,7 @@ BLOCKING: Final = Side(
     aside=lambda call: call(),
     ask=Ask.ask,
     lock=threading.Lock,
-    event=threading.Event,
+    event=_Bell,
 )
 AWAITED: Final = Side(
     do=adone,

@@ -277,6 +277,9 @@ def test_a_tenant_is_asked_for_by_naming_those_there_are_unless_there_is_one_alo
     assert told[1] == (0, "")
     assert told[2] == (2, "t 0.%2E, t 10\n")
     assert told[11] == (2, f"t 0.%2E, {', '.join(f't {number}' for number in range(10, 19))}, …\n")
+    nobody = run("search", "--tenant", "nobody", "key")
+    assert (nobody.exit_code, nobody.stdout) == (0, "")
+    assert nobody.stderr.startswith("There is no tenant 'nobody'. Tenants here: t 0.%2E, t 10, ")
 
 
 @pytest.mark.usefixtures("acme")

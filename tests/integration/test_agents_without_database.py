@@ -11,14 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.callbacks import CallbackManagerForLLMRun
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
-from langchain_core.outputs import ChatResult
-from langchain_core.tools import tool
+from langchain_core.messages import HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
-from pydantic import Field
 
 from langmem_tiers import (
     EmbeddedPostgres,
@@ -31,45 +25,25 @@ from langmem_tiers import (
     TurnMiddleware,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, NotSetUpError
-from tests.support.agents import How, ScriptedModel, calls, run
+from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
+from tests.support.graphs import pay
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import own_server
 
 ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
 VAULT = "The vault is in the cellar"
-ANSWER = "It is in the cellar, behind the wine."
+ANSWERS = ["It is in the cellar, behind the wine.", "I do not know.", "Still there."]
 QUICK = {"timeout": 3.0, "kwargs": {"connect_timeout": 2}}
-KINDS: dict[str, Callable[..., AgentMiddleware[Any, Any, Any]]] = {
+KINDS: dict[str, Callable[..., Any]] = {
     "recalling": partial(TieredMemoryMiddleware, remember=True, reflect=True),
     "turns": TurnMiddleware,
 }
-WAYS: list[tuple[Opened, How]] = [("sync", "invoke"), ("async", "ainvoke"), ("async", "astream")]
+HOOKS: Callable[..., Any] = partial(
+    MemoryHooksMiddleware, before_tools=["pay"], on_error="continue"
+)
 
 
-class Interrupting(ScriptedModel):
-    """Does something before each of its answers."""
-
-    before: list[Callable[[], None]] = Field(default_factory=list)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        if self.before:
-            self.before.pop(0)()
-        return super()._generate(messages, stop, run_manager, **kwargs)
-
-
-@tool
-def look(place: str) -> str:
-    """Look at a place."""
-    return f"{place}: nothing to see"
-
-
-def asked(number: int) -> dict[str, Any]:
+def asked(number: int = 1) -> dict[str, Any]:
     return {"messages": [HumanMessage(f"Where is the vault, {number}?", id=f"m{number}")]}
 
 
@@ -88,50 +62,36 @@ async def served(path: Path, opened: Opened) -> AsyncIterator[tuple[EmbeddedPost
         await asyncio.to_thread(server.stop)
 
 
-def agent(
-    model: Any, store: TieredStore, middleware: AgentMiddleware[Any, Any, Any], **options: Any
-) -> Any:
-    return create_agent(
-        model, [look], middleware=[middleware], context_schema=MemoryContext, store=store, **options
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("opened", "how", "kind"),
-    [(*WAYS[0], "recalling"), (*WAYS[1], "turns"), (*WAYS[2], "recalling")],
+    [(*way, kind) for way, kind in zip(WAYS, ("recalling", "turns", "recalling"), strict=True)],
 )
 async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answers(
     tmp_path: Path, opened: Opened, how: How, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served(tmp_path, opened) as (server, store):
-        said = list(map(AIMessage, (ANSWER, "I do not know.", "Still there.")))
-        model = Interrupting(responses=[*said], before=[server.stop])
-        made = agent(model, store, KINDS[kind](), checkpointer=InMemorySaver())
-        config = {"configurable": {"thread_id": "t"}}
+        model = scripted(*ANSWERS, meanwhile=server.stop)
+        made = agent_on(store, model, KINDS[kind](), checkpointer=InMemorySaver())
+        whose: Any = {"context": ACME, "config": {"configurable": {"thread_id": "t"}}}
         with caplog.at_level(logging.WARNING, logger="langmem_tiers"):
-            first = await run(made, how, asked(1), context=ACME, config=config)
-            second = await run(made, how, asked(2), context=ACME, config=config)
+            first = await run(made, how, asked(1), **whose)
+            second = await run(made, how, asked(2), **whose)
         await asyncio.to_thread(server.start)
-        third = await run(made, how, asked(3), context=ACME, config=config)
+        third = await run(made, how, asked(3), **whose)
         memory = MemoryCoordinator(store, context=ACME)
         stored = await memory.aget_context("", memory_types=["episodic"], limit=100)
         ended = await MemoryOrchestrator(memory).aturns()
 
-    assert [one["messages"][-1].text for one in (first, second, third)] == [
-        ANSWER, "I do not know.", "Still there.",
-    ]  # fmt: skip
-    assert VAULT in model.seen[0][0].text
-    assert [VAULT in shown[0].text for shown in model.seen[1:]] == [False, True]
+    assert [one["messages"][-1].text for one in (first, second, third)] == ANSWERS
+    assert [VAULT in shown[0].text for shown in model.seen] == [True, False, True]
     assert first["memory_errors"]
     assert all("Error: " in one for one in first["memory_errors"].values())
     assert "recall" not in first["memory_errors"]
     assert "recall" in second["memory_errors"]
     assert not third["memory_errors"]
     assert caplog.text.count("goes on without its memory") >= 2
-    contents = {one.content for one in stored}
-    assert "Still there." in contents
-    assert not contents & {ANSWER, "I do not know."}
+    assert {one.content for one in stored} & {*ANSWERS} == {ANSWERS[2]}
     if kind == "turns":
         assert (first["committed"], second["committed"]) == ({}, {})
         assert third["committed"]["summary"]["episodic"] == 2
@@ -140,47 +100,36 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
 
 
 @pytest.mark.slow
-async def test_an_agent_fails_with_its_memory_where_that_is_asked_for(
+async def test_tools_run_without_the_database_and_a_stream_tells_it_unless_it_is_to_be_raised(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path, "async") as (server, store):
-        for kind in KINDS.values():
-            model = Interrupting(responses=[AIMessage(ANSWER)], before=[server.stop])
-            made = agent(model, store, kind(on_error="raise"))
-            with pytest.raises(DatabaseError):
-                await made.ainvoke(asked(1), context=ACME)
-            await asyncio.to_thread(server.start)
-
-
-@pytest.mark.slow
-async def test_tools_run_without_the_database_and_a_stream_tells_it(tmp_path: Path) -> None:
-    hooks = partial(MemoryHooksMiddleware, before_tools=["look"], on_error="continue")
-    kinds: list[Callable[..., AgentMiddleware[Any, Any, Any]]] = [*KINDS.values(), hooks]
-    async with served(tmp_path, "async") as (server, store):
-        for kind in kinds:
-            said = [calls("look", place="cellar"), AIMessage(ANSWER)]
-            model = Interrupting(responses=[*said], before=[server.stop])
-            made = agent(model, store, kind())
+        for kind in (*KINDS.values(), HOOKS):
+            model = scripted(calls("pay", amount="5"), "Paid.", meanwhile=server.stop)
+            made = agent_on(store, model, kind(), tools=[pay])
             modes = ["custom", "values"]
-            parts = [one async for one in made.astream(asked(1), context=ACME, stream_mode=modes)]
-            messages = parts[-1][1]["messages"]
-            assert [one.type for one in messages] == ["human", "ai", "tool", "ai"]
-            assert [one.text for one in messages[2:]] == ["cellar: nothing to see", ANSWER]
+            parts = [one async for one in made.astream(asked(), context=ACME, stream_mode=modes)]
+            await asyncio.to_thread(server.start)
+            texts = [one.text for one in parts[-1][1]["messages"]]
             told = [one for mode, one in parts if mode == "custom"]
+            assert texts[2:] == ["paid 5", "Paid."]
             assert {one["memory"] for one in told} == {"failed"}
             failures = {"DatabaseUnavailableError", "PoolExhaustedError"}
             assert {one["error"] for one in told} <= failures
             assert "recall" not in {one["during"] for one in told}
+        for kind in KINDS.values():
+            strict = scripted("Lost.", meanwhile=server.stop)
+            with pytest.raises(DatabaseError):
+                await agent_on(store, strict, kind(on_error="raise")).ainvoke(asked(), context=ACME)
             await asyncio.to_thread(server.start)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_will_not_mend_itself_is_raised(url: str, kind: str) -> None:
-    wrong: Any = "ignore"
+@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
+def test_what_will_not_mend_itself_is_raised(url: str, kind: Callable[..., Any]) -> None:
     with pytest.raises(InvalidInputError, match="'continue' or 'raise'"):
-        KINDS[kind](on_error=wrong)
-    bare = TieredStore(url, index=text_index(), schema_prefix="bare_")
-    with bare, pytest.raises(NotSetUpError):
-        agent(ScriptedModel(responses=[AIMessage(ANSWER)]), bare, KINDS[kind]()).invoke(
-            asked(1), context=ACME
-        )
+        kind(on_error="ignore")
+    with (
+        TieredStore(url, index=text_index(), schema_prefix="bare_") as bare,
+        pytest.raises(NotSetUpError),
+    ):
+        agent_on(bare, scripted("Fine."), kind()).invoke(asked(), context=ACME)

@@ -285,6 +285,20 @@ def test_a_key_that_lives_again_stays_and_its_archived_memory_waits(
     assert "key 4" not in keys(url)
 
 
+def test_of_two_archived_memories_of_a_key_the_newer_one_comes_back(
+    memory: MemoryCoordinator, clock: Clock, archived: str, tmp_path: Path
+) -> None:
+    memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
+    clock.advance(days=181)
+    (newer,) = memory.archive(policy(tmp_path)).archives
+
+    older = memory.restore_archive(archived, keys=["key 4"])
+
+    assert (older.restored, older.occupied) == (0, ("key 4",))
+    assert memory.restore_archive(newer).restored == 1
+    assert memory.tiered_store.get(("acme",), "key 4").value == {"text": "new"}  # type: ignore[union-attr]
+
+
 def test_what_has_expired_in_the_archive_is_gone_for_good(
     memory: MemoryCoordinator, url: str, clock: Clock, archived: str
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -17,7 +16,7 @@ from tests.support.plans import (
     Mode,
     calls_of,
     indexes,
-    loaded,
+    loaded_store,
     named,
     plan,
     rows_read,
@@ -45,14 +44,9 @@ SELECT m.tenant, m.tier, m.namespace, m.id, 'content',
        (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
 FROM memory.memories m;
 """
+"""A large tenant and nineteen small ones, each of one project."""
 
-
-@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
-def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
-    """A large tenant and nineteen small ones, each of one project."""
-    tables, clock = ("working.memories", "working.vectors"), lambda: NOON
-    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
-        yield store
+store = loaded_store(_FILL, "working.memories", "working.vectors", clock=lambda: NOON)
 
 
 def looked_at(store: TieredStore, tenant: str, ids: list[int]) -> list[Call]:

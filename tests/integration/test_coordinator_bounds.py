@@ -37,7 +37,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.importers import Record
 from langmem_tiers.turn.persona import OperationalState
-from tests.support.coordinating import Caller, calling, coordinator, keys
+from tests.support.coordinating import Caller, Verbs, calling, coordinator, keys
 from tests.support.opening import Opener, nested, tables, text_index, tiered
 
 FACT = "The API key is rotated on Mondays."
@@ -99,7 +99,7 @@ async def test_what_is_beyond_the_stores_bounds_is_refused_before_anything_is_wr
 async def test_a_state_keeps_the_stores_bounds(open_store: Opener, url: str) -> None:
     bounds = Bounds(value_bytes=200)
     async with open_store(url=url, index=text_index(), bounds=bounds) as driver:
-        state: Any = Caller(coordinator(tiered(driver)).state, driver.mode)  # type: ignore[arg-type]
+        state = Verbs(coordinator(tiered(driver)).state, driver.mode)
         with pytest.raises(TooLargeError, match="value_bytes"):
             await state("add_interaction", "user", "x" * 300)
         with pytest.raises(TooLargeError, match="value_bytes"):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -17,30 +17,20 @@ from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.memory.feedback import arecord_feedback, record_feedback
-from tests.support.agents import WAYS, How, run
+from tests.support.agents import How, Way
 from tests.support.chat_server import serving
 from tests.support.graphs import ACME, asks, chain, off_the_loop
 from tests.support.langsmith_server import Runs
-from tests.support.opening import Opened, opened_store, text_index
 
-VAULT, KEYS = "The vault is in the cellar", "Keys change on Mondays"
+GIVEN: dict[str, Any] = {"messages": [asks("Where is the vault?")]}
 
 
 def sent(score: float | None, of: str | None, within: str | None) -> dict[str, Any]:
     """Feedback as LangSmith sends it."""
-    return {
-        "id": str(uuid4()),
-        "created_at": "2026-03-01T12:00:00+00:00",
-        "modified_at": "2026-03-01T12:00:00+00:00",
-        "run_id": of,
-        "trace_id": within,
-        "key": "user_score",
-        "score": score,
-        "value": None,
-        "comment": None,
-        "correction": None,
-        "feedback_source": {"type": "api", "metadata": {}},
-    }
+    nothing = dict.fromkeys(("value", "comment", "correction"))
+    at = dict.fromkeys(("created_at", "modified_at"), "2026-03-01T12:00:00+00:00")
+    ids = {"id": str(uuid4()), "run_id": of, "trace_id": within}
+    return {**nothing, **at, **ids, "key": "user_score", "score": score}
 
 
 class LangSmith(NamedTuple):
@@ -83,21 +73,10 @@ def langsmith() -> Iterator[LangSmith]:
         client.session.close()
 
 
-@asynccontextmanager
-async def filled(url: str, opened: Opened) -> AsyncIterator[TieredStore]:
-    """A store that knows where the vault is, and when keys change."""
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        await off_the_loop(remember, store)
-        yield store
-
-
 def remember(store: TieredStore) -> None:
     memory = MemoryCoordinator(store, context=ACME)
-    given = {"vault": (VAULT, "semantic"), "keys": (KEYS, "procedural")}
-    memory.store_many(
-        {"key": key, "content": content, "memory_type": of} for key, (content, of) in given.items()
-    )
+    memory.store("The vault is in the cellar", "semantic", key="vault")
+    memory.store("Keys change on Mondays", "procedural", key="keys")
 
 
 def counts(store: TieredStore) -> dict[str, tuple[int, int]]:
@@ -106,19 +85,16 @@ def counts(store: TieredStore) -> dict[str, tuple[int, int]]:
     return {one.key: (one.success_count, one.failure_count) for one in found if one}
 
 
-def shows(store: TieredStore, memory_type: str, *nodes: Any) -> Any:
+def shows(store: TieredStore, memory_type: str, *nodes: Any, **options: Any) -> Any:
     """A graph that is shown the one memory of a type."""
-    return chain(store, create_recall_node(memory_types=[memory_type], limit=1), *nodes)
+    return chain(store, create_recall_node(memory_types=[memory_type], limit=1), *nodes, **options)
 
 
-def named(name: str) -> Any:
-    return {"run_name": name}
-
-
-def turn(store: TieredStore, name: str, memory_type: str = "semantic", *nodes: Any) -> Any:
-    """Run such a graph."""
-    given = {"messages": [asks("Where is the vault?")], "worked": True}
-    return shows(store, memory_type, *nodes).invoke(given, named(name), context=ACME)
+@pytest.fixture
+def remembered(ready: TieredStore, memory: MemoryCoordinator) -> MemoryCoordinator:
+    """Who remembers where the vault is, and when keys change."""
+    remember(ready)
+    return memory
 
 
 async def credited(memory: MemoryCoordinator, langsmith: LangSmith, root: str, how: How) -> Any:
@@ -131,24 +107,19 @@ async def credited(memory: MemoryCoordinator, langsmith: LangSmith, root: str, h
         return await arecord_feedback(memory, client.list_feedback(run_ids=[root]))
 
 
-@pytest.mark.parametrize(
-    ("opened", "how", "score"),
-    [(*way, score) for way, score in zip(WAYS, (1.0, 0.0, 1.0), strict=True)],
-)
 async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
-    url: str, langsmith: LangSmith, opened: Opened, how: How, score: float
+    way: Way, langsmith: LangSmith
 ) -> None:
-    async with filled(url, opened) as store:
-        given = {"messages": [asks("Where is the vault?")]}
-        with langsmith.tracing():
-            for name, of in (("one", "semantic"), ("other", "procedural")):
-                graph = shows(store, of)
-                await run(graph, how, given, config=named(name), context=ACME)
-        root = langsmith.run_id("one")
-        langsmith.say(score, root)
-        memory = MemoryCoordinator(store, context=ACME)
-        first, again = [await credited(memory, langsmith, root, how) for _ in range(2)]
-        counted = await off_the_loop(counts, store)
+    score = float(way.how != "ainvoke")
+    await off_the_loop(remember, way.store)
+    with langsmith.tracing():
+        for name, of in (("one", "semantic"), ("other", "procedural")):
+            await way(shows(way.store, of), GIVEN, config={"run_name": name}, context=ACME)
+    root = langsmith.run_id("one")
+    langsmith.say(score, root)
+    memory = MemoryCoordinator(way.store, context=ACME)
+    first, again = [await credited(memory, langsmith, root, way.how) for _ in range(2)]
+    counted = await off_the_loop(counts, way.store)
 
     assert [(one.success, one.credited) for one in first] == [(bool(score), 1)]
     assert [one.credited for one in again] == [0]
@@ -156,84 +127,70 @@ async def test_feedback_credits_what_its_trace_was_shown_and_nothing_else_once(
 
 
 def test_after_an_interrupt_feedback_belongs_to_the_trace_that_recalled(
-    ready: TieredStore, langsmith: LangSmith
+    ready: TieredStore, remembered: MemoryCoordinator, langsmith: LangSmith
 ) -> None:
     def paused(_: Any) -> dict[str, Any]:
         interrupt("Sure?")
         return {}
 
-    remember(ready)
-    recall = create_recall_node(memory_types=["semantic"], limit=1)
-    graph = chain(ready, recall, paused, checkpointer=InMemorySaver())
-    asked: Any = {"messages": [asks("Where is the vault?")]}
-    for name, given in {"first": asked, "second": Command(resume=True)}.items():
+    graph = shows(ready, "semantic", paused, checkpointer=InMemorySaver())
+    for name, given in {"first": GIVEN, "second": Command(resume=True)}.items():
         config = {"run_name": name, "configurable": {"thread_id": "1"}}
         with langsmith.tracing():
             graph.invoke(given, config, context=ACME)
-    memory = MemoryCoordinator(ready, context=ACME)
     credited = []
     for name in ("second", "first"):
         langsmith.say(1, root := langsmith.run_id(name))
-        credited += [one.credited for one in record_feedback(memory, langsmith.said(root))]
+        credited += [one.credited for one in record_feedback(remembered, langsmith.said(root))]
 
     assert credited == [0, 1]
     assert counts(ready)["vault"] == (1, 0)
 
 
 def test_of_much_feedback_on_a_trace_the_first_that_says_anything_counts(
-    ready: TieredStore, langsmith: LangSmith
+    ready: TieredStore, remembered: MemoryCoordinator, langsmith: LangSmith
 ) -> None:
-    remember(ready)
     with langsmith.tracing():
-        turn(ready, "turn")
+        shows(ready, "semantic").invoke(GIVEN, {"run_name": "turn"}, context=ACME)
     root = langsmith.run_id("turn")
-    memory = MemoryCoordinator(ready, context=ACME)
     langsmith.say(None, root)
-    assert record_feedback(memory, langsmith.said(root)) == []
-    assert record_feedback(memory, [Feedback(**sent(1, None, None))]) == []
+    assert record_feedback(remembered, langsmith.said(root)) == []
+    assert record_feedback(remembered, [Feedback(**sent(1, None, None))]) == []
     for score in [1, 0, *[None] * 120]:  # listed newest first, on two pages
         langsmith.say(score, root)
-    reports = record_feedback(memory, langsmith.said(root))
+    reports = record_feedback(remembered, langsmith.said(root))
 
     assert [(one.success, one.credited) for one in reports] == [(False, 1)]
     assert counts(ready)["vault"] == (0, 1)
 
 
 def test_what_cannot_be_told_is_refused_before_anything_is_credited(
-    ready: TieredStore, langsmith: LangSmith
+    ready: TieredStore, remembered: MemoryCoordinator, langsmith: LangSmith
 ) -> None:
-    remember(ready)
-    with langsmith.tracing():
-        turn(ready, "one", "semantic")
-        turn(ready, "other", "procedural")
-    roots = [langsmith.run_id("one"), langsmith.run_id("other")]
-    for root in roots:
-        langsmith.say(1, root)
-    memory = MemoryCoordinator(ready, context=ACME)
-    found = list(langsmith.said(*roots))
+    for name, of in (("one", "semantic"), ("other", "procedural")):
+        with langsmith.tracing():
+            shows(ready, of).invoke(GIVEN, {"run_name": name}, context=ACME)
+        langsmith.say(1, langsmith.run_id(name))
+    found = list(langsmith.said(langsmith.run_id("one"), langsmith.run_id("other")))
     answers = iter([True, "yes"])
-
-    def unsure(_: Feedback) -> Any:
-        return next(answers)
-
-    with pytest.raises(InvalidInputError, match="True, False or None, not 'yes'"):
-        record_feedback(memory, found, succeeded=unsure)
-    with pytest.raises(InvalidInputError, match="succeeded is a function of"):
-        record_feedback(memory, found, succeeded="score")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="a list of one too, not a tuple"):
-        record_feedback(memory, found[0])  # type: ignore[arg-type]
+    wrong: list[tuple[Any, Any, str]] = [
+        (found, lambda _: next(answers), "True, False or None, not 'yes'"),
+        (found, "score", "succeeded is a function of"),
+        (found[0], None, "a list of one too, not a tuple"),
+    ]
+    for feedback, succeeded, says in wrong:
+        options = {"succeeded": succeeded} if succeeded else {}
+        with pytest.raises(InvalidInputError, match=says):
+            record_feedback(remembered, feedback, **options)
     assert counts(ready) == {"vault": (0, 0), "keys": (0, 0)}
 
 
-async def test_feedback_that_blocks_is_not_read_on_the_loop(url: str) -> None:
+async def test_feedback_that_blocks_is_not_read_on_the_loop(memory: MemoryCoordinator) -> None:
     threads: list[threading.Thread] = []
 
     def pages() -> Iterator[Feedback]:
         threads.append(threading.current_thread())
         yield from ()
 
-    async with filled(url, "async") as store:
-        memory = MemoryCoordinator(store, context=ACME)
-        assert await arecord_feedback(memory, pages()) == []
-
+    assert await arecord_feedback(memory, pages()) == []
     assert threads != [threading.current_thread()]

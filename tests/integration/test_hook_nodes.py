@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
+from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
-import psycopg
 import pytest
 from langchain.agents.middleware import TodoListMiddleware
 from langchain_core.embeddings import Embeddings
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.errors import GraphInterrupt
@@ -25,6 +23,7 @@ from langmem_tiers import (
     MemoryHooksMiddleware,
     TieredStore,
     TurnMiddleware,
+    create_complete_reminder_tool,
     create_completed_task_node,
     create_session_end_node,
     create_session_start_node,
@@ -34,22 +33,30 @@ from langmem_tiers.core.errors import DatabaseError, InvalidInputError
 from langmem_tiers.graph.node import careful_of
 from langmem_tiers.graph.runs import CALLER
 from langmem_tiers.postgres.flow import Flow
-from tests.support.agents import WAYS, How, Way, agent_on, calls, run, scripted
-from tests.support.graphs import ACME, QUICK, fails_once_after
-from tests.support.opening import Clock, Opened, opened_store, tables, text_index
+from tests.support.agents import Way, agent_on, calls, scripted
+from tests.support.graphs import ACME, QUICK, fails_once_after, pay
+from tests.support.opening import Clock, away, refusing, tables, text_index
 from tests.support.sessions import types
 
 RENEW = "I need to renew the certificate tomorrow at 5pm, it is urgent"
 BRANCHES = "Clean up the old branches later, no rush"
 CHAT = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
-THREAD: Any = {"configurable": {"thread_id": "7"}}
+PORT = "The port is 8443."
 
 
-def said(text: str, number: int = 1) -> Any:
-    return {"messages": [HumanMessage(text, id=f"m{number}")]}
+def said(text: str, number: int = 1, **further: Any) -> Any:
+    return {"messages": [HumanMessage(text, id=f"m{number}")], **further}
 
 
-def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> Any:
+def within(thread: str = "7", context: MemoryContext = ACME) -> Any:
+    """Where a run is."""
+    return {"config": {"configurable": {"thread_id": thread}}, "context": context}
+
+
+# In a graph
+
+
+def hooked(store: TieredStore, **changed: Any) -> Any:
     """A session's start, the prompt, an answer, the todos, and the session's end."""
 
     def answer(state: HookState) -> dict[str, Any]:
@@ -57,12 +64,11 @@ def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> An
 
     nodes = {
         "session_start": create_session_start_node(),
-        "user_prompt": user_prompt or create_user_prompt_node(),
+        "user_prompt": create_user_prompt_node(),
         "answer": answer,
         "completed_tasks": create_completed_task_node(),
-        "session_end": create_session_end_node(
-            events=options.pop("events", None), concepts=options.pop("concepts", None)
-        ),
+        "session_end": create_session_end_node(),
+        **changed,
     }
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(HookState, context_schema=MemoryContext)
     before = START
@@ -70,29 +76,27 @@ def hooked(store: TieredStore, *, user_prompt: Any = None, **options: Any) -> An
         builder.add_node(name, node, retry_policy=QUICK)
         builder.add_edge(before, name)
         before = name
-    return builder.compile(store=store, checkpointer=options.get("checkpointer"))
+    return builder.compile(store=store, checkpointer=InMemorySaver())
 
 
 async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_run(
     way: Way, url: str, clock: Clock
 ) -> None:
-    store = way.store
     todo = {"content": "Rotate the API keys", "task_type": "ops"}
     doing, done = [{**todo, "status": "in_progress"}], [{**todo, "status": "completed"}]
-    told: dict[str, Any] = {"config": THREAD, "context": CHAT}
-    graph = hooked(
-        store,
+    chat = within(context=CHAT)
+    end = create_session_end_node(
         events=lambda _: [{"description": "Anna chose Redis", "type": "decision"}],
         concepts=lambda _: [{"description": "Sessions live in Redis", "category": "storage"}],
-        checkpointer=InMemorySaver(),
     )
-    first = await way(graph, {**said(RENEW), "todos": doing}, **told)
+    graph = hooked(way.store, session_end=end)
+    first = await way(graph, said(RENEW, todos=doing), **chat)
     clock.advance(minutes=20)
-    decided = said("Anna decided to keep sessions in Redis.", 2)
-    second = await way(graph, {**decided, "todos": done}, **told)
+    decided = said("Anna decided to keep sessions in Redis.", 2, todos=done)
+    second = await way(graph, decided, **chat)
     before = types(url)
-    last = await way(graph, {**said("That is all, Anna", 3), "session_ended": True}, **told)
-    memory = MemoryCoordinator(store, context=CHAT)
+    last = await way(graph, said("That is all, Anna", 3, session_ended=True), **chat)
+    memory = MemoryCoordinator(way.store, context=CHAT)
     kept = [await memory.aget(last["session"][name][0]) for name in ("events", "concepts")]
     (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
 
@@ -102,31 +106,37 @@ async def test_a_graph_remembers_from_a_sessions_start_to_its_end_however_it_is_
     assert [one["stored"] for one in second["hooks"]["completed_tasks"]["stored"]] == [True]
     assert before == {"working": 2, "prospective": 1, "procedural": 1}
     assert flow.metadata == {"task_type": "ops", "success": True, "duration_minutes": 20.0}
-    assert [one and one.metadata for one in kept] == [
-        {"decision_type": "decision"}, {"category": "storage"},
-    ]  # fmt: skip
+    metadata = [one and one.metadata for one in kept]
+    assert metadata == [{"decision_type": "decision"}, {"category": "storage"}]
     assert "working" not in types(url)
 
 
-def test_a_session_starts_once_with_what_is_open_and_raises_what_waits_for_it(
-    ready: TieredStore,
+def test_a_session_starts_once_with_what_is_open_also_where_its_first_start_failed(
+    url: str, ready: TieredStore
 ) -> None:
-    MemoryHooks(MemoryCoordinator(ready, context=ACME)).on_user_prompt_submit(BRANCHES)
-    MemoryHooks(MemoryCoordinator(ready, context=ACME)).on_user_prompt_submit(RENEW)
-    graph = hooked(ready, checkpointer=InMemorySaver())
-    first = graph.invoke(said("Good morning, Anna here"), THREAD, context=ACME)
-    second = graph.invoke(said("The port is 8443.", 2), THREAD, context=ACME)
+    hooks = MemoryHooks(MemoryCoordinator(ready, context=ACME))
+    for text in (BRANCHES, RENEW):
+        hooks.on_user_prompt_submit(text)
+    graph = hooked(ready)
+    with away(url, "intentions"):
+        failed = graph.invoke(said("Good morning, Anna here"), **within())
+    started, later = (graph.invoke(said(PORT, number), **within()) for number in (2, 3))
 
-    assert [one["content"] for one in first["reminders"]] == [BRANCHES]
-    assert [(one["priority"], one["content"]) for one in first["intentions"]] == [("high", RENEW)]
-    assert (second["reminders"], second["reminders_text"]) == ([], "")
+    assert "Error" in failed["hooks"]["session_start"]["error"]
+    assert failed["reminders_text"] == ""
+    assert failed["messages"][-1].text == "Noted: Good morning, Anna here"
+    assert [one["content"] for one in started["reminders"]] == [BRANCHES]
+    listed = [(one["priority"], one["content"]) for one in started["intentions"]]
+    assert listed == [("high", RENEW)]
+    assert len(started["hooks"]["session_start"]["pending"]) == 1
+    assert (later["reminders"], later["reminders_text"]) == ([], "")
 
 
 def test_a_node_whose_answer_got_lost_writes_nothing_twice(
     url: str, ready: TieredStore, clock: Clock
 ) -> None:
     node = fails_once_after(create_user_prompt_node())
-    state = hooked(ready, user_prompt=node).invoke(said(RENEW), context=CHAT)
+    state = hooked(ready, user_prompt=node).invoke(said(RENEW), **within(context=CHAT))
     clock.advance(days=2)
 
     assert state["hooks"]["user_prompt"]["intended"]["stored"]
@@ -134,16 +144,110 @@ def test_a_node_whose_answer_got_lost_writes_nothing_twice(
     assert len(MemoryCoordinator(ready, context=CHAT).remind()) == 1
 
 
-@contextmanager
-def refusing(url: str) -> Iterator[None]:
-    """Meanwhile no memory can be written."""
-    with psycopg.connect(url) as conn:
-        conn.execute("ALTER TABLE memory.memories ADD CONSTRAINT none CHECK (false) NOT VALID")
-    try:
-        yield
-    finally:
-        with psycopg.connect(url) as conn:
-            conn.execute("ALTER TABLE memory.memories DROP CONSTRAINT none")
+# In an agent
+
+
+@tool
+def make_key(kind: str) -> str:
+    """Make a key."""
+    return f"a new {kind} key"
+
+
+def working_agent(store: TieredStore, *beside: Any) -> tuple[Any, Any]:
+    """An agent that does one todo, and its model."""
+    doing, done = (
+        calls("write_todos", todos=[{"content": "Rotate", "status": status}])
+        for status in ("in_progress", "completed")
+    )
+    model = scripted(doing, calls("make_key", kind="ed25519"), done, "The keys are rotated.")
+    middleware = (TodoListMiddleware(), *beside, MemoryHooksMiddleware())
+    return agent_on(store, model, *middleware, tools=[make_key]), model
+
+
+async def test_an_agent_remembers_what_it_is_told_and_what_it_has_done(way: Way, url: str) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await MemoryHooks(memory).aon_user_prompt_submit(BRANCHES)
+    beside = [] if way.how == "invoke" else [TurnMiddleware()]
+    agent, model = working_agent(way.store, *beside)
+    state = await way(agent, said(RENEW), **within())
+    (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
+    again = await way(agent, said(RENEW), **within())
+
+    assert state["messages"][-1].text == "The keys are rotated."
+    system = next(one for one in model.seen[0] if isinstance(one, SystemMessage))
+    assert BRANCHES in system.text
+    assert way.how == "astream" or "reminders_text" not in state  # streams show all of a state
+    first, second = (one["hooks"]["user_prompt"]["intended"] for one in (state, again))
+    assert first["stored"]
+    assert first["key"] == second["key"]
+    assert flow.content == 'Rotate: 1. make_key({"kind": "ed25519"})'
+    assert flow.metadata == {"task_type": None, "success": True, "duration_minutes": 0.0}
+    kinds = types(url)
+    assert (kinds.pop("episodic", 0) > 0) is bool(beside)
+    assert kinds.items() >= {"working": 2, "prospective": 2, "procedural": 1}.items()
+
+
+def test_what_is_due_is_shown_in_the_turn_whose_message_shows_its_cue(
+    ready: TieredStore, clock: Clock
+) -> None:
+    model = scripted("Noted.", "Ask her.", "Yes.")
+    agent = agent_on(ready, model, MemoryHooksMiddleware(), checkpointer=InMemorySaver())
+    asked = "When Anna mentions the budget, I need to ask her for the figures"
+    for number, text in enumerate((asked, "Anna asked about the budget", "Well then, go on"), 1):
+        agent.invoke(said(text, number), **within())
+        clock.advance(minutes=1)
+
+    systems = [[one.text for one in seen if one.type == "system"] for seen in model.seen]
+    assert ["figures" in "".join(each) for each in systems] == [False, True, False]
+
+
+async def test_an_agents_call_is_held_by_what_is_intended_before_it_once(way: Way) -> None:
+    model = scripted("Noted.", *(calls("pay", amount="5") for _ in range(2)), "Done.")
+    agent = agent_on(way.store, model, MemoryHooksMiddleware(before_tools=["pay"]), tools=[pay])
+    await way(agent, said("I need to tell the team before you pay"), **within("a"))
+    state = await way(agent, said("Go on with the first invoice then"), **within("b"))
+    held, ran = [one for one in state["messages"] if isinstance(one, ToolMessage)]
+    assert "tell the team" in held.text
+    assert ran.text == "paid 5"
+
+
+async def test_a_reminder_that_no_model_saw_is_raised_again(way: Way, clock: Clock) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.aintend("Call the bank", key="bank")
+    broken, answering = (
+        agent_on(way.store, model, MemoryHooksMiddleware())
+        for model in (scripted(), scripted("Fine."))
+    )
+    with pytest.raises(IndexError):
+        await way(broken, said("Hello, Nova here"), **within("a"))
+    assert [one.status for one in await memory.aintentions()] == ["leased"]
+    raised = []
+    for thread in ("b", "c"):
+        clock.advance(minutes=6)
+        state = await way(answering, said("Hello, Nova here"), **within(thread))
+        raised.append(state["hooks"]["session_start"]["reminders"])
+    assert raised == [["bank"], []]
+    assert [one.status for one in await memory.aintentions()] == ["delivered"]
+
+
+async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(way: Way) -> None:
+    memory, other = (
+        MemoryCoordinator(way.store, context=one) for one in (ACME, MemoryContext(tenant="umbra"))
+    )
+    await memory.aintend("Call the bank", key="bank")
+    await other.aintend("Call the other bank", key="other")
+    closing = [calls("complete_reminder", key=key) for key in ("bank", "other")]
+    model = scripted(*closing, "Done.")
+    agent = agent_on(way.store, model, tools=[create_complete_reminder_tool()])
+    state = await way(agent, said("It is done."), **within())
+    done, none = [one.text for one in state["messages"] if isinstance(one, ToolMessage)]
+    assert done == "completed reminder bank"
+    assert "other" in none
+    assert [len(await one.aintentions()) for one in (memory, other)] == [0, 1]
+    assert state["messages"][-1].text == "Done."
+
+
+# Where something goes wrong
 
 
 class Broken(Embeddings):
@@ -164,17 +268,17 @@ def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
     url: str, ready: TieredStore, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     todo = {"content": "Rotate the API keys", "status": "completed"}
-    wrong = [{"content": " ", "status": "completed"}]
-    odd = [{"content": "Rotate the\x00 \ud800 keys", "status": "completed", "id": "1"}]
+    odd = {**todo, "content": "Rotate the\x00 \ud800 keys", "id": "1"}
+    chat = within(context=CHAT)
     working, _ = working_agent(ready)
+    strict = hooked(ready, user_prompt=create_user_prompt_node(on_error="raise"))
     before = tables(url)
     with refusing(url):
-        state = hooked(ready).invoke({**said(RENEW, 2), "todos": [todo]}, context=CHAT)
-        answered = working.invoke(said(RENEW), THREAD, context=CHAT)
-        strict = hooked(ready, user_prompt=create_user_prompt_node(on_error="raise"))
+        state = hooked(ready).invoke(said(RENEW, 2, todos=[todo]), **chat)
+        answered = working.invoke(said(RENEW), **chat)
         for each in (strict, agent_with_hooks(ready, on_error="raise")):
             with pytest.raises(DatabaseError):
-                each.invoke(said(RENEW), context=CHAT)
+                each.invoke(said(RENEW), **chat)
     assert tables(url) == before
     assert state["messages"][-1].text == f"Noted: {RENEW}"
     assert answered["messages"][-1].text == "The keys are rotated."
@@ -184,15 +288,34 @@ def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
     assert state["todos_seen"]["noted"] == []  # it is tried again
     assert "goes on without its memory (user_prompt)" in caplog.text
 
-    told = hooked(ready).invoke({**said("The port is 8443."), "todos": wrong}, context=CHAT)
+    told = hooked(ready).invoke(said(PORT, todos=[{**todo, "content": " "}]), **chat)
     assert "the content of a todo is empty" in told["hooks"]["completed_tasks"]["error"]
-    told = hooked(ready).invoke({**said("The port is 8443.", 2), "todos": odd}, context=CHAT)
+    told = hooked(ready).invoke(said(PORT, 2, todos=[odd]), **chat)
     assert told["hooks"]["completed_tasks"]["stored"][0]["stored"]
     with TieredStore(url, index={**text_index(), "embed": Broken()}, clock=clock) as store:
         for broken in (hooked(store), agent_with_hooks(store)):
-            told = broken.invoke(said("The port is 8443."), context=CHAT)
+            told = broken.invoke(said(PORT), **chat)
             assert told["hooks"]["user_prompt"]["error"].endswith("the answer has no 'data'")
-            assert told["messages"][-1].text in {"Noted: The port is 8443.", "Fine."}
+            assert told["messages"][-1].text in {f"Noted: {PORT}", "Fine."}
+
+
+def test_a_reminder_that_could_not_be_raised_again_is_not_delivered_by_the_next_answer(
+    url: str, ready: TieredStore
+) -> None:
+    memory = MemoryCoordinator(ready, context=ACME)
+    memory.intend("Call the bank", key="bank")
+    saver = InMemorySaver()
+    with ExitStack() as gone:
+        failing, answering = (
+            agent_on(ready, model, MemoryHooksMiddleware(), checkpointer=saver)
+            for model in (scripted(), scripted("Fine.", meanwhile=gone.close))
+        )
+        with pytest.raises(IndexError):
+            failing.invoke(said("Hello, Nova here"), **within())
+        gone.enter_context(away(url, "intentions"))
+        state = answering.invoke(said("Nova again, good day"), **within())
+    assert "error" in state["hooks"]["session_start"]
+    assert [one.status for one in memory.intentions()] == ["leased"]
 
 
 def test_an_interrupt_passes() -> None:
@@ -204,112 +327,16 @@ def test_an_interrupt_passes() -> None:
         CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
 
 
-def test_a_session_whose_start_failed_answers_and_starts_with_the_next_message(
-    url: str, ready: TieredStore
-) -> None:
-    MemoryHooks(MemoryCoordinator(ready, context=ACME)).on_user_prompt_submit(BRANCHES)
-    graph = hooked(ready, checkpointer=InMemorySaver())
-    with psycopg.connect(url) as conn:
-        conn.execute("ALTER TABLE memory.intentions RENAME TO elsewhere")
-    try:
-        first = graph.invoke(said("Good morning, Anna here"), THREAD, context=ACME)
-    finally:
-        with psycopg.connect(url) as conn:
-            conn.execute("ALTER TABLE memory.elsewhere RENAME TO intentions")
-    second = graph.invoke(said("The port is 8443.", 2), THREAD, context=ACME)
-
-    assert "Error" in first["hooks"]["session_start"]["error"]
-    assert first["reminders_text"] == ""
-    assert first["messages"][-1].text == "Noted: Good morning, Anna here"
-    assert [one["content"] for one in second["reminders"]] == [BRANCHES]
-    assert second["hooks"]["session_start"]["pending"] == []
+WRONG: dict[str, Callable[[Any], object]] = {
+    "on_error is 'tell' or 'raise'": lambda wrong: create_user_prompt_node(on_error=wrong),
+    "prompt is a key of the state": lambda wrong: create_user_prompt_node(prompt=wrong),
+    "tasks is a key of the state": lambda wrong: create_completed_task_node(tasks=wrong),
+    "ended is a key of the state": lambda wrong: create_session_end_node(ended=wrong),
+    "limit is -1": lambda wrong: MemoryHooksMiddleware(limit=wrong),
+}
 
 
-def test_a_mistake_is_raised_before_anything_runs() -> None:
-    with pytest.raises(InvalidInputError, match="on_error is 'tell' or 'raise'"):
-        create_user_prompt_node(on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="prompt is a key of the state"):
-        create_user_prompt_node(prompt=3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="tasks is a key of the state"):
-        create_completed_task_node(tasks=None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="ended is a key of the state"):
-        create_session_end_node(ended=None)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="limit is -1"):
-        MemoryHooksMiddleware(limit=-1)
-
-
-@tool
-def make_key(kind: str) -> str:
-    """Make a key."""
-    return f"a new {kind} key"
-
-
-def todos(**statuses: str) -> list[dict[str, str]]:
-    return [{"content": name, "status": status} for name, status in statuses.items()]
-
-
-def working_agent(store: TieredStore, *beside: Any, checkpointer: Any = None) -> tuple[Any, Any]:
-    """An agent that does one todo, and its model."""
-    model = scripted(
-        calls("write_todos", todos=todos(Rotate="in_progress")),
-        calls("make_key", kind="ed25519"),
-        calls("write_todos", todos=todos(Rotate="completed")),
-        "The keys are rotated.",
-    )
-    agent = agent_on(
-        store,
-        model,
-        TodoListMiddleware(),
-        *beside,
-        MemoryHooksMiddleware(),
-        tools=[make_key],
-        checkpointer=checkpointer,
-    )
-    return agent, model
-
-
-@pytest.mark.parametrize(
-    ("opened", "how", "beside"),
-    [(*way, beside) for way, beside in zip(WAYS, (False, True, True), strict=True)],
-)
-async def test_an_agent_remembers_what_it_is_told_and_what_it_has_done(
-    url: str, clock: Clock, opened: Opened, how: How, *, beside: bool
-) -> None:
-    store = TieredStore(url, index=text_index(), clock=clock)
-    async with opened_store(store, opened):
-        await MemoryHooks(MemoryCoordinator(store, context=ACME)).aon_user_prompt_submit(BRANCHES)
-        agent, model = working_agent(store, *((TurnMiddleware(),) if beside else ()))
-        state = await run(agent, how, said(RENEW), config=THREAD, context=ACME)
-        memory = MemoryCoordinator(store, context=ACME)
-        (flow,) = await memory.aget_context("Rotate", memory_types=["procedural"])
-        again = await run(agent, how, said(RENEW), config=THREAD, context=ACME)
-
-    assert state["messages"][-1].text == "The keys are rotated."
-    system = next(one for one in model.seen[0] if isinstance(one, SystemMessage))
-    assert BRANCHES in system.text
-    assert how == "astream" or "reminders_text" not in state  # streams show all of a state
-    assert state["hooks"]["user_prompt"]["intended"]["stored"]
-    assert flow.content == 'Rotate: 1. make_key({"kind": "ed25519"})'
-    assert flow.metadata == {"task_type": None, "success": True, "duration_minutes": 0.0}
-    intended = [one["hooks"]["user_prompt"]["intended"] for one in (state, again)]
-    assert intended[0]["key"] == intended[1]["key"]
-    kinds = types(url)
-    assert {name: kinds[name] for name in ("working", "prospective", "procedural")} == {
-        "working": 2, "prospective": 2, "procedural": 1,
-    }  # fmt: skip
-    assert (kinds.get("episodic", 0) > 0) is beside
-
-
-def test_what_is_due_is_shown_in_the_turn_whose_message_shows_its_cue(
-    ready: TieredStore, clock: Clock
-) -> None:
-    model = scripted("Noted.", "Ask her.", "Yes.")
-    agent = agent_on(ready, model, MemoryHooksMiddleware(), checkpointer=InMemorySaver())
-    asked = "When Anna mentions the budget, I need to ask her for the figures"
-    for number, text in enumerate((asked, "Anna asked about the budget", "Well then, go on"), 1):
-        agent.invoke(said(text, number), THREAD, context=ACME)
-        clock.now += timedelta(minutes=1)
-
-    shown = ["figures" in "".join(str(one.text) for one in seen if one.type == "system")
-             for seen in model.seen]  # fmt: skip
-    assert shown == [False, True, False]
+@pytest.mark.parametrize("told", WRONG)
+def test_a_mistake_is_raised_before_anything_runs(told: str) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        WRONG[told](-1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -14,15 +15,20 @@ from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.postgres.flow import Call
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.learning import EASY
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, named, plan, rows_read, sequential
-from tests.support.servers import fresh_database
+from tests.support.plans import (
+    MODES,
+    Mode,
+    calls_of,
+    loaded_store,
+    plan,
+    rows_read,
+    sequential,
+)
 
 OF_ONE_TENANT = 300
-"""Memories of a tenant in all three tiers; every second one was shown to four runs."""
+"""Memories of a tenant, in all three tiers."""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 _FILL = """
@@ -62,49 +68,18 @@ SELECT l.tenant, l.event, 'promoted', l.source, l.id, timestamptz '2026-01-01',
                           'had', NULL)
 FROM memory.lineage l;
 """
+"""Thirty tenants; of each, every second memory was shown to four runs."""
 
-
-def opened(url: str) -> TieredStore:
-    index = text_index(dims=16, embed=TrigramEmbeddings(16), fields=["content"])
-    return TieredStore.from_conn_string(url, index=index, clock=lambda: NOON)
+store = loaded_store(
+    _FILL,
+    *(f"{tier}.{name}" for tier in TIERS for name in ("memories", "vectors")),
+    *(f"memory.{name}" for name in ("usage", "exposures", "lineage", "events")),
+    clock=lambda: NOON,
+)
 
 
 def asker(store: TieredStore) -> MemoryCoordinator:
     return coordinator(store, "tenant7", project_id="p", session_id="s")
-
-
-@pytest.fixture(scope="module")
-def loaded(server_url: str) -> Iterator[TieredStore]:
-    """Thirty tenants, analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
-        store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute(_FILL)
-            conn.execute("VACUUM ANALYZE")
-        yield store
-
-
-@pytest.fixture(scope="module")
-def unknown(server_url: str) -> Iterator[TieredStore]:
-    """The same, of which the planner knows nothing: it was never analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
-        store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            names = [f"{tier}.{name}" for tier in TIERS for name in ("memories", "vectors")]
-            others = ("usage", "exposures", "lineage", "events")
-            for table in [*names, *(f"memory.{name}" for name in others)]:
-                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
-            conn.execute(_FILL)
-        yield store
-
-
-@pytest.fixture(params=["analysed", "never analysed"])
-def store(request: pytest.FixtureRequest) -> TieredStore:
-    """A store whose statistics are good, and one that has none."""
-    found: TieredStore = request.getfixturevalue(
-        "loaded" if request.param == "analysed" else "unknown"
-    )
-    return found
 
 
 def key(number: int) -> str:
@@ -152,7 +127,9 @@ USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
 @pytest.mark.parametrize("mode", MODES)
 def test_each_statement_reads_a_few_rows_of_its_tenant(store: TieredStore, mode: Mode) -> None:
     for name, (use, most) in USES.items():
-        call = _call(store, name, use)
+        sent = [call for call in calls_of(store, partial(use, store)) if call.name == name]
+        assert sent, f"{name} was not sent"
+        call = sent[0]
         if name == "record_promotion":
             call = call._replace(params={**call.params, "event": "another"})
         root = plan(store, call, mode)
@@ -160,32 +137,18 @@ def test_each_statement_reads_a_few_rows_of_its_tenant(store: TieredStore, mode:
         assert rows_read(root) <= most, name
 
 
-def _call(store: TieredStore, name: str, use: Callable[[TieredStore], object]) -> Call:
-    """The statement as a use of the store sends it; it is the first of its name."""
-    calls = [call for call in calls_of(store, lambda: use(store)) if call.name == name]
-    assert calls, f"{name} was not sent"
-    return named(calls[:1], name)
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_the_way_back_reads_a_few_rows_of_its_tenant(store: TieredStore, mode: Mode) -> None:
-    with psycopg.connect(database(store)) as conn:
+    with psycopg.connect(store.target.conninfo) as conn:
         row = conn.execute(
             "SELECT event, target FROM memory.events WHERE tenant = 'tenant9' ORDER BY 1 LIMIT 1"
         ).fetchone()
     assert row is not None
     params = {"tenant": "tenant9", "event": row[0], "id": row[1], "now": NOON, "detail": "{}"}
     params |= {"alive_at": NOON, "project_low": "", "project_high": ""}
-    for name in ("undo_promotion", "undo_reinforcement", "undo_demotion", "event"):
-        root = plan(store, Call(name, params), mode)
-        assert sequential(root) == [], name
-        assert rows_read(root) <= 120, name
-    root = plan(store, Call("record_demotion", {**params, "event": "new"}), mode)
-    assert sequential(root) == []
-    assert rows_read(root) <= 120
-
-
-def database(store: TieredStore) -> str:
-    found = store.runner._database
-    assert found is not None
-    return found.target.conninfo
+    back = ("undo_promotion", "undo_reinforcement", "undo_demotion", "event")
+    there = Call("record_demotion", {**params, "event": "new"})
+    for call in [*(Call(name, params) for name in back), there]:
+        root = plan(store, call, mode)
+        assert sequential(root) == [], call.name
+        assert rows_read(root) <= 120, call.name

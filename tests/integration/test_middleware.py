@@ -1,36 +1,28 @@
+"""An agent's memory: what it is shown once a turn, what it keeps, and what it learns by."""
+
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
-from langchain_core.tools import tool
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredMemoryMiddleware, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollections
-from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from tests.support.agents import Way, calls, scripted
-from tests.support.opening import text_index
-from tests.support.wayward_chat import calls as calls_tool
-from tests.support.wayward_chat import says, wayward
+from tests.support import wayward_chat
+from tests.support.agents import ScriptedModel, Way, agent_on, scripted
+from tests.support.graphs import ACME, add, answers, asks, call, counts, learned, off_the_loop, pay
 
-ACME = MemoryContext(tenant="acme", project_id="billing")
 VAULT = "The vault is in the cellar"
-ASKED: dict[str, Any] = {"messages": [HumanMessage("Where is the vault?")]}
-
-
-@tool
-def look(place: str) -> str:
-    """Look at a place."""
-    return f"{place}: nothing to see"
+LESSON = "Do instead: add"
+PAYS, PAYS_AGAIN = (call("pay", number, amount="5") for number in (1, 2))
+FAILS, WORKS = call("add", 1, amount="5,678"), call("add", 2, amount="5678")
+TELLING_ADD = add.model_copy(update={"handle_tool_error": True})
 
 
 class Counting(MemoryCoordinator):
@@ -53,75 +45,81 @@ def counting() -> type[Counting]:
 
 
 @pytest.fixture
-def ready(url: str) -> Iterator[TieredStore]:
-    with TieredStore(url, index=text_index()) as store:
-        remember(store)
-        yield store
-
-
-def remember(store: TieredStore) -> None:
+def ready(store: TieredStore) -> TieredStore:
     MemoryCoordinator(store, context=ACME).store(VAULT, memory_type="semantic")
+    return store
 
 
-def agent(model: Any, store: TieredStore, *, extra: Sequence[Any] = (), **options: Any) -> Any:
-    own = {name: options.pop(name) for name in ("checkpointer", "system_prompt") if name in options}
-    return create_agent(
-        model,
-        tools=[look],
-        middleware=[*extra, TieredMemoryMiddleware(**options)],
-        context_schema=MemoryContext,
-        store=store,
-        **own,
+def agent(
+    model: Any, store: TieredStore, *beside: Any, saver: Any = None, system: Any = None, **own: Any
+) -> Any:
+    middleware = (TieredMemoryMiddleware(**own), *beside)
+    tools = [TELLING_ADD, pay]
+    return agent_on(
+        store, model, *middleware, tools=tools, checkpointer=saver, system_prompt=system
     )
 
 
-def system_of(messages: Sequence[BaseMessage]) -> str:
-    assert isinstance(messages[0], SystemMessage)
-    return str(messages[0].text)
+def said(text: str = "Where is the vault?", number: int | None = None) -> dict[str, Any]:
+    return {"messages": [HumanMessage(text, id=number and f"m{number}")]}
 
 
-def contents(store: TieredStore) -> list[tuple[str | None, str]]:
+def thread(name: str) -> Any:
+    return {"configurable": {"thread_id": name}}
+
+
+def systems(model: ScriptedModel) -> list[str]:
+    """The system message of each request; empty if it had none."""
+    first = [messages[0] for messages in model.seen]
+    return [one.text if isinstance(one, SystemMessage) else "" for one in first]
+
+
+def kept(store: TieredStore) -> list[tuple[str | None, str | None, str]]:
+    """What was said, in its order: in which session, by whom, and the words."""
     memory = MemoryCoordinator(store, context=ACME)
     found = memory.get_context("", memory_types=["episodic"], limit=100)
-    said = sorted(found, key=lambda one: (one.created_at, one.speaker != "user"))
-    return [(one.speaker, one.content) for one in said]
+    in_order = sorted(found, key=lambda one: (one.created_at, one.speaker != "user"))
+    return [(one.session_id, one.speaker, one.content) for one in in_order]
 
 
-async def test_memories_are_shown_once_a_turn_and_never_saved_however_the_agent_is_run(
+async def test_memories_are_shown_once_a_turn_and_never_saved_and_what_was_said_is_remembered(
     way: Way, counting: type[Counting]
 ) -> None:
-    store = way.store
-    model = scripted(calls("look", place="cellar"), calls("look", place="attic"), "In the cellar")
-    await asyncio.to_thread(remember, store)
-    made = agent(model, store, coordinator=counting, system_prompt="Be brief", limit=1)
-    state = await way(made, ASKED, context=ACME)
+    model = scripted(PAYS, PAYS_AGAIN, "In the cellar")
+    await MemoryCoordinator(way.store, context=ACME).astore(VAULT, memory_type="semantic")
+    made = agent(model, way.store, coordinator=counting, system="Be brief", limit=1, remember=True)
+    state = await way(made, said(), config=thread("chat-7"), context=ACME)
 
-    assert [system_of(seen) for seen in model.seen] == [system_of(model.seen[0])] * 3
-    assert system_of(model.seen[0]).startswith("Be brief\n\n<recalled_memories>\n")
-    assert VAULT in system_of(model.seen[0])
-    assert counting.asked == ["Where is the vault?"]
+    first = systems(model)[0]
+    assert systems(model) == [first] * 3
+    assert first.startswith("Be brief\n\n<recalled_memories>\n")
+    assert VAULT in first
     assert VAULT not in str(state)
+    assert counting.asked == ["Where is the vault?"]
+    assert await off_the_loop(kept, way.store) == [
+        ("chat-7", "user", "Where is the vault?"),
+        ("chat-7", "assistant", "In the cellar"),
+    ]
 
 
 async def test_a_turn_is_recalled_once_and_no_checkpoint_and_no_stream_shows_what_was(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
     saver = InMemorySaver()
-    model = scripted(calls("look", place="attic"), "done", "one", "two", "three")
-    made = agent(model, ready, coordinator=counting, checkpointer=saver)
+    model = scripted(PAYS, "done", "one", "two", "three")
+    made = agent(model, ready, coordinator=counting, saver=saver)
     modes = ["values", "updates", "messages", "custom", "tasks"]
-    thread: Any = {"configurable": {"thread_id": "1"}}
-    streamed = made.astream(ASKED, thread, context=ACME, stream_mode=modes)
+    streamed = made.astream(said(), thread("1"), context=ACME, stream_mode=modes)
     shown = [one async for one in streamed]
-    kept = list(saver.list(thread))
-    assert len(shown) > len(modes) < len(kept) + len(modes)
-    assert VAULT not in str(shown) + str(kept)
-    made.invoke({"messages": [HumanMessage("And the key?")]}, thread, context=ACME)
-    again = {"messages": [HumanMessage("And the key?", id="1")]}
-    for number in "2", "3":
-        made.invoke(again, {"configurable": {"thread_id": number}}, context=ACME)
+    checkpoints = list(saver.list(thread("1")))
+    for name, number in (("1", None), ("2", 1), ("3", 1)):
+        made.invoke(said("And the key?", number), thread(name), context=ACME)
+
+    assert {mode for mode, _ in shown} >= {"values", "updates", "messages", "tasks"}
+    assert len(checkpoints) > 3
+    assert VAULT not in str(shown) + str(checkpoints)
     assert counting.asked == ["Where is the vault?", *(["And the key?"] * 3)]
-    assert contents(ready) == []  # nothing is remembered unless asked
+    assert kept(ready) == []  # nothing is remembered unless asked
 
 
 def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_configurable(
@@ -131,61 +129,42 @@ def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_c
     by_user = MemoryContext(tenant="{user_id}", project_id="billing")
     for user in ("new", "acme"):
         made = agent(model, ready, context=by_user)
-        made.invoke(ASKED, {"configurable": {"user_id": user}})
+        made.invoke(said(), {"configurable": {"user_id": user}})
     assert [type(one) for one in model.seen[0]] == [HumanMessage]
-    assert VAULT in system_of(model.seen[1])
+    assert VAULT in systems(model)[1]
 
 
 def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
-    model = scripted(calls("look", place="attic"), calls("wait"), "done")
-    model.responses[1] = AIMessage(
-        "", tool_calls=[{"name": "look", "args": {"place": "loft"}, "id": "2"}]
-    )
-    made = agent(
-        model,
-        ready,
-        coordinator=counting,
-        checkpointer=InMemorySaver(),
-        extra=[HumanInTheLoopMiddleware(interrupt_on={"look": True})],
-    )
-    config = {"configurable": {"thread_id": "1"}}
-    made.invoke(ASKED, config, context=ACME)
+    model = scripted(PAYS, PAYS_AGAIN, "done")
+    asking = HumanInTheLoopMiddleware(interrupt_on={"pay": True})
+    made = agent(model, ready, asking, coordinator=counting, saver=InMemorySaver())
+    made.invoke(said(), thread("1"), context=ACME)
     for _ in range(2):
-        made.invoke(Command(resume={"decisions": [{"type": "approve"}]}), config, context=ACME)
+        approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
+        made.invoke(approved, thread("1"), context=ACME)
 
-    assert len(model.seen) == 3
-    assert all(VAULT in system_of(seen) for seen in model.seen)
+    assert [VAULT in one for one in systems(model)] == [True] * 3
     assert len(counting.asked) == 3
 
 
-def test_what_cannot_work_is_refused_at_once() -> None:
-    with pytest.raises(InvalidInputError, match="profile"):
-        TieredMemoryMiddleware(profile="nearest")
-    with pytest.raises(InvalidInputError, match="did you mean 'context'"):
-        TieredMemoryMiddleware(tenant="acme")  # type: ignore[call-arg]
-    for odd in ({"team": "acme"}, {"session_id": ""}, {"tenant": 5}, "acme"):
-        with pytest.raises(InvalidInputError):
-            TieredMemoryMiddleware(context=odd)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="top"):
-        TieredMemoryMiddleware(top=3)  # type: ignore[call-arg]
-
-
-# Remembering
-
-
-async def test_what_was_said_is_remembered_when_the_agent_is_done(way: Way) -> None:
-    store = way.store
-    model = scripted(calls("look", place="cellar"), "It is there")
-    made = agent(model, store, remember=True)
-    config = {"configurable": {"thread_id": "chat-7"}}
-    await way(made, ASKED, config=config, context=ACME)
-    found = await MemoryCoordinator(store, context=ACME).aget_context("vault", limit=9)
-    kept = await asyncio.to_thread(contents, store)
-
-    assert kept == [("user", "Where is the vault?"), ("assistant", "It is there")]
-    assert {(one.memory_type, one.session_id) for one in found} == {("episodic", "chat-7")}
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"profile": "nearest"}, "profile"),
+        ({"tenant": "acme"}, "did you mean 'context'"),
+        ({"top": 3}, "top"),
+        ({"context": {"team": "acme"}}, "team"),
+        ({"context": {"session_id": ""}}, "session_id"),
+        ({"context": {"tenant": 5}}, "tenant"),
+        ({"context": "acme"}, "context"),
+    ],
+    ids=str,
+)
+def test_what_cannot_work_is_refused_at_once(options: Any, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        TieredMemoryMiddleware(**options)
 
 
 def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
@@ -193,65 +172,88 @@ def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
 ) -> None:
     tea, clock = "The tea is in the kitchen drawer.", "The clock hangs beside the door."
     texts = (tea, tea, clock, f"As I recall: {VAULT}", "")
-    answers = [AIMessage(one, id="a") for one in texts]
-    made = agent(scripted(*answers), ready, remember=True)
+    made = agent(scripted(*(AIMessage(one, id="a") for one in texts)), ready, remember=True)
     mine = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
     things = ("tea", "clock", "rope", "lamp")
     first, second, third, fourth = (f"Where did we put the {one} last summer?" for one in things)
-    for thread, question, context in (
+    for name, question, context in (
         *[("1", first, ACME)] * 2,  # a run that is repeated
-        *(("2", second, mine), ("3", third, ACME), (None, fourth, ACME)),
+        *(("2", second, mine), ("3", third, ACME), ("", fourth, ACME)),
     ):
-        config = {"configurable": {"thread_id": thread} if thread else {}}
-        made.invoke({"messages": [HumanMessage(question, id="1")]}, config, context=context)
-    said = [text for _, text in contents(ready)]
-    assert said == [first, tea, second, clock, third, fourth]
-    found = MemoryCoordinator(ready, context=ACME).get_context(
-        "", memory_types=["episodic"], limit=9
-    )
-    assert {one.session_id for one in found} == {"1", "mine", "3", None}
+        made.invoke(said(question, 1), thread(name) if name else None, context=context)
+
+    heard = [(session, words) for session, _, words in kept(ready)]
+    assert sorted(heard, key=str) == sorted([
+        ("1", first), ("1", tea), ("mine", second), ("mine", clock), ("3", third), (None, fourth),
+    ], key=str)  # fmt: skip
 
 
 def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredStore) -> None:
     model = scripted("First answer on vaults", "Second answer")
-    saver = InMemorySaver()
-    made = agent(model, ready, remember=True, checkpointer=saver, limit=1)
-    for thread, question in (("1", "Is the vault safe?"), ("1", "Is the vault big?")):
-        config = {"configurable": {"thread_id": thread}}
-        made.invoke({"messages": [HumanMessage(question)]}, config, context=ACME)
-    assert "Is the vault safe?" not in system_of(model.seen[1])
-    assert VAULT in system_of(model.seen[1])
-
-    other = {"configurable": {"thread_id": "2"}}
-    made.invoke({"messages": [HumanMessage("Is the vault safe now?")]}, other, context=ACME)
-    assert "Is the vault safe?" in system_of(model.seen[2])
+    made = agent(model, ready, remember=True, saver=InMemorySaver(), limit=1)
+    for name, which in (("1", "safe"), ("1", "big"), ("2", "safe now")):
+        made.invoke(said(f"Is the vault {which}?"), thread(name), context=ACME)
+    _, within, elsewhere = systems(model)
+    assert "Is the vault safe?" not in within
+    assert VAULT in within
+    assert "Is the vault safe?" in elsewhere
 
 
 def test_an_agent_works_against_an_openai_compatible_server(ready: TieredStore) -> None:
-    looks = calls_tool("look", '{"place": "cellar"}')
-    with wayward(looks, says("In the cellar, behind the wine")) as server:
+    pays, answer = wayward_chat.calls("pay", '{"amount": "5"}'), "In the cellar, behind the wine"
+    with wayward_chat.wayward(pays, wayward_chat.says(answer)) as server:
         model = ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none")
-        made = agent(model, ready, remember=True, system_prompt="Be brief")
-        state = made.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
+        made = agent(model, ready, remember=True, system="Be brief")
+        state = made.invoke(said(), thread("1"), context=ACME)
 
-    assert state["messages"][-1].text == "In the cellar, behind the wine"
-    systems = [asked["messages"][0] for asked in server.asked]
-    assert systems[0] == systems[1]
-    assert systems[0]["role"] == "system"
-    assert VAULT in systems[0]["content"]
-    assert contents(ready) == [
-        ("user", "Where is the vault?"),
-        ("assistant", "In the cellar, behind the wine"),
-    ]
+    first, second = (asked["messages"][0] for asked in server.asked)
+    assert first == second
+    assert first["role"] == "system"
+    assert VAULT in first["content"]
+    assert state["messages"][-1].text == answer
+    assert [words for _, _, words in kept(ready)] == ["Where is the vault?", answer]
 
 
 def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> None:
     made = TieredMemoryMiddleware()
-    own = create_agent(scripted("x"), middleware=[made], context_schema=MemoryContext, store=ready)
+    own = agent_on(ready, scripted("x"), made)
     for _ in range(3):
-        own.invoke({"messages": [HumanMessage("Where is the vault?")]}, context=ACME)
+        own.invoke(said(), context=ACME)
     assert len(made._turns) == 3
-
     made._turns.update({str(number): made._turns[next(iter(made._turns))] for number in range(256)})
-    own.invoke({"messages": [HumanMessage("Where is the vault?")]}, context=ACME)
+    own.invoke(said(), context=ACME)
     assert len(made._turns) == 256
+
+
+# Learning
+
+
+async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it_saw_is_credited(
+    way: Way,
+) -> None:
+    store = way.store
+    lesson = await off_the_loop(learned, store)
+    memory = MemoryCoordinator(store, context=ACME)
+    fact = await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
+    for success, counted in ((True, (1, 0)), (False, (1, 1))):
+        model = scripted(FAILS, WORKS, "Done")
+        made = agent(model, store, memory_types=["semantic"], outcome=lambda _, it=success: it)
+        state = await way(made, {"messages": [asks()]}, context=ACME)
+        before, failed, worked = systems(model)
+        assert LESSON not in before
+        assert failed.index(LESSON) < failed.index("lie in the cellar")
+        assert worked == before
+        assert LESSON not in str(state)
+        assert await off_the_loop(counts, store, lesson, str(fact.key)) == [counted] * 2
+
+
+def test_what_an_agents_turn_goes_without_is_shown_nowhere(store: TieredStore) -> None:
+    learned(store)
+    model = scripted(call("add", 1, amount="1,234"), "Done")
+    made = agent(model, store, holdout=1.0, remember=True)
+    state = made.invoke({"messages": [asks()]}, thread("1"), context=ACME)
+
+    (answer,) = answers(state)
+    assert systems(model) == ["", ""]
+    assert "Do instead" not in str(state)
+    assert "has a comma" in answer.text

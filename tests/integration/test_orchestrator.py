@@ -30,10 +30,10 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
 )
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
-from tests.support.coordinating import Caller, calling, coordinator, keys
+from tests.support.coordinating import Caller, Verbs, calling, coordinator, keys
 from tests.support.opening import Clock, Opener, tables
 from tests.support.plans import calls_of
-from tests.support.turning import Turn, turning
+from tests.support.turning import turning
 
 TYPO = {"limitt": 3}
 BAD = "ValueError: the amount '1,234' has a comma"
@@ -53,9 +53,9 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 
 def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
-    turn.turn.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
-    turn.turn.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
-    turn.turn.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
+    turn.of.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
+    turn.of.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
+    turn.of.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
 
 
 # Assembly
@@ -368,7 +368,7 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
         fact = await turn("memorize", "The API key is rotated on Mondays.")
         said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
         event = await turn("memorize", said, {"channel": "chat"})
-        traced = turn.turn.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
+        traced = turn.of.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
         before = tables(url)["memories"]
         report = await turn("commit")
 
@@ -411,13 +411,13 @@ async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
 async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
     async with turning(call) as turn:
         await turn("memorize", "The vault was emptied yesterday.")
-        state = turn.turn.to_state()
+        state = turn.of.to_state()
 
     with pytest.raises(InvalidInputError, match="was abandoned: begin another"):
         await turn("commit")
     again = MemoryOrchestrator(call.memory).begin(state)
     with pytest.raises(InvalidInputError, match="what it wanted written is gone"):
-        await Turn(again, call.mode)("commit")
+        await Verbs(again, call.mode)("commit")
 
 
 async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skill(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,7 +14,7 @@ from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.learn.outcome import Run
 from tests.support.coordinating import Caller, coordinator
-from tests.support.learning import LESSON, OTHER_LESSON, Team, broken, tried
+from tests.support.learning import LESSON, OTHER_LESSON, Team, broken
 from tests.support.opening import tables
 
 QUERY = "KeyError parse invoice"
@@ -42,11 +43,12 @@ async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
     assert await credits_of(ours, key) == (0, 1)
 
 
-# What is held out
-
-
 async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Team) -> None:
     key = await ours.learn(ours.billing)
+    no_share: list[Any] = [False, "", [], "half", 2, float("nan")]
+    for wrong in no_share:
+        with pytest.raises(InvalidInputError, match="holdout is"):
+            await ours.billing("get_context", QUERY, holdout=wrong)
     assert await ours.billing("get_context", QUERY, run_id="r1", holdout=1.0) == []
     one = await ours.billing("get", key)
     assert (await ours.billing("record_outcome", [one], success=True, run_id="r1")).credited == 0
@@ -54,15 +56,6 @@ async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Te
     assert (report.credited, report.held_out) == (0, 1)
     assert await credits_of(ours, key) == (0, 0)
     assert (await ours.billing("stats")).uplift[one.namespace, key].counts.held_successes == 1
-
-
-@pytest.mark.parametrize("wrong", [False, "", [], "half", 2, float("nan")])
-async def test_a_holdout_that_is_no_share_is_refused(ours: Team, wrong: object) -> None:
-    with pytest.raises(InvalidInputError, match="holdout is"):
-        await ours.billing("get_context", QUERY, holdout=wrong)
-
-
-# Whose
 
 
 async def test_a_run_of_another_tenant_is_another_run(ours: Team) -> None:
@@ -77,7 +70,7 @@ async def test_a_run_of_another_tenant_is_another_run(ours: Team) -> None:
         await rival("record_outcome", [one], success=True)
 
 
-async def test_what_was_written_of_a_memory_that_was_just_removed_is_tidied_up(ours: Team) -> None:
+async def test_what_was_written_of_a_memory_goes_with_it_or_is_tidied_up(ours: Team) -> None:
     promotion = await ours.promoted()
     with psycopg.connect(ours.url) as conn:
         conn.execute("DELETE FROM memory.memories WHERE key = %s", [promotion.successor])
@@ -85,16 +78,13 @@ async def test_what_was_written_of_a_memory_that_was_just_removed_is_tidied_up(o
     assert broken(ours.url) != {}
     await asyncio.to_thread(ours.store.optimize)
     assert (await ours.states()) == {promotion.key: None}
-
-
-# What has no outcome
-
-
-async def runs_of(ours: Team) -> list[str]:
-    """The runs that something is known to have been shown to."""
-    with psycopg.connect(ours.url) as conn:
-        found = conn.execute("SELECT run FROM memory.exposures ORDER BY run").fetchall()
-    return [run for (run,) in found]
+    one = await ours.billing("get", promotion.key)
+    await ours.billing("get_context", QUERY, run_id="r1")
+    await ours.billing("delete_memory", promotion.key)
+    assert (await ours.billing("record_outcome", success=True, run_id="r1")).credited == 0
+    assert (await ours.billing("record_outcome", [one], success=True)).credited == 0
+    found = await ours.rows()
+    assert found["exposures"] == found["usage"] == []
 
 
 async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_project(
@@ -119,7 +109,9 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
     await ours.billing("get_context", QUERY, run_id="new")
     projects = (await ours.billing("explain", key)).projects
     assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
-    assert await runs_of(ours) == ["a", "a-held", "new", "shipping-c"]
+    with psycopg.connect(ours.url) as conn:
+        known = conn.execute("SELECT run FROM memory.exposures ORDER BY run").fetchall()
+    assert [run for (run,) in known] == ["a", "a-held", "new", "shipping-c"]
     assert (await ours.billing("explain", key)).projects == projects
     assert await credits_of(ours, key) == (1, 0)
 
@@ -127,13 +119,17 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
 # Many workers
 
 
-def credited_at_once(store: TieredStore, url: str, workers: int, runs: int) -> None:
-    """All workers record the outcome of all runs, noted and in hand, by attempt and by root."""
-    memory = coordinator(store, project_id="billing-service")
+@pytest.mark.parametrize(
+    ("workers", "runs"), [(8, 25), pytest.param(16, 1000, marks=pytest.mark.proof)]
+)
+def test_an_outcome_is_credited_once_from_however_many_workers(
+    own_store: TieredStore, database_url: str, workers: int, runs: int
+) -> None:
+    memory = coordinator(own_store, project_id="billing-service")
     key = memory.store_reflexion(**LESSON).key or ""
     for i in range(runs):
-        memory.get_context(QUERY, run_id=Run(f"attempt-{i}", f"root-{i}"))
-        memory.get_context(QUERY, run_id=Run(f"further-{i}", f"root-{i}"))
+        for attempt in ("attempt", "further"):
+            memory.get_context(QUERY, run_id=Run(f"{attempt}-{i}", f"root-{i}"))
     one = memory.get(key)
     assert one is not None
     together = threading.Barrier(workers)
@@ -142,28 +138,15 @@ def credited_at_once(store: TieredStore, url: str, workers: int, runs: int) -> N
         total = 0
         for i in range(runs):
             together.wait()
-            given = [one] if worker % 2 else None
-            total += memory.record_outcome(given, success=True, run_id=f"root-{i}").credited
+            in_hand = [one] if worker % 2 else None
+            total += memory.record_outcome(in_hand, success=True, run_id=f"root-{i}").credited
         return total
 
     with ThreadPoolExecutor(workers) as pool:
         assert sum(pool.map(work, range(workers))) == runs
     found = memory.explain(key)
     assert (found.success_count, found.failure_count) == (runs, 0)
-    assert broken(url) == {}
-
-
-def test_an_outcome_is_credited_once_from_however_many_workers(
-    own_store: TieredStore, database_url: str
-) -> None:
-    credited_at_once(own_store, database_url, workers=8, runs=25)
-
-
-@pytest.mark.proof
-def test_a_thousand_outcomes_are_credited_once_by_sixteen_workers(
-    own_store: TieredStore, database_url: str
-) -> None:
-    credited_at_once(own_store, database_url, workers=16, runs=1000)
+    assert broken(database_url) == {}
 
 
 def test_recalls_of_one_run_at_once_note_it_once(own_store: TieredStore, database_url: str) -> None:
@@ -183,15 +166,3 @@ def test_recalls_of_one_run_at_once_note_it_once(own_store: TieredStore, databas
     for i, keys in enumerate(runs):
         assert memory.record_outcome(success=True, run_id=f"r{i}").credited == len(keys)
     assert broken(database_url) == {}
-
-
-async def test_exposures_and_credits_go_with_their_memory(ours: Team) -> None:
-    key = await ours.learn(ours.billing)
-    one = await ours.billing("get", key)
-    await tried(ours.billing, key, successes=2)
-    await ours.billing("get_context", QUERY, run_id="r1")
-    await ours.billing("delete_memory", key)
-    await ours.billing("record_outcome", success=True, run_id="r1")
-    assert (await ours.billing("record_outcome", [one], success=True)).credited == 0
-    found = await ours.rows()
-    assert found["exposures"] == found["usage"] == []

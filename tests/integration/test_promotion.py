@@ -1,4 +1,4 @@
-"""Promotion: what moves, what stays, and what is kept of it."""
+"""Promotion: what moves, what stays, what is kept of it, and the way back to the very rows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
-from langmem_tiers import FailedAttempt, MemoryCoordinator, TieredStore
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers import FailedAttempt, TieredStore
+from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.learn.promote import Promotion
 from tests.support.coordinating import coordinator
 from tests.support.learning import (
     BILLING,
@@ -24,16 +28,11 @@ from tests.support.learning import (
     broken,
     team,
     tried,
+    works,
 )
-from tests.support.opening import Clock, Opener, text_index
+from tests.support.opening import Clock, Opener, empty, tables, text_index
 
-
-def works(memory: MemoryCoordinator, key: str) -> None:
-    """Say that a run which was given this memory succeeded."""
-    one = memory.get(key)
-    assert one is not None
-    memory.record_outcome([one], success=True)
-
+FRUITS = ["kiwi", "quince", "papaya", "fig", "mango", "cherry", "durian", "lychee", "plum", "guava"]
 
 # What is promoted
 
@@ -73,24 +72,15 @@ async def test_the_original_is_kept_marked_and_out_of_recall(ours: Team) -> None
     ]
 
 
-@pytest.mark.parametrize(
-    ("what", "seen", "days"),
-    [
-        ("promoted", (6, 5, 1), 7.0001),
-        ("stays", (6, 5, 1), 7),
-    ],
-)
-async def test_the_thresholds_are_strict(
-    ours: Team, what: str, seen: tuple[int, int, int], days: float
-) -> None:
-    accesses, successes, failures = seen
+async def test_a_lesson_of_seven_days_stays_and_is_promoted_once_when_older(ours: Team) -> None:
     key = await ours.learn(ours.billing)
     await ours.learn(ours.shipping, improved_approach="The same failure taught this project too")
-    await tried(ours.billing, key, successes=successes, failures=failures, accesses=accesses)
-    ours.clock.advance(days=days)
-    moved = [one.key for one in await ours.billing("promote") if one.promoted]
-    assert moved == ([key] if what == "promoted" else [])
+    await tried(ours.billing, key, successes=5, failures=1)
+    ours.clock.advance(days=7)
     assert not (await ours.billing("promote_to_long_term", key)).promoted
+    ours.clock.advance(seconds=1)
+    for expected in ([key], []):
+        assert [one.key for one in await ours.billing("promote") if one.promoted] == expected
 
 
 @pytest.mark.parametrize("how", ["run", "near-duplicate", "same failure"])
@@ -137,8 +127,6 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
 
 # Values that no coordinator stored
 
-FRUITS = ["kiwi", "quince", "papaya", "fig", "mango", "cherry", "durian", "lychee", "plum", "guava"]
-
 
 async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(ours: Team) -> None:
     odd: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -154,8 +142,8 @@ async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(o
         ({"signature": {"of": BILLING}, "tool": "python"}, {}),
     ]
     keys = [f"k{number}" for number in range(len(odd))]
-    for key, word, (given, _) in zip(keys, FRUITS, odd, strict=True):
-        value = {"content": f"{word} " * 3, "memory_type": "pattern", **given}
+    for key, word, (own, _) in zip(keys, FRUITS, odd, strict=True):
+        value = {"content": f"{word} " * 3, "memory_type": "pattern", **own}
         await asyncio.to_thread(ours.store.put, ("acme", BILLING), key, value)
         await tried(ours.billing, key, successes=1)
     ours.clock.advance(hours=1)
@@ -164,8 +152,8 @@ async def test_any_value_can_be_promoted_and_shares_what_means_the_same_to_all(o
     for key, (_, shared) in zip(keys, odd, strict=True):
         found = await asyncio.to_thread(ours.store.get, ("acme",), moves[key].successor)
         assert found is not None
-        own = {"content", "memory_type", "metadata"}
-        assert {k: v for k, v in found.value.items() if k not in own} == shared
+        always = {"content", "memory_type", "metadata"}
+        assert {k: v for k, v in found.value.items() if k not in always} == shared
 
 
 async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> None:
@@ -236,18 +224,6 @@ async def value_of(ours: Team, key: str) -> dict[str, Any]:
     return found.value
 
 
-async def deleted(ours: Team, key: str, how: str) -> None:
-    if how == "delete_memory":
-        assert await ours.billing("delete_memory", key)
-    elif how == "BaseStore.delete":
-        await asyncio.to_thread(ours.store.delete, ("acme",), key)
-    else:
-        value = await value_of(ours, key)
-        await asyncio.to_thread(ours.store.put, ("acme",), key, value, ["content"], ttl=1.0)
-        ours.clock.advance(minutes=2)
-        assert await asyncio.to_thread(ours.store.sweep_ttl) == 1
-
-
 @pytest.mark.parametrize(
     ("how", "back"),
     [("delete_memory", {SHIPPING}), ("BaseStore.delete", set()), ("sweep", {BILLING, SHIPPING})],
@@ -258,15 +234,23 @@ async def test_whose_sources_are_current_again_when_their_successor_is_gone(
     same = await ours.learn(ours.shipping)
     promotion = await ours.promoted()
     assert set(promotion.sources) == {promotion.key, same}
-    await deleted(ours, promotion.successor, how)
+    gone, root = promotion.successor, ("acme",)
+    if how == "delete_memory":
+        assert await ours.billing("delete_memory", gone)
+    elif how == "BaseStore.delete":
+        await asyncio.to_thread(ours.store.delete, root, gone)
+    else:
+        value = await value_of(ours, gone)
+        await asyncio.to_thread(ours.store.put, root, gone, value, ["content"], ttl=1.0)
+        ours.clock.advance(minutes=2)
+        assert await asyncio.to_thread(ours.store.sweep_ttl) == 1
     keys = {BILLING: promotion.key, SHIPPING: same}
     assert await ours.states() == {
         key: None if project in back else "consolidated" for project, key in keys.items()
     }
     for call, project in ((ours.billing, BILLING), (ours.shipping, SHIPPING)):
         assert await ours.context_keys(call) == [keys[project]] * (project in back)
-    rows = await ours.rows()
-    assert rows["lineage"] == []
+    assert (await ours.rows())["lineage"] == []
 
 
 # Other ways to store
@@ -307,23 +291,18 @@ async def test_tenants_do_not_see_each_others_lessons(ours: Team) -> None:
 
 
 def test_many_workers_promote_each_memory_once(own_store: TieredStore, database_url: str) -> None:
-    memory = coordinator(own_store, project_id=BILLING)
-    words = ["kiwi", "retry", "mutex", "index", "vector", "quota"]
-    for i, word in enumerate(words):
-        for project in (BILLING, SHIPPING):
-            own = coordinator(own_store, project_id=project)
+    projects = {one: coordinator(own_store, project_id=one) for one in (BILLING, SHIPPING)}
+    for word in FRUITS[:6]:
+        for project, own in projects.items():
             content = f"{word} " * 8 + ("!" if project == SHIPPING else "")
-            own.store(content, "pattern", tier="working", key=f"{project}-{i}")
-            works(own, f"{project}-{i}")
+            own.store(content, "pattern", tier="working", key=f"{project}-{word}")
+            works(own, f"{project}-{word}")
+    memory = projects[BILLING]
     with ThreadPoolExecutor(8) as pool:
-        moves = [
-            one
-            for found in pool.map(lambda _: memory.promote(policy=EASY), range(8))
-            for one in found
-            if one.promoted
-        ]
+        found = pool.map(lambda _: memory.promote(policy=EASY), range(8))
+        moves = [one for each in found for one in each if one.promoted]
     moved = [key for one in moves for key in one.sources]
-    assert sorted(moved) == sorted(f"{p}-{i}" for p in (BILLING, SHIPPING) for i in range(6))
+    assert sorted(moved) == sorted(f"{one}-{word}" for one in projects for word in FRUITS[:6])
     assert {one.successor for one in moves if one.reinforced} <= {
         one.successor for one in moves if not one.reinforced
     }
@@ -331,10 +310,122 @@ def test_many_workers_promote_each_memory_once(own_store: TieredStore, database_
     assert broken(database_url) == {}
 
 
-async def test_a_held_out_memory_was_not_given_to_the_project(ours: Team) -> None:
-    stored = await ours.billing("store", "kiwi", "pattern", tier="working", project_id=BILLING)
-    await tried(ours.billing, stored.key, successes=6)
+# The way back
+
+
+async def test_what_cannot_be_undone_says_why_and_nothing_is_written(ours: Team) -> None:
+    first = await ours.promoted()
+    second = await ours.learn(ours.shipping)
+    await tried(ours.shipping, second, successes=6)
     ours.clock.advance(days=8)
-    found = await ours.billing("get_context", "kiwi", run_id="r1", holdout=1.0)
-    assert found == []
-    assert not (await ours.billing("promote_to_long_term", stored.key)).promoted
+    move = await ours.shipping("promote_to_long_term", second)
+
+    async def refused(undone: str, why: str) -> None:
+        before = await ours.rows()
+        with pytest.raises(RollbackError, match=why):
+            await ours.billing("rollback", undone)
+        assert await ours.rows() == before
+
+    await refused(first.move, move.move)
+    assert await ours.billing("rollback", move.move)
+    edited = {"content": "kiwi", "memory_type": "reflexion"}
+    await asyncio.to_thread(ours.store.put, ("acme",), first.successor, edited)
+    await refused(first.move, "changed since")
+
+
+async def test_the_last_copy_is_kept_though_the_clock_that_put_over_it_was_slow(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    ours.clock.advance(hours=-1)
+    value = {"content": "Quinces keep until spring"}
+    await asyncio.to_thread(ours.store.put, ("acme", BILLING), move.key, value)
+    assert await ours.states() == {move.key: None, move.successor: None}
+    ours.clock.advance(hours=2)
+    with pytest.raises(RollbackError, match="last copy"):
+        await ours.billing("rollback", move.move)
+
+
+def but_for_events(url: str) -> dict[str, list[tuple[Any, ...]]]:
+    return {name: rows for name, rows in tables(url).items() if name != "events"}
+
+
+def test_many_workers_undo_a_move_once(own_store: TieredStore, database_url: str) -> None:
+    memory = coordinator(own_store, project_id=BILLING)
+    keys = [f"k{number}" for number in range(5)]
+    for key in keys:
+        memory.store(f"kiwi {key} " * 9, "pattern", tier="working", key=key)
+        works(memory, key)
+    assert memory.stats().accesses == len(keys)
+    before = but_for_events(database_url)
+    for key in keys * 3:
+        move = memory.promote_to_long_term(key, policy=EASY).move
+        if move is None:
+            continue  # it went along with another one
+        with ThreadPoolExecutor(6) as pool:
+            undone = list(pool.map(lambda _, one=move: memory.rollback(one), range(6)))
+        assert sorted(undone) == [False] * 5 + [True]
+    assert but_for_events(database_url) == before
+    assert broken(database_url) == {}
+
+
+def test_removing_both_ends_of_a_move_at_once_is_never_a_deadlock(
+    own_store: TieredStore, database_url: str
+) -> None:
+    memory = coordinator(own_store, project_id=BILLING)
+    moves: list[Promotion] = []
+    for fruit in FRUITS[:6]:
+        key = str(memory.store(f"{fruit} " * 3, "pattern", tier="working").key)
+        works(memory, key)
+        moves.append(memory.promote_to_long_term(key, policy=EASY))
+    ends = [key for one in moves for key in (one.key, one.successor) if key is not None]
+    with ThreadPoolExecutor(8) as pool:
+        gone = list(pool.map(memory.delete_memory, ends))
+    assert all(gone[1::2])  # an original may have gone with its successor by then
+    assert [name for name, rows in tables(database_url).items() if rows] == ["events"]
+    with psycopg.connect(database_url) as conn:
+        assert conn.execute("SELECT count(*) FROM memory.events").fetchone() == (len(moves),)
+
+
+LEARNED = st.lists(
+    st.tuples(
+        st.sampled_from([BILLING, SHIPPING]),
+        st.sampled_from(FRUITS[:4]),
+        st.integers(0, 2),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(
+    derandomize=True,
+    max_examples=15,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(LEARNED)
+def test_whatever_is_promoted_its_rollback_leaves_the_very_rows_there_were(
+    store: TieredStore, url: str, clock: Clock, learned: list[tuple[str, str, int, int]]
+) -> None:
+    empty(url)
+    members = {one: coordinator(store, project_id=one) for one in (BILLING, SHIPPING)}
+    for number, (project, fruit, successes, failures) in enumerate(learned):
+        memory = members[project]
+        memory.store(f"{fruit} " * 3, "pattern", tier="working", key=f"k{number}")
+        for success in [True] * successes + [False] * failures:
+            works(memory, f"k{number}", success=success)
+    clock.advance(hours=1)
+    memory = members[BILLING]
+    memory.stats()  # which writes the accesses
+    before = but_for_events(url)
+    moves = [one.move for one in memory.promote(policy=EASY) if one.promoted]
+    assert (
+        bool(moves)
+        == any(successes for *_, successes, _ in learned)
+        == (but_for_events(url) != before)
+    )
+    assert [memory.rollback(str(one)) for one in reversed(moves)] == [True] * len(moves)
+    assert but_for_events(url) == before
+    assert broken(url) == {}

@@ -30,15 +30,15 @@ def general(content: str) -> Reply:
     return says(json.dumps({"content": content}))
 
 
-def meanwhile(server: Wayward, done: Callable[[], object], *replies: Reply) -> None:
+def meanwhile(server: Wayward, done: Callable[[], object]) -> None:
     """Let something be done while the model is asked."""
+    reply = server.reply
 
-    class Meddling(Wayward):
-        def reply(self, body: bytes) -> Reply:
-            done()
-            return super().reply(body)
+    def meddling(body: bytes) -> Reply:
+        done()
+        return reply(body)
 
-    server.reply = Meddling(replies).reply  # type: ignore[method-assign]
+    server.reply = meddling  # type: ignore[method-assign]
 
 
 def test_what_changes_while_a_model_is_asked_is_not_promoted(own_store: TieredStore) -> None:
@@ -47,7 +47,7 @@ def test_what_changes_while_a_model_is_asked_is_not_promoted(own_store: TieredSt
     memory.record_outcome(memory.get_context("kiwi"), success=True)
     with wayward(general("Kiwi")) as server:
         other = partial(memory.store, "something else", "pattern", tier="working", key="k")
-        meanwhile(server, other, general("Kiwi"))
+        meanwhile(server, other)
         stays = memory.promote_to_long_term("k", policy=EASY, model=model_of(server))
     assert not stays.promoted
     assert "meanwhile" in stays.reason
@@ -62,22 +62,14 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
     key = await ours.shipping("store_pattern", "Alpha apples are ripe!")
     await tried(ours.shipping, key.key, successes=1)
     ours.clock.advance(seconds=10)
-    said = general("Alpha apples are ripe")
-    with wayward(said) as server:
-        meanwhile(server, lambda: ours.clock.advance(minutes=2), said)
+    with wayward(general("Alpha apples are ripe")) as server:
+        meanwhile(server, lambda: ours.clock.advance(minutes=2))
         move = await ours.shipping(
             "promote_to_long_term", key.key, policy=EASY, model=model_of(server)
         )
     assert (move.promoted, move.reinforced) == (True, False)
     await asyncio.to_thread(ours.store.sweep_ttl)
     assert await ours.context_keys(ours.shipping, "alpha apples") == [move.successor]
-
-
-async def test_a_model_says_it_for_everybody(ours: Team) -> None:
-    key = await ours.proven()
-    with wayward(general("Expect keys to be absent")) as server:
-        move = await ours.billing("promote_to_long_term", key, model=model_of(server))
-    assert (await ours.billing("get", move.successor)).content == "Expect keys to be absent"
 
 
 @pytest.mark.parametrize(

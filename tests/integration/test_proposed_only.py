@@ -127,6 +127,24 @@ def test_the_same_on_two_days_has_happened_twice(
     assert report.count("merge", "kept") == 2
 
 
+def test_equal_texts_are_merged_where_one_speaker_said_them_minutes_apart(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    ada, ben = {"speaker": "Ada"}, {"speaker": "Ben"}
+    one, two = {"session_id": "1"}, {"session_id": "2"}
+    merged = [(ada, ada), ({}, {}), (one, one), (one | ada, two | ada)]
+    told: list[tuple[dict[str, str], dict[str, str]]] = [*merged, (ada, {}), (one, two), (ada, ben)]
+    for number, both in enumerate(told):
+        memory = coordinator(store, project_id=f"p{number}")
+        for key, text, given in zip("ab", ("I like tuna.", "i like  tuna!"), both, strict=True):
+            said(memory, f"{key}{number}", text, **given)
+            clock.advance(minutes=9)
+    report = cycle(store)
+    gone = sorted(key for key, state in column(url, "state").items() if state)
+    assert gone == [f"b{number}" for number in range(len(merged))]
+    assert proposed(report) == {("merge", f"b{n}", f"a{n}") for n in (4, 5)}  # what two said is two
+
+
 def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happened(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator, keys
-from tests.support.opening import text_index
-from tests.support.plans import MODES, Mode, calls_of, named, plan, rows_read, sequential
-from tests.support.servers import fresh_database
+from tests.support.plans import (
+    MODES,
+    Mode,
+    calls_of,
+    loaded_store,
+    named,
+    plan,
+    rows_read,
+    sequential,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at)
 SELECT t.name, 'working', 'p.', 'k' || i,
        jsonb_build_object('content', 'do ' || i, 'memory_type', 'prospective'), now(), now()
-FROM (SELECT 'tenant' || n AS name FROM generate_series(1, 10) n) t, generate_series(1, 6000) i;
+FROM (SELECT 'tenant' || n AS name FROM generate_series(1, 10) n) t, generate_series(1, 3000) i;
 INSERT INTO memory.intentions (tenant, id, priority, kind, trigger, due_at, words, name, needs,
                                status, expires_at, closed_at, delivered_at)
 SELECT m.tenant, m.id, n % 3, k.kind,
@@ -32,59 +37,21 @@ SELECT m.tenant, m.id, n % 3, k.kind,
        CASE k.kind WHEN 'time' THEN timestamptz '2027-01-01' ELSE timestamptz '2026-01-01' END,
        CASE k.kind WHEN 'cue' THEN ARRAY['anna', 'topic' || n] END,
        CASE k.kind WHEN 'time' THEN NULL WHEN 'cue' THEN 'topic' || n ELSE k.kind || n END, '{}',
-       CASE WHEN n <= 3000 THEN 'pending' ELSE 'done' END,
-       CASE WHEN n <= 3000 THEN timestamptz '2028-01-01' END,
-       CASE WHEN n > 3000 THEN timestamptz '2026-02-28' END,
-       CASE WHEN n > 3000 THEN timestamptz '2026-02-28' END
+       CASE WHEN n <= 1500 THEN 'pending' ELSE 'done' END,
+       CASE WHEN n <= 1500 THEN timestamptz '2028-01-01' END,
+       CASE WHEN n > 1500 THEN timestamptz '2026-02-28' END,
+       CASE WHEN n > 1500 THEN timestamptz '2026-02-28' END
 FROM memory.memories m
 CROSS JOIN LATERAL (SELECT substr(m.key, 2)::int AS n) i
 CROSS JOIN LATERAL (
     SELECT (ARRAY['time', 'cue', 'tool', 'state'])[n % 4 + 1] AS kind
 ) k;
 """
+"""Ten tenants with 1,500 intentions that are open and as many that are done."""
 
+store = loaded_store(_FILL, "memory.intentions", "working.memories", clock=lambda: NOON)
 
-def opened(url: str) -> TieredStore:
-    index = text_index(dims=16, embed=TrigramEmbeddings(16), fields=["content"])
-    return TieredStore.from_conn_string(url, index=index, clock=lambda: NOON)
-
-
-def asker(store: TieredStore) -> MemoryCoordinator:
-    return coordinator(store, "tenant7", project_id="p")
-
-
-@pytest.fixture(scope="module")
-def loaded(server_url: str) -> Iterator[TieredStore]:
-    """Ten tenants with 3,000 intentions that are open and as many that are done, analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
-        store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            conn.execute(_FILL)
-            conn.execute("VACUUM ANALYZE")
-        yield store
-
-
-@pytest.fixture(scope="module")
-def unknown(server_url: str) -> Iterator[TieredStore]:
-    """The same, of which the planner knows nothing: it was never analysed."""
-    with fresh_database(server_url) as url, opened(url) as store:
-        store.setup()
-        with psycopg.connect(url, autocommit=True) as conn:
-            for table in ("memory.intentions", "working.memories"):
-                conn.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)".encode())
-            conn.execute(_FILL)
-        yield store
-
-
-@pytest.fixture(params=["loaded", "unknown"])
-def store(request: pytest.FixtureRequest) -> TieredStore:
-    """A store whose statistics are good, and one that has none."""
-    found: TieredStore = request.getfixturevalue(request.param)
-    return found
-
-
-Use = Callable[[MemoryCoordinator], object]
-USES: dict[str, tuple[str, Use, int]] = {
+USES: dict[str, tuple[str, Callable[[MemoryCoordinator], object], int]] = {
     "nothing is due": ("due_intentions", lambda memory: memory.remind(), 0),
     "a query": (
         "due_intentions",
@@ -110,7 +77,7 @@ USES: dict[str, tuple[str, Use, int]] = {
     "what is done": ("intentions", lambda memory: memory.intentions("done", limit=5), 60),
     "what was delivered": (
         "acknowledge",
-        lambda memory: memory.acknowledge(*(f"{one}.0" for one in range(1, 60_000, 1500))),
+        lambda memory: memory.acknowledge(*(f"{one}.0" for one in range(1, 30_000, 750))),
         60,
     ),
     "the sweep's expired": ("expire_intentions", lambda memory: memory.tiered_store.sweep_ttl(), 0),
@@ -120,12 +87,13 @@ USES: dict[str, tuple[str, Use, int]] = {
 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_not_asked_for_is_not_read(store: TieredStore, mode: Mode) -> None:
+    memory = coordinator(store, "tenant7", project_id="p")
     for asked, (name, use, most) in USES.items():
-        call = named(calls_of(store, partial(use, asker(store))), name)
-        root = plan(store, call, mode)
+        root = plan(store, named(calls_of(store, partial(use, memory)), name), mode)
         assert sequential(root) == [], asked
         assert rows_read(root) <= most, asked
 
 
-def test_a_cue_is_still_found_among_all_of_them(loaded: TieredStore) -> None:
-    assert keys(asker(loaded).remind("Anna mentioned topic9 today.")) == ["k9"]
+def test_a_cue_is_still_found_among_all_of_them(store: TieredStore) -> None:
+    memory = coordinator(store, "tenant7", project_id="p")
+    assert keys(memory.remind("Anna mentioned topic9 today.")) == ["k9"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
 
 import psycopg
@@ -10,7 +9,16 @@ import pytest
 
 from langmem_tiers import TieredStore
 from tests.support.coordinating import coordinator
-from tests.support.plans import MODES, Mode, calls_of, loaded, named, plan, rows_read, sequential
+from tests.support.plans import (
+    MODES,
+    Mode,
+    calls_of,
+    loaded_store,
+    named,
+    plan,
+    rows_read,
+    sequential,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTES = 60
@@ -27,14 +35,9 @@ SELECT t.name, 'short_term', 'p.s' || i % t.sessions || '.', 'k' || i,
 FROM (SELECT 'tenant' || n AS name, CASE n WHEN 0 THEN 100 ELSE 3 END AS sessions
       FROM generate_series(0, 19) n) t, generate_series(1, t.sessions * 60) i;
 """
+"""A large tenant of a hundred sessions and nineteen small ones, all half a day old."""
 
-
-@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
-def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
-    """A large tenant of a hundred sessions and nineteen small ones, all half a day old."""
-    tables, clock = ("short_term.memories",), lambda: NOON
-    with loaded(server_url, _FILL, *tables, analysed=request.param, clock=clock) as store:
-        yield store
+store = loaded_store(_FILL, "short_term.memories", clock=lambda: NOON)
 
 
 @pytest.mark.parametrize("mode", MODES)

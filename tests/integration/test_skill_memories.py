@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_skill_node
@@ -15,6 +13,7 @@ from langmem_tiers.learn.skills import MOST_TRACES, ToolCall, Trace
 from langmem_tiers.memory.learning import learn_skills
 from langmem_tiers.postgres.flow import Flow, Query, Together
 from tests.support.agents import Way
+from tests.support.coordinating import Caller, coordinator
 from tests.support.graphs import (
     ACME,
     BROKEN,
@@ -28,8 +27,8 @@ from tests.support.graphs import (
     off_the_loop,
     tried,
 )
-from tests.support.opening import Clock, Opened, Opener, opened_store, text_index, tiered
-from tests.support.plans import MODES, calls_of, indexes, named, plan, rows_read, sequential
+from tests.support.opening import Clock, Opener, opened_store, text_index, tiered
+from tests.support.plans import MODES, calls_of, indexes, loaded, named, plan, rows_read, sequential
 
 
 def trace(name: str, tools: str = "search open answer", *, succeeded: bool = True) -> Trace:
@@ -60,16 +59,10 @@ async def test_what_recurs_in_successful_runs_is_proposed_as_a_skill(
 ) -> None:
     async with open_store(url=url, index=text_index()) as driver:
         store = tiered(driver)
-        memory = MemoryCoordinator(store, context=ACME)
-
-        async def learn(one: Trace | None) -> list[Any]:
-            if open_store.mode == "abatch":
-                return await memory.alearn_skills(one)
-            return list(await off_the_loop(memory.learn_skills, one))
-
-        results = [await learn(trace(name)) for name in "1223"]
-        failed = await learn(trace("4", succeeded=False))
-        unchanged = await learn(None)
+        call = Caller(MemoryCoordinator(store, context=ACME), driver.mode)
+        results = [await call("learn_skills", trace(name)) for name in "1223"]
+        failed = await call("learn_skills", trace("4", succeeded=False))
+        unchanged = await call("learn_skills")
         (skill,) = await off_the_loop(memories, store, "skill")
         episodes = await off_the_loop(memories, store, "episodic")
 
@@ -122,17 +115,19 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     assert skills(ready) == {"search open answer": (4, 1.0)}
 
 
-def test_a_trace_that_is_none_is_refused_and_nothing_is_stored(memory: MemoryCoordinator) -> None:
-    wrong: Any
-    for wrong in (
-        "a run",
-        Trace("", [], True),  # noqa: FBT003
-        Trace("1", [ToolCall("", frozenset(), True)], True),  # noqa: FBT003
-    ):
-        with pytest.raises(InvalidInputError):
-            memory.learn_skills(wrong)
-    with pytest.raises(InvalidInputError, match="min_support"):
-        memory.learn_skills(trace("1"), min_support=0)
+def test_what_is_no_trace_bound_or_outcome_is_refused_and_nothing_is_stored(
+    memory: MemoryCoordinator,
+) -> None:
+    nameless = Trace("1", [ToolCall("", frozenset(), True)], True)  # noqa: FBT003
+    wrong: list[tuple[Any, dict[str, Any], str | None]] = [
+        ("a run", {}, None),
+        (Trace("", [], True), {}, None),  # noqa: FBT003
+        (nameless, {}, None),
+        (trace("1"), {"min_support": 0}, "min_support"),
+    ]
+    for one, options, says in wrong:
+        with pytest.raises(InvalidInputError, match=says):
+            memory.learn_skills(one, **options)
     with pytest.raises(InvalidInputError, match="success"):
         create_skill_node(None)  # type: ignore[arg-type]
     assert memory.stats().total_count == 0
@@ -164,40 +159,26 @@ def test_what_was_read_before_another_run_wrote_does_not_stand(
     assert skills(ready) == {"search open answer": (4, 1.0)}
 
 
-@pytest.mark.parametrize("opened", ["sync", "async"])
-async def test_concurrent_runs_lose_no_support(url: str, opened: Opened) -> None:
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        memory = MemoryCoordinator(store, context=ACME)
-        together = (memory.alearn_skills(trace(str(number))) for number in range(24))
-        await asyncio.gather(*together)
-        found = await off_the_loop(skills, store)
+async def test_runs_at_once_on_several_stores_lose_no_support(url: str) -> None:
+    stores = [TieredStore(url, index=text_index()) for _ in range(4)]
 
-    assert found == {"search open answer": (24, 1.0)}
-
-
-def test_runs_on_several_stores_lose_no_support(url: str) -> None:
-    def work(own: int) -> None:
-        with TieredStore(url, index=text_index()) as store:
+    async def work(own: int, store: TieredStore) -> None:
+        async with opened_store(store, "async" if own % 2 else "sync"):
             memory = MemoryCoordinator(store, context=ACME)
-            for number in range(8):
-                memory.learn_skills(trace(f"{own}-{number}"))
+            runs = (memory.alearn_skills(trace(f"{own}-{number}")) for number in range(8))
+            await asyncio.gather(*runs)
 
-    workers = [threading.Thread(target=work, args=(own,)) for own in range(4)]
-    for one in workers:
-        one.start()
-    for one in workers:
-        one.join()
+    await asyncio.gather(*(work(own, store) for own, store in enumerate(stores)))
     with TieredStore(url, index=text_index()) as store:
-        assert skills(store) == {"search open answer": (32, 1.0)}
+        assert await off_the_loop(skills, store) == {"search open answer": (32, 1.0)}
 
 
 # The node
 
 
-def used(*tools: str, first: int = 1) -> list[Any]:
+def used(*tools: str) -> list[Any]:
     """Calls of these tools that worked, and their answers."""
-    pairs = ((call(name, n, amount="1"), answer("fine", n)) for n, name in enumerate(tools, first))
+    pairs = ((call(name, n, amount="1"), answer("fine", n)) for n, name in enumerate(tools, 1))
     return [one for pair in pairs for one in pair]
 
 
@@ -237,21 +218,16 @@ SELECT 'tenant' || t, 'working', (ARRAY['billing.', 'shipping.'])[i % 2 + 1], i:
            jsonb_build_object('run', i::text, 'succeeded', true, 'calls', '[]'::jsonb) END),
        now(), now() - i * interval '1 second'
 FROM generate_series(0, 9) t, generate_series(1, 4000) i;
-ANALYZE memory.memories"""
+"""
 
 
-def test_the_newest_traces_are_read_from_an_index_and_no_more(new_url: Any) -> None:
-    url = new_url()
-    with psycopg.connect(url) as conn:
-        conn.execute(_FILL.encode())
-    with TieredStore(url, index=text_index()) as store:
-        context = MemoryContext(tenant="tenant3", project_id="billing")
-        memory = MemoryCoordinator(store, context=context)
+def test_the_newest_traces_are_read_from_an_index_and_no_more(server_url: str) -> None:
+    with loaded(server_url, _FILL) as store:
+        memory = coordinator(store, "tenant3", project_id="billing")
         asked = named(calls_of(store, memory.learn_skills), "recent_traces")
-        plans = [plan(store, asked, mode) for mode in MODES]
-
-    for found in plans:
-        assert found["Actual Rows"] == MOST_TRACES
-        assert sequential(found) == []
-        assert any("updated_at" in name or "newest" in name for name in indexes(found))
-        assert rows_read(found) <= 4 * MOST_TRACES + 10
+        for mode in MODES:
+            found = plan(store, asked, mode)
+            assert found["Actual Rows"] == MOST_TRACES
+            assert sequential(found) == []
+            assert any("updated_at" in name or "newest" in name for name in indexes(found))
+            assert rows_read(found) <= 4 * MOST_TRACES + 10

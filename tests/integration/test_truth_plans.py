@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from tests.support.coordinating import coordinator
-from tests.support.plans import MODES, Mode, calls_of, loaded, plan, rows_read, sequential
+from tests.support.plans import MODES, Mode, calls_of, loaded_store, plan, rows_read, sequential
 
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, created_at, updated_at)
@@ -24,14 +24,9 @@ SELECT l.tenant, l.event, CASE WHEN l.id % 2 = 0 THEN 'derived' ELSE 'superseded
        CASE WHEN l.id % 2 = 1 THEN l.source END, timestamptz '2026-01-02', '{}'
 FROM memory.lineage l;
 """
+"""Twenty tenants of whose memories ten hang on each other at a time."""
 
-
-@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
-def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
-    """Twenty tenants of whose memories ten hang on each other at a time."""
-    tables = ("working.memories", "memory.lineage", "memory.events")
-    with loaded(server_url, _FILL, *tables, analysed=request.param) as store:
-        yield store
+store = loaded_store(_FILL, "working.memories", "memory.lineage", "memory.events")
 
 
 Use = Callable[[MemoryCoordinator], object]

@@ -63,6 +63,18 @@ def test_what_a_turn_replaces_and_tells_again_is_kept(
     assert {one.value.get("trust", 1.0) for one in found} == {1.0}
 
 
+def test_what_a_turn_tells_again_makes_no_room(store: TieredStore) -> None:
+    memory = coordinator(store, project_id="ops", gate=GatePolicy(capacity={"semantic": 1}))
+    memory.store(FACT, memory_type="semantic", key="fact")
+    with MemoryOrchestrator(memory) as turn:
+        turn.assemble_context("When is the API key rotated?")
+        for told in (FACT, "Room 4 is in the basement."):
+            turn.memorize({"content": told, "memory_type": "semantic"})
+        turn.commit()
+
+    assert memory.get("fact") is not None
+
+
 def test_what_the_agent_is_told_of_itself_is_no_evidence(memory: MemoryCoordinator) -> None:
     identity = {"identity": ["I keep the calendar of the operations team."]}
     with MemoryOrchestrator(memory, sources={"identity": identity}) as turn:

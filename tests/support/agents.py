@@ -50,6 +50,8 @@ class ScriptedModel(FakeMessagesListChatModel):
     """Says its responses in order, calls tools, and keeps what it was shown."""
 
     seen: list[list[BaseMessage]] = Field(default_factory=list)
+    meanwhile: Callable[[], object] | None = None
+    """What happens while it makes its first answer."""
 
     def _generate(
         self,
@@ -58,6 +60,8 @@ class ScriptedModel(FakeMessagesListChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
+        if self.meanwhile and not self.seen:
+            self.meanwhile()
         self.seen.append(list(messages))
         return super()._generate(messages, stop, run_manager, **kwargs)
 
@@ -70,10 +74,12 @@ class ScriptedModel(FakeMessagesListChatModel):
         return self
 
 
-def scripted(*responses: str | AIMessage) -> ScriptedModel:
+def scripted(
+    *responses: str | AIMessage, meanwhile: Callable[[], object] | None = None
+) -> ScriptedModel:
     """A model that says these in turn."""
     said = [AIMessage(one) if isinstance(one, str) else one for one in responses]
-    return ScriptedModel(responses=list(said))
+    return ScriptedModel(responses=list(said), meanwhile=meanwhile)
 
 
 def calls(tool: str, **arguments: Any) -> AIMessage:

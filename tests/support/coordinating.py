@@ -21,18 +21,33 @@ PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
 """No time limit that a busy machine could reach."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Calls a coordinator's verbs, or their async twins."""
+@dataclass(frozen=True)
+class Verbs:
+    """Calls the verbs of a store, a state, a buffer, a turn or hooks, or their async twins."""
 
-    memory: MemoryCoordinator
+    of: Any
     mode: Mode
 
     async def __call__(self, verb: str, *args: Any, **options: Any) -> Any:
         """Call `verb`, in a thread, or its twin, on this loop."""
         if self.mode == "abatch":
-            return await getattr(self.memory, f"a{verb}")(*args, **options)
-        return await asyncio.to_thread(getattr(self.memory, verb), *args, **options)
+            return await getattr(self.of, f"a{verb}")(*args, **options)
+        return await asyncio.to_thread(getattr(self.of, verb), *args, **options)
+
+
+class Caller(Verbs):
+    """Calls the verbs of a coordinator."""
+
+    @property
+    def memory(self) -> MemoryCoordinator:
+        """Whose verbs these are."""
+        assert isinstance(self.of, MemoryCoordinator)
+        return self.of
+
+    @property
+    def store(self) -> TieredStore:
+        """The store that it remembers in."""
+        return self.memory.tiered_store
 
 
 def coordinator(

@@ -112,11 +112,11 @@ def answers(state: dict[str, Any]) -> list[ToolMessage]:
     return [one for one in state["messages"] if isinstance(one, ToolMessage)]
 
 
-def counts(store: TieredStore, key: str) -> tuple[int, int]:
-    """Successes and failures of a memory; blocking."""
-    found = MemoryCoordinator(store, context=ACME).get(key)
-    assert found is not None
-    return found.success_count, found.failure_count
+def counts(store: TieredStore, *keys: str) -> list[tuple[int, int]]:
+    """Successes and failures of memories; blocking."""
+    memory = MemoryCoordinator(store, context=ACME)
+    found = [one for one in map(memory.get, keys) if one]
+    return [(one.success_count, one.failure_count) for one in found]
 
 
 def memories(store: TieredStore, memory_type: str, context: MemoryContext = ACME) -> list[Any]:

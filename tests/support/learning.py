@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from langchain_openai import ChatOpenAI
 
-from langmem_tiers import TieredStore
+from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.settings import PromotionSettings
 from tests.support.coordinating import Caller, coordinator
@@ -129,6 +129,13 @@ async def tried(
     for success in [True] * successes + [False] * failures:
         report = await call("record_outcome", [one], success, run_id=f"tried-{next(_runs)}")
         assert report.credited == 1
+
+
+def works(memory: MemoryCoordinator, *keys: str, success: bool = True) -> None:
+    """Say, blocking, what came of a run that was given these memories."""
+    found = [memory.get(key) for key in keys]
+    report = memory.record_outcome([one for one in found if one is not None], success=success)
+    assert report.credited == len(keys)
 
 
 def model_of(server: Wayward) -> ChatOpenAI:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -118,6 +118,33 @@ def leave(url: str) -> None:
     """Close the connection that emptied a database, if there is one."""
     if url in _emptying:
         _emptying.pop(url).close()
+
+
+@contextmanager
+def refusing(url: str, unless: str = "false") -> Iterator[None]:
+    """Meanwhile no memory can be written but those that pass a check."""
+    with _altered(
+        url, f"memories ADD CONSTRAINT refusing CHECK ({unless}) NOT VALID",
+        "memories DROP CONSTRAINT refusing",
+    ):  # fmt: skip
+        yield
+
+
+@contextmanager
+def away(url: str, table: str) -> Iterator[None]:
+    """Meanwhile a table is not there."""
+    with _altered(url, f"{table} RENAME TO away", f"away RENAME TO {table}"):
+        yield
+
+
+@contextmanager
+def _altered(url: str, change: str, back: str) -> Iterator[None]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(f"ALTER TABLE memory.{change}".encode())
+        try:
+            yield
+        finally:
+            conn.execute(f"ALTER TABLE memory.{back}".encode())
 
 
 def tables(url: str) -> dict[str, list[tuple[Any, ...]]]:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.adapt import PyFormat, Transformer
 
@@ -58,6 +59,17 @@ def loaded(
             if analysed:
                 conn.execute("VACUUM ANALYZE")
         yield store
+
+
+def loaded_store(fill: str, *tables: str, **options: Any) -> Any:
+    """A module's fixture of such a store with good statistics, and of one that has none."""
+
+    @pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
+    def store(request: pytest.FixtureRequest, server_url: str) -> Iterator[TieredStore]:
+        with loaded(server_url, fill, *tables, analysed=request.param, **options) as opened:
+            yield opened
+
+    return store
 
 
 def plan(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.postgres import group_commit, work
 from langmem_tiers.postgres.flow import Lookup, Rows, Together
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
@@ -57,7 +61,7 @@ def join_all(airline: Airline, count: int) -> list[type]:
         while not airline.flights:
             threading.Event().wait(0.001)
         rest = [pool.submit(join, item) for item in range(1, count)]
-        while len(group._waiting) < count - 1:
+        while len(group._waiting) < count:
             threading.Event().wait(0.001)
         airline.others_wait.set()
         return [one.result(10) for one in (first, *rest)]
@@ -98,6 +102,57 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
         join_all(airline, 4)
     flown = {item for flight in airline.flights[2:] for item in flight}
     assert flown == set(interrupted[0][1:])
+
+
+def interrupted_at(point: int, call: Callable[[], object]) -> bool:
+    """Interrupt a call at the so-manieth point where Python hears of signals; whether it came."""
+    points = itertools.count()
+    ours = (group_commit.__file__, work.__file__)
+
+    def profile(frame: FrameType, event: str, _: object) -> None:
+        heard = event in ("call", "c_return") and frame.f_code.co_filename in ours
+        if heard and next(points) == point:
+            raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.setprofile(None)
+    return False
+
+
+class Noting:
+    """Writes that blocking callers share, and what has flown."""
+
+    def __init__(self) -> None:
+        self.flown: set[object] = set()
+        self._group = GroupCommit(self._fly, BLOCKING)
+
+    def join(self, item: int) -> None:
+        done(self._group.join(wanted(item)))
+
+    def _fly(self, together: Sequence[Together]) -> Work[None]:
+        yield from ()
+        self.flown |= {one.item for one in together}
+
+
+@pytest.mark.parametrize("_", range(10))  # who flies whom differs
+def test_wherever_a_caller_is_interrupted_nobody_else_waits_for_ever(_: int) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        for point in itertools.count():
+            noting = Noting()
+            others = [pool.submit(noting.join, item) for item in (1, 2)]
+            was = interrupted_at(point, lambda noting=noting: noting.join(0))  # type: ignore[misc]
+            later = pool.submit(noting.join, 3)
+            for one in (*others, later):
+                one.result(10)
+            assert noting.flown >= {1, 2, 3}
+            if not was:
+                assert point > 15
+                return
 
 
 class Awaited:
