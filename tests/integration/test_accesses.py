@@ -23,7 +23,7 @@ from langmem_tiers.store.read import Found
 from langmem_tiers.testing import Mode
 from tests.support.coordinating import Caller, coordinator
 from tests.support.invariants import access_counts
-from tests.support.opening import Clock, Opener, text_index, tiered
+from tests.support.opening import Clock, Opener, away, text_index, tiered
 from tests.support.servers import blocked, held, wait_until
 
 PATIENCE = 10.0
@@ -146,13 +146,9 @@ async def test_a_server_that_is_read_only_answers_reads_and_is_logged_once(
 
 
 def test_counts_that_could_not_be_written_are_written_later(filled: TieredStore, url: str) -> None:
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute("ALTER TABLE memory.usage RENAME TO away")
-        try:
-            for _ in range(3):
-                assert all(filled.batch(GETS))
-        finally:
-            conn.execute("ALTER TABLE memory.away RENAME TO usage")
+    with away(url, "usage"):
+        for _ in range(3):
+            assert all(filled.batch(GETS))
     filled.stats()
     assert access_counts(url) == dict.fromkeys(KEYS, 3)
 

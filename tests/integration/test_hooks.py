@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers import MemoryCoordinator, MemoryHooks, MemoryHooksMiddleware, TieredStore
+from langmem_tiers import (
+    MemoryCoordinator,
+    MemoryHooks,
+    MemoryHooksMiddleware,
+    TieredStore,
+    create_completed_task_node,
+    create_session_end_node,
+    create_user_prompt_node,
+)
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
 from tests.support.coordinating import Caller, Verbs, calling, coordinator
 from tests.support.opening import Clock, Opener, refusing, tables
@@ -16,6 +24,7 @@ from tests.support.sessions import there, types
 SORT = "I need to sort a list of dicts by two keys."
 CERTIFICATE = "I need to renew the certificate tomorrow."
 DECIDED = "We decided to keep sessions in Redis."
+ODD: Any = -1
 WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat"}
 
 
@@ -206,18 +215,20 @@ def test_what_is_no_session_data_is_refused_and_nothing_is_stored(
 
 
 WRONG: dict[str, Callable[[Any], object]] = {
-    "no session is named": lambda store: MemoryHooks(coordinator(store)).on_session_stop(),
-    "the prompt is empty": lambda store: MemoryHooks(coordinator(store)).on_user_prompt_submit(" "),
-    "hooks need a MemoryCoordinator": MemoryHooks,
-    "intends is 'keywords' or 'asked'": lambda store: MemoryHooks(
-        coordinator(store),
-        intends="all",  # type: ignore[arg-type]
-    ),
-    "expire_days is -1": lambda _: MemoryHooksMiddleware(expire_days=-1),
+    "no session is named": lambda memory: MemoryHooks(memory).on_session_stop(),
+    "the prompt is empty": lambda memory: MemoryHooks(memory).on_user_prompt_submit(" "),
+    "hooks need a MemoryCoordinator": lambda memory: MemoryHooks(memory.tiered_store),
+    "intends is 'keywords' or 'asked'": lambda memory: MemoryHooks(memory, intends=ODD),
+    "expire_days is -1": lambda _: MemoryHooksMiddleware(expire_days=ODD),
+    "limit is -1": lambda _: MemoryHooksMiddleware(limit=ODD),
+    "on_error is 'tell' or 'raise'": lambda _: create_user_prompt_node(on_error=ODD),
+    "prompt is a key of the state": lambda _: create_user_prompt_node(prompt=ODD),
+    "tasks is a key of the state": lambda _: create_completed_task_node(tasks=ODD),
+    "ended is a key of the state": lambda _: create_session_end_node(ended=ODD),
 }
 
 
 @pytest.mark.parametrize("said", WRONG)
 def test_what_hooks_cannot_do_is_refused(store: TieredStore, said: str) -> None:
     with pytest.raises((InvalidInputError, InvalidTypeError), match=said):
-        WRONG[said](store)
+        WRONG[said](coordinator(store))

@@ -154,7 +154,6 @@ def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
     [
         ({"profile": "nearest"}, "profile"),
         ({"tenant": "acme"}, "did you mean 'context'"),
-        ({"top": 3}, "top"),
         ({"context": {"team": "acme"}}, "team"),
         ({"context": {"session_id": ""}}, "session_id"),
         ({"context": {"tenant": 5}}, "tenant"),

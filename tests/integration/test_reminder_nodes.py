@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 from typing import Annotated, Any, TypedDict
 
-import psycopg
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
@@ -23,7 +22,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, Inv
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import Way
 from tests.support.graphs import ACME, QUICK, asks, call
-from tests.support.opening import Clock
+from tests.support.opening import Clock, refusing
 
 CUE = "when Anna mentions the budget"
 
@@ -212,15 +211,8 @@ def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
 ) -> None:  # fmt: skip
     memory.intend("Call", key="k")
     agent = conversation(store, acknowledges=True)
-    with psycopg.connect(url) as conn:
-        conn.execute(
-            "ALTER TABLE memory.intentions ADD CONSTRAINT no CHECK (status <> 'delivered')"
-        )
-    try:
+    with refusing(url, "intentions", unless="status <> 'delivered'"):
         state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
-    finally:
-        with psycopg.connect(url) as conn:
-            conn.execute("ALTER TABLE memory.intentions DROP CONSTRAINT no")
     assert state["messages"][-1].text == "Noted."
     assert "goes on without its memory (acknowledge)" in caplog.text
     clock.advance(seconds=301)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,7 +16,7 @@ from psycopg import sql
 from langmem_tiers import ArchivalPolicy, BeforeTool
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
 from langmem_tiers.remind import raising
-from tests.support.coordinating import Caller, coordinator, keys
+from tests.support.coordinating import Caller, at_once, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.reading import Reader
 
@@ -96,10 +95,9 @@ async def test_what_is_intended_before_a_tool_is_raised_by_its_call(ours: Desk) 
     assert await ours.raised(tool=["search", production]) == ["prod"]
 
 
-# A judge
-
-
-async def test_a_judge_says_which_cues_are_shown_in_one_request(ours: Desk) -> None:
+async def test_a_judge_says_which_cues_are_shown_and_its_failure_loses_nothing(
+    ours: Desk,
+) -> None:
     await ours("intend", "Ask her", cue="when Anna mentions the budget", key="mentions")
     await ours("intend", "Tell her", cue="when Anna denies the budget", key="denies")
     await ours("intend", "Water it", cue="when Anna mentions the garden", key="garden")
@@ -109,17 +107,9 @@ async def test_a_judge_says_which_cues_are_shown_in_one_request(ours: Desk) -> N
     assert "garden" not in asked
     assert await ours.raised("Ben likes the garden", judge=judge) == []
     assert len(judge.asked) == 1
-    assert await ours.raised("Anna mentioned the budget") == ["mentions"]
-
-
-async def test_without_a_usable_answer_of_the_judge_nothing_is_raised_nor_lost(ours: Desk) -> None:
-    await ours("intend", "Ask her", cue="when Anna mentions the budget", key="k")
-    await ours("intend", "Call the bank", key="now")
     with pytest.raises(ModelError, match="cues are numbered from 1 to 1"):
         await ours.raised("Anna mentioned the budget", judge=Reader(numbers=[2]))
-    assert await ours.raised("Anna mentioned the budget") == ["k", "now"]
-    with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model"):
-        await ours.raised("Anna mentioned the budget", judge="gpt")
+    assert await ours.raised("Anna mentioned the budget") == ["mentions"]
 
 
 # Order
@@ -154,21 +144,17 @@ async def test_a_cue_that_is_not_shown_hides_nothing_behind_it(
 
 
 @pytest.mark.parametrize("lease", [None, 60])
-async def test_eight_threads_raise_each_intention_once(ours: Desk, lease: float | None) -> None:
+async def test_eight_at_once_raise_each_intention_once(ours: Desk, lease: float | None) -> None:
     await asyncio.gather(*[ours("intend", f"n{n}", key=f"k{n}") for n in range(24)])
-    memory = coordinator(ours.store, project_id="billing")
 
-    def work() -> list[str]:
+    async def work() -> list[str]:
         found: list[str] = []
-        while some := memory.remind(limit=3, lease_seconds=lease):
-            found += [one.key for one in some if lease is None or memory.acknowledge(one)]
+        while some := await ours("remind", limit=3, lease_seconds=lease):
+            found += [one.key for one in some if not lease or await ours("acknowledge", one)]
         return found
 
-    def all_at_once() -> list[str]:
-        with ThreadPoolExecutor(8) as pool:
-            return [key for one in [pool.submit(work) for _ in range(8)] for key in one.result()]
-
-    assert sorted(await asyncio.to_thread(all_at_once)) == sorted(f"k{n}" for n in range(24))
+    raised = [key for each in await at_once(8, work) for key in each]
+    assert sorted(raised) == sorted(f"k{n}" for n in range(24))
     assert {one.status for one in await ours("intentions")} == {"delivered"}
 
 
@@ -311,9 +297,6 @@ async def test_what_comes_after_another_waits_until_that_is_done(ours: Desk) -> 
     assert await ours.raised() == ["unpack"]
 
 
-# Keys
-
-
 async def test_intending_again_under_a_key_raises_nothing_twice_unless_its_trigger_is_another(
     ours: Desk,
 ) -> None:
@@ -435,7 +418,6 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         ({"after": ["fact"]}, "nothing is intended by"),
         ({"after": ["none"]}, "no memory 'none'"),
         ({"key": "a", "after": ["a"]}, "done before itself"),
-        ({"key": "a", "after": ["c"]}, "done before itself"),
         ({"key": "b", "after": ["c"]}, "done before itself"),
         ({"colour": "red"}, "store takes no 'colour'"),
         ({"metadata": "x"}, "metadata is a mapping"),
@@ -446,6 +428,7 @@ WRONG += [
     ("remind", (), options, said)
     for options, said in (
         ({"query": 3}, "a query is a string"),
+        ({"query": "the budget", "judge": "gpt"}, "a model is a LangChain chat model"),
         ({"tool": 3}, "tool is a name, a tool call or several"),
         ({"tool": [3]}, "a tool call is a mapping"),
         ({"state": {}}, "a state is judged by predicates"),

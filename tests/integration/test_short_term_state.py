@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.state.flows import MOST_MESSAGES
 from langmem_tiers.state.state import DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.testing import StoreDriver
-from tests.support.coordinating import Verbs, coordinator
+from tests.support.coordinating import Verbs, at_once, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
 from tests.support.plans import (
     MODES,
@@ -220,60 +218,42 @@ async def test_what_has_expired_is_swept_and_what_lasts_stays(
     assert kinds(url) == lasting
 
 
-THREADS, TIMES = 16, 5
+async def sixteen(coder: Verbs, *calls: tuple[Any, ...], **options: Any) -> None:
+    """Let sixteen make each of the calls at once, five times each."""
 
-
-async def at_once(coder: Verbs, *calls: tuple[Any, ...], **options: Any) -> None:
-    """Make each of the calls in sixteen threads or tasks, five times each."""
-
-    async def tasks() -> None:
-        for verb, *args in calls * TIMES:
+    async def work() -> None:
+        for verb, *args in calls * 5:
             await coder(verb, *args, **options)
 
-    def thread() -> None:
-        for verb, *args in calls * TIMES:
-            getattr(coder.of, verb)(*args, **options)
-
-    if coder.mode == "abatch":
-        await asyncio.gather(*(tasks() for _ in range(THREADS)))
-        return
-    loop = asyncio.get_running_loop()
-    with ThreadPoolExecutor(THREADS) as pool:
-        await asyncio.gather(*(loop.run_in_executor(pool, thread) for _ in range(THREADS)))
+    await at_once(16, work)
 
 
-async def test_sixteen_at_once_lose_no_spend_no_progress_and_no_message(coder: Verbs) -> None:
-    await coder("set_goal", "ship", "Ship the release")
-    await at_once(
+async def test_sixteen_at_once_lose_nothing_and_their_retries_count_once(coder: Verbs) -> None:
+    for goal in ("ship", "retry"):
+        await coder("set_goal", goal, "Ship the release")
+    await sixteen(
         coder,
         ("add_spend", Decimal("0.01")),
         ("advance_goal", "ship", 0.01, "step"),
         ("add_interaction", "user", "hello"),
     )
+    await sixteen(coder, ("add_spend", 1), transaction_id="t1")
+    await sixteen(coder, ("advance_goal", "retry", 0.25, "step"), delta_id="d1")
+    await sixteen(coder, ("start_task", "writing"), task_id="t1")
+    await sixteen(coder, ("add_interaction", "user", "hello"), message_id="m1")
     found = await coder("snapshot", MOST_MESSAGES)
-    assert found.daily_spend.total_spent == Decimal("0.01") * THREADS * TIMES
-    assert found.daily_spend.transaction_count == THREADS * TIMES
-    assert found.goals[0].progress == 0.8
-    assert len(found.goals[0].deltas) == len(found.messages) == THREADS * TIMES
-
-
-async def test_sixteen_retries_at_once_count_once(coder: Verbs) -> None:
-    await coder("set_goal", "ship", "Ship the release")
-    await at_once(coder, ("add_spend", 1), transaction_id="t1")
-    await at_once(coder, ("advance_goal", "ship", 0.25, "step"), delta_id="d1")
-    await at_once(coder, ("start_task", "writing"), task_id="t1")
-    await at_once(coder, ("add_interaction", "user", "hello"), message_id="m1")
-    found = await coder("snapshot")
-    assert found.daily_spend.total_spent == found.daily_spend.transaction_count == 1
-    assert (found.goals[0].progress, len(found.goals[0].deltas)) == (0.25, 1)
-    assert (len(found.tasks), len(found.messages)) == (1, 1)
+    spend = found.daily_spend
+    assert (spend.total_spent, spend.transaction_count) == (Decimal("1.80"), 81)
+    goals = {one.goal_id: (one.progress, len(one.deltas)) for one in found.goals}
+    assert goals == {"ship": (0.8, 80), "retry": (0.25, 1)}
+    assert (len(found.tasks), len(found.messages)) == (1, 81)
 
 
 async def test_a_full_conversation_takes_messages_from_many_at_once(
     coder: Verbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("langmem_tiers.state.flows.MOST_MESSAGES", 10)
-    await at_once(coder, ("add_interaction", "user", "hello"))
+    await sixteen(coder, ("add_interaction", "user", "hello"))
     for n in range(3):
         await coder("add_interaction", "user", f"last {n}")
     kept = await coder("get_recent_context", 100)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
-import psycopg
 import pytest
 from langgraph.store.base import TTLConfig
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from tests.support.opening import Clock, tables, text_index
+from tests.support.opening import Clock, away, tables, text_index
 from tests.support.servers import blocked, held, wait_until
 
 NS = ("acme", "sweep")
@@ -71,14 +70,9 @@ def test_a_failed_sweep_is_logged_and_tried_again(
     store: TieredStore, url: str, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     expired(store, clock)
-    with psycopg.connect(url, autocommit=True) as conn:
-        conn.execute("ALTER TABLE memory.memories RENAME TO away")
-        try:
-            with caplog.at_level(logging.ERROR):
-                store.start_ttl_sweeper(OFTEN)
-                wait_until(lambda: "sweeping expired memories failed" in caplog.text)
-        finally:
-            conn.execute("ALTER TABLE memory.away RENAME TO memories")
+    with away(url, "memories"), caplog.at_level(logging.ERROR):
+        store.start_ttl_sweeper(OFTEN)
+        wait_until(lambda: "sweeping expired memories failed" in caplog.text)
     wait_until(lambda: rows(url) == 0)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,12 @@ class Verbs:
         if self.mode == "abatch":
             return await getattr(self.of, f"a{verb}")(*args, **options)
         return await asyncio.to_thread(getattr(self.of, verb), *args, **options)
+
+
+async def at_once(number: int, work: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """Do the same so many times at once; each blocking call has a thread of its own."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(number))
+    return await asyncio.gather(*(work() for _ in range(number)))
 
 
 class Caller(Verbs):

@@ -121,12 +121,10 @@ def leave(url: str) -> None:
 
 
 @contextmanager
-def refusing(url: str, unless: str = "false") -> Iterator[None]:
-    """Meanwhile no memory can be written but those that pass a check."""
-    with _altered(
-        url, f"memories ADD CONSTRAINT refusing CHECK ({unless}) NOT VALID",
-        "memories DROP CONSTRAINT refusing",
-    ):  # fmt: skip
+def refusing(url: str, table: str = "memories", unless: str = "false") -> Iterator[None]:
+    """Meanwhile no row can be written to a table but those that pass a check."""
+    check = f"ADD CONSTRAINT refusing CHECK ({unless}) NOT VALID"
+    with _altered(url, f"{table} {check}", f"{table} DROP CONSTRAINT refusing"):
         yield
 
 
