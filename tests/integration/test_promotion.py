@@ -125,6 +125,18 @@ async def test_what_has_expired_in_long_term_is_not_lived_on_in(
     assert await ours.states() == {key: "consolidated", general: None}
 
 
+async def test_what_says_the_same_in_long_term_is_reinforced_under_whatever_key(ours: Team) -> None:
+    key = await ours.proven()
+    first = await ours.billing("promote_to_long_term", key)
+    found = await value_of(ours, first.successor)
+    await ours.billing("rollback", first.move)
+    view = ours.store.tier("long_term")
+    await asyncio.to_thread(view.put, ("acme",), "by-hand", found, ["content"])
+    move = await ours.billing("promote_to_long_term", key)
+    assert (move.successor, move.reinforced) == ("by-hand", True)
+    assert await ours.states() == {key: "consolidated", "by-hand": None}
+
+
 # Values that no coordinator stored
 
 
