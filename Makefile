@@ -58,9 +58,9 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 SURFACES := agents_without_database archive_races conformance_peers consolidation_graph \
 	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution \
 	feedback hook_nodes hooks learning_edges learning_nodes middleware model_reviews \
-	nodes orchestrator outcome_nodes promotion_models relevance_review reminder_nodes \
-	retries retriever review_node revival skill_memories store_bad_input store_loops \
-	store_sweeper tool_lessons tool_memories tools tracing tracing_learning turn_gate \
+	nodes orchestrator promotion_models relevance_review reminder_nodes \
+	retriever review_node revival skill_memories store_bad_input store_loops \
+	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
 	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
 OWN_SERVERS := embedded

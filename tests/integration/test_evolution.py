@@ -1,45 +1,27 @@
+"""What was worth it becomes a learning of everybody: by the verb, and by its node in a graph."""
+
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_evolution_node
-from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import Way
-from tests.support.graphs import (
-    ACME,
-    chain,
-    memories,
-    off_the_loop,
-)
-from tests.support.opening import Opener, text_index, tiered
+from tests.support.graphs import ACME, chain, memories, off_the_loop
 
 POST = {"asked": "A post on coffee", "said": "Its growers tell of it", "platform": "mastodon"}
 LIKED = {"engagement_rate": 0.09, "revenue_generated": 245.5}
-IGNORED = {"engagement_rate": 0.01}
 
 
-async def test_what_was_worth_it_becomes_a_learning_of_everybody(
-    open_store: Opener, url: str
+def test_what_was_worth_it_becomes_a_learning_of_everybody(
+    store: TieredStore, memory: MemoryCoordinator
 ) -> None:
-    async with open_store(url=url, index=text_index()) as driver:
-        memory = MemoryCoordinator(tiered(driver), context=ACME)
-        if open_store.mode == "abatch":
-            stored = await memory.aevolve(POST, LIKED)
-            again = await memory.aevolve(POST, LIKED)
-            ignored = await memory.aevolve(POST, IGNORED)
-        else:
-            stored = await off_the_loop(memory.evolve, POST, LIKED)
-            again = await off_the_loop(memory.evolve, POST, LIKED)
-            ignored = await off_the_loop(memory.evolve, POST, IGNORED)
-        other = MemoryContext(tenant="acme", project_id="shipping")
-        (found,) = await off_the_loop(memories, tiered(driver), "learning", other)
+    stored, again = memory.evolve(POST, LIKED), memory.evolve(POST, LIKED)
+    ignored = memory.evolve(POST, {"engagement_rate": 0.01})
+    (found,) = memories(store, "learning", MemoryContext(tenant="acme", project_id="shipping"))
 
+    reached = "importance 0.9 (engagement 0.9, revenue 0.9) reaches the threshold of 0.7"
     assert (stored.stored, again.key, found.key) == (True, stored.key, stored.key)
-    assert (
-        stored.reason == "importance 0.9 (engagement 0.9, revenue 0.9) reaches the threshold of 0.7"
-    )
+    assert stored.reason == reached
     assert (ignored.stored, ignored.key) == (False, None)
     assert "below the threshold" in ignored.reason
     assert (found.tier, found.importance, found.project_id) == ("long_term", 0.9, "billing")
@@ -76,34 +58,19 @@ def test_long_interactions_that_begin_alike_are_different_memories(
     assert memory.stats().total_count == 3
 
 
-def evolution(**options: Any) -> Any:
-    return create_evolution_node(interaction="interaction", success_metrics="metrics", **options)
-
-
 async def test_an_evolution_node_remembers_a_judged_success_however_the_graph_is_run(
     way: Way,
 ) -> None:
-    store = way.store
-    graph = chain(store, evolution(judged="worked"))
+    node = create_evolution_node(
+        interaction="interaction", success_metrics="metrics", judged="worked"
+    )
+    graph = chain(way.store, node)
     given = {"interaction": POST, "metrics": LIKED}
-    failed = await way(graph, {**given, "worked": False}, context=ACME)
-    worked = await way(graph, {**given, "worked": True}, context=ACME)
-    (found,) = await off_the_loop(memories, store, "learning")
+    failed, worked = [
+        await way(graph, {**given, "worked": one}, context=ACME) for one in (False, True)
+    ]
+    (found,) = await off_the_loop(memories, way.store, "learning")
 
     reason = "the run was not judged a success"
     assert failed["evolved"] == {"stored": False, "key": None, "reason": reason}
     assert (worked["evolved"]["stored"], worked["evolved"]["key"]) == (True, found.key)
-
-
-def test_an_evolution_node_that_cannot_work_is_refused_with_what_to_do(ready: TieredStore) -> None:
-    wrong: list[dict[str, Any]] = [
-        {"interaction": POST, "success_metrics": "metrics"},
-        {"interaction": "interaction", "success_metrics": 3},
-        {"interaction": "interaction", "success_metrics": "metrics", "judged": True},
-        {"interaction": "interaction", "success_metrics": "metrics", "threshold": 2},
-    ]
-    for options in wrong:
-        with pytest.raises(InvalidInputError):
-            create_evolution_node(**options)
-    with pytest.raises(InvalidInputError, match="no 'metrics' yet"):
-        chain(ready, evolution()).invoke({"interaction": POST}, context=ACME)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -25,18 +25,10 @@ from langmem_tiers import (
     create_reflexion_node,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.graph.node import checked_blocking
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.signature import Signature
-from tests.support.graphs import (
-    ACME,
-    TASK,
-    asks,
-    chain,
-    learned,
-    memories,
-)
+from tests.support.graphs import ACME, TASK, asks, chain, learned, memories
 from tests.support.opening import tables, text_index
 
 ASKED = {"messages": [asks()]}
@@ -49,58 +41,90 @@ LESSON: dict[str, Any] = {
 ATTEMPT = FailedAttempt(task_id=TASK, approach="guessed", error="ValueError: no such invoice")
 
 
-# Options of the surfaces
+# The nodes
 
 
-def test_a_value_that_cannot_be_is_refused_by_its_name_before_any_run(
-    memory: MemoryCoordinator,
-) -> None:
-    wrong: Any
-    for wrong in (-1, 101, True, "3"):
-        with pytest.raises(InvalidInputError, match=r"^lessons is "):
-            create_recall_node(lessons=wrong)
-        with pytest.raises(InvalidInputError, match=r"^limit is "):
-            memory.get_lessons(tools="add", limit=wrong)
-    assert memory.get_lessons(tools="add", limit=100) == []
-    for wrong in ("reflexion", 3, ["reflexion", 3]):
-        with pytest.raises(InvalidTypeError, match=r"memory_types is a list of names, not"):
-            create_recall_node(memory_types=wrong)
-    wrong = "gpt-4o"
-    for create in (create_reflexion_node, create_promotion_node):
-        with pytest.raises(InvalidTypeError, match="a model is a LangChain chat model, not str"):
-            create(model=wrong)
-    with pytest.raises(InvalidTypeError, match="policy is a PromotionPolicy, not str"):
-        create_promotion_node(policy=wrong)
-    with pytest.raises(InvalidTypeError, match="failure is a Signature, not str"):
-        Reflexion(**LESSON, failure=wrong)
+def recalling(**options: Any) -> Callable[[], Any]:
+    return partial(create_recall_node, **options)
 
 
-# Functions that would have to be awaited
+def evolving(**options: Any) -> Callable[[], Any]:
+    given: Any = {"interaction": "interaction", "success_metrics": "metrics", **options}
+    return partial(create_evolution_node, **given)
 
 
 async def judge(_: Any) -> bool:
     return True
 
 
-def test_a_function_that_must_be_awaited_is_refused_before_any_run() -> None:
-    creates: dict[str, Callable[[Any], Any]] = {
-        "success": create_outcome_node,
-        "attempts": lambda one: create_reflexion_node(attempts=one),
-        "interaction": lambda one: create_evolution_node(interaction=one, success_metrics="m"),
-    }
-    for (what, create), given in product(creates.items(), (judge, functools.partial(judge))):
-        with pytest.raises(InvalidTypeError, match=f"^{what} is an async function.*in a node"):
-            create(given)
-    checked_blocking(functools.partial(lambda _: True), "success")
+MODEL: Any = "gpt-4o"
+WRONG_VALUES: list[tuple[Callable[[], Any], str]] = [
+    *((recalling(lessons=wrong), "^lessons is ") for wrong in (-1, 101, True, "3")),
+    (recalling(limit=-1), "^limit is "),
+    (partial(create_outcome_node, cast("Any", None)), "success is a key of the state, or"),
+    (evolving(interaction=LESSON), "^interaction is a key of the state, or"),
+    (evolving(success_metrics=3), "^success_metrics is a key of the state, or"),
+    (evolving(judged=True), "^judged is a key of the state, or"),
+    (evolving(threshold=2), "threshold"),
+]
+WRONG_TYPES: list[tuple[Callable[[], Any], str]] = [
+    *(
+        (recalling(memory_types=wrong), "memory_types is a list of names, not")
+        for wrong in ("reflexion", 3, ["reflexion", 3])
+    ),
+    (partial(create_reflexion_node, model=MODEL), "a model is a LangChain chat model, not str"),
+    (partial(create_promotion_node, model=MODEL), "a model is a LangChain chat model, not str"),
+    (partial(create_promotion_node, policy=MODEL), "policy is a PromotionPolicy, not str"),
+    (partial(Reflexion, **LESSON, failure=MODEL), "failure is a Signature, not str"),
+    *(
+        (given, f"^{what} is an async function.*in a node")
+        for one in (judge, partial(judge))
+        for what, given in (
+            ("success", partial(create_outcome_node, cast("Any", one))),
+            ("attempts", partial(create_reflexion_node, attempts=cast("Any", one))),
+            ("interaction", evolving(interaction=one)),
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "wrong"), [(InvalidInputError, WRONG_VALUES), (InvalidTypeError, WRONG_TYPES)]
+)
+def test_what_cannot_work_is_refused_by_its_name_before_any_run(
+    error: type[Exception], wrong: list[tuple[Callable[[], Any], str]]
+) -> None:
+    for create, said in wrong:
+        with pytest.raises(error, match=said):
+            create()
+
+
+UNTOLD: list[tuple[list[Any], str]] = [
+    ([create_recall_node(), create_outcome_node("worked")], "no 'worked' yet: write it before"),
+    (
+        [create_recall_node(), create_outcome_node(lambda _: cast("Any", "yes"))],
+        "True, False or None, not 'yes'",
+    ),
+    ([create_outcome_node(lambda _: True)], r"recalled_run.*recall node before this one"),
+    ([evolving()()], "no 'metrics' yet"),
+]
+
+
+@pytest.mark.parametrize(("nodes", "said"), UNTOLD)
+def test_what_a_state_does_not_tell_is_refused_with_what_to_do(
+    store: TieredStore, nodes: list[Any], said: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        chain(store, *nodes).invoke({**ASKED, "interaction": {"said": "x"}}, context=ACME)
 
 
 # The verbs
 
 
 def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
-    ready: TieredStore, url: str, memory: MemoryCoordinator
+    store: TieredStore, url: str, memory: MemoryCoordinator
 ) -> None:
-    learned(ready)
+    learned(store)
     before = tables(url)["exposures"]
     failure = "an exception or a text, not"
     several: list[tuple[Callable[[Any], Any], str]] = [
@@ -119,10 +143,15 @@ def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
     for call, said in several:
         with pytest.raises(InvalidTypeError, match=said):
             call(memory)
+    wrong: Any
+    for wrong in (-1, 101, True, "3"):
+        with pytest.raises(InvalidInputError, match=r"^limit is "):
+            memory.get_lessons(tools="add", limit=wrong)
+    assert len(memory.get_lessons(tools="add", limit=100)) == 1
     assert tables(url)["exposures"] == before
-    assert memories(ready, "episodic") == []
+    assert memories(store, "episodic") == []
     memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
-    assert len(memories(ready, "episodic")) == 1
+    assert len(memories(store, "episodic")) == 1
 
 
 UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]
@@ -130,7 +159,7 @@ UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]
 
 
 def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_written(
-    ready: TieredStore, url: str, memory: MemoryCoordinator
+    store: TieredStore, url: str, memory: MemoryCoordinator
 ) -> None:
     names: list[Callable[..., Any]] = [
         lambda one, bad: one.get_context("x", run_id=Run("r", bad)),
@@ -151,7 +180,7 @@ def test_a_name_or_text_that_cannot_be_stored_is_refused_before_anything_is_writ
         lambda one, bad: one.record_outcome([replace(one.get_context("")[0], key=bad)]),
         lambda one, bad: one.expose([replace(one.get_context("")[0], key=bad)], run_id="r"),
     ]
-    learned(ready)
+    learned(store)
     before = written(url)
     for calls, several in ((names, [*UNSTORABLE, ""]), (texts, ["a\0b", "half \ud800", 3])):
         for call, bad in product(calls, several):
@@ -170,38 +199,34 @@ def test_what_has_a_key_or_a_move_is_not_taken_for_it(memory: MemoryCoordinator)
     stored = memory.store("Keys rotate on Mondays", memory_type="semantic")
     stays = memory.promote_to_long_term(str(stored.key))
 
+    several: list[tuple[Callable[[Any], Any], Any, str]] = [
+        (memory.rollback, stays, r"pass the Promotion's \.move"),
+        (memory.rollback, stays.move, "nothing was promoted or demoted: the move is None"),
+    ]
     for verb in (memory.explain, memory.promote_to_long_term):
-        with pytest.raises(
-            InvalidTypeError, match=r"not StoreResult: pass the StoreResult's \.key"
-        ):
-            verb(stored)  # type: ignore[arg-type]
-        with pytest.raises(InvalidTypeError, match="the key is None"):
-            verb(None)  # type: ignore[arg-type]
-        with pytest.raises(InvalidTypeError, match=r"a key is a string, not int$"):
-            verb(3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match=r"pass the Promotion's \.move"):
-        memory.rollback(stays)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTypeError, match="nothing was promoted or demoted: the move is None"):
-        memory.rollback(stays.move)  # type: ignore[arg-type]
+        several += [
+            (verb, stored, r"not StoreResult: pass the StoreResult's \.key"),
+            (verb, None, "the key is None"),
+            (verb, 3, r"a key is a string, not int$"),
+        ]
+    for call, given, said in several:
+        with pytest.raises(InvalidTypeError, match=said):
+            call(given)
 
 
-# The types that a policy looks at
-
-
-async def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_nearest(
-    ready: TieredStore, memory: MemoryCoordinator
+def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_nearest(
+    store: TieredStore, memory: MemoryCoordinator
 ) -> None:
     misspelt = PromotionPolicy(memory_types=("semantic", "reflexions"))
-    said = "no memory type 'reflexions'; did you mean 'reflexion'"
-    with pytest.raises(InvalidInputError, match=said):
-        memory.promote(policy=misspelt)
-    with pytest.raises(InvalidInputError, match=said):
-        await memory.apromote(policy=misspelt)
-    with pytest.raises(InvalidInputError, match=said):
-        MemoryCoordinator(ready, context=ACME, policy=misspelt).promote()
-    graph = chain(ready, create_promotion_node(policy=misspelt))
-    with pytest.raises(InvalidInputError, match=said):
-        graph.invoke(ASKED, context=ACME)
+    own = MemoryCoordinator(store, context=ACME, policy=misspelt)
+    graph = chain(store, create_promotion_node(policy=misspelt))
+    for promoting in (
+        partial(memory.promote, policy=misspelt),
+        own.promote,
+        partial(graph.invoke, ASKED, context=ACME),
+    ):
+        with pytest.raises(InvalidInputError, match="'reflexions'; did you mean 'reflexion'"):
+            promoting()
 
 
 # Databases that are not as they should be
@@ -209,16 +234,16 @@ async def test_a_policy_that_looks_at_an_unknown_type_is_refused_with_the_neares
 
 @pytest.mark.parametrize("right", ["read-only transactions", "the right to read"])
 async def test_what_is_known_of_a_memory_is_told_where_nothing_may_be_written(
-    ready: TieredStore, url: str, memory: MemoryCoordinator, right: str
+    store: TieredStore, url: str, memory: MemoryCoordinator, right: str
 ) -> None:
     key = str(memory.store("Keys rotate on Mondays", memory_type="semantic").key)
-    ready.close()
+    store.close()
     options = "-c default_transaction_read_only=on" if right.startswith("read-only") else ""
     with psycopg.connect(url, autocommit=True) as conn, _reader(conn) as reader:
         user = {} if options else {"user": reader}
         reading = psycopg.conninfo.make_conninfo(url, options=options, **user)
-        with TieredStore(reading, index=text_index()) as store:
-            found = MemoryCoordinator(store, context=ACME)
+        with TieredStore(reading, index=text_index()) as read_only:
+            found = MemoryCoordinator(read_only, context=ACME)
             assert found.get(key) is not None
             assert found.explain(key).access_count == 0
             assert (await found.aexplain(key)).content == "Keys rotate on Mondays"

@@ -1,3 +1,5 @@
+"""Nodes that learn: what failed and what worked becomes lessons, which are credited and raised."""
+
 from __future__ import annotations
 
 from functools import partial
@@ -8,7 +10,7 @@ from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import START, StateGraph
+from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
@@ -16,11 +18,15 @@ from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
+    create_outcome_node,
+    create_promotion_node,
     create_recall_node,
     create_reflexion_node,
+    create_skill_node,
 )
 from langmem_tiers.core.errors import ModelError
-from tests.support.agents import WAYS, How, Way, run
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from tests.support.agents import Way
 from tests.support.graphs import (
     ACME,
     BROKEN,
@@ -28,50 +34,53 @@ from tests.support.graphs import (
     TASK,
     Learning,
     add,
+    answer,
     asks,
     call,
     chain,
+    counts,
     failed_then_worked,
+    fails_once_after,
     learned,
     memories,
     off_the_loop,
     tried,
 )
-from tests.support.opening import Opened, opened_store, text_index
+from tests.support.opening import Clock
+
+THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
 # Recalling
 
 
-async def test_the_lesson_of_the_failure_at_hand_comes_first_however_the_graph_is_run(
-    way: Way,
+def test_the_lesson_of_the_failure_at_hand_comes_first(
+    store: TieredStore, memory: MemoryCoordinator
 ) -> None:
-    store = way.store
-    key = await off_the_loop(learned, store)
-    memory = MemoryCoordinator(store, context=ACME)
-    await memory.astore("The invoices to add up are in the cellar", memory_type="semantic")
+    key = learned(store)
+    memory.store("The invoices to add up are in the cellar", memory_type="semantic")
     graph = chain(store, create_recall_node(limit=1, memory_types=["semantic"]))
     given = {"messages": [asks(), *tried(1, "9,876", BROKEN, failed=True)]}
-    state = await way(graph, given, context=ACME)
+    state = graph.invoke(given, context=ACME)
 
-    found, *others = state["recalled"]
-    assert (found["key"], len(others)) == (key, 1)
+    found, _ = state["recalled"]
+    assert found["key"] == key
     text = state["recalled_text"]
     assert text.index("Do instead") < text.index("cellar")
 
 
 def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_others(
-    ready: TieredStore,
+    store: TieredStore,
 ) -> None:
     other = learned(
-        ready,
+        store,
         original_approach='add({"currency": "yen"})',
         improved_approach='add({"currency": "JPY"})',
         failure_reason="KeyError: 'rate'",
         failure="KeyError: 'rate'",
     )
-    key = learned(ready)
-    learned(ready, tool="pay", task_id="Pay")
-    graph = chain(ready, create_recall_node(limit=0))
+    key = learned(store)
+    learned(store, tool="pay", task_id="Pay")
+    graph = chain(store, create_recall_node(limit=0))
 
     for arguments, best in (
         ({"amount": "1,234"}, [key, other]),
@@ -87,45 +96,40 @@ def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_o
 async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_lesson(
     way: Way,
 ) -> None:
-    store = way.store
     tools = ToolNode([add], handle_tool_errors=True)
-    graph = chain(
-        store, tools, lambda _: {"messages": [call("add", 2, amount="1234")]}, tools,
-        create_reflexion_node(),
-    )  # fmt: skip
+    again = call("add", 2, amount="1234")
+    graph = chain(way.store, tools, lambda _: {"messages": [again]}, tools, create_reflexion_node())
     given = {"messages": [asks(), call("add", amount="1,234")]}
     state = await way(graph, given, context=ACME)
-    (lesson,) = await off_the_loop(memories, store, "reflexion")
-    (attempt,) = await off_the_loop(memories, store, "episodic")
+    (lesson,) = await off_the_loop(memories, way.store, "reflexion")
+    (attempt,) = await off_the_loop(memories, way.store, "episodic")
 
     assert state["reflexions"] == [lesson.key]
-    assert lesson.value["task_id"] == TASK
+    assert (lesson.value["task_id"], lesson.value["tool"]) == (TASK, "add")
     assert lesson.value["original_approach"] == 'add({"amount": "1,234"})'
-    assert BROKEN in lesson.value["failure_reason"]
     assert lesson.value["improved_approach"] == 'add({"amount": "1234"})'
-    assert lesson.value["tool"] == "add"
+    assert BROKEN in lesson.value["failure_reason"]
     assert attempt.tags == ("failed-attempt",)
 
 
 def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
-    ready: TieredStore,
+    store: TieredStore,
 ) -> None:
-    graph = chain(ready, create_reflexion_node(), checkpointer=InMemorySaver())
+    graph = chain(store, create_reflexion_node(), checkpointer=InMemorySaver())
     turns: list[list[Any]] = [
         [asks(), *tried(1, "1,234", BROKEN, failed=True)],
         [asks("Say hello")],
         [asks("Try again"), *tried(2, "1234", "added 1234")],
         [asks("Thanks"), *tried(3, "1", "added 1")],
     ]
-    thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
-    lessons = [graph.invoke({"messages": one}, thread, context=ACME)["reflexions"] for one in turns]
+    lessons = [graph.invoke({"messages": one}, THREAD, context=ACME)["reflexions"] for one in turns]
 
     assert lessons == [[], [], [], []]
-    assert memories(ready, "reflexion") == []
-    assert len(memories(ready, "episodic")) == 1
+    assert memories(store, "reflexion") == []
+    assert len(memories(store, "episodic")) == 1
 
 
-def test_an_evaluator_says_with_a_function_of_the_state_what_failed(ready: TieredStore) -> None:
+def test_an_evaluator_says_with_a_function_of_the_state_what_failed(store: TieredStore) -> None:
     one = FailedAttempt(
         task_id="answer-7",
         approach="answered without a source",
@@ -135,57 +139,50 @@ def test_an_evaluator_says_with_a_function_of_the_state_what_failed(ready: Tiere
     given: Any
     for given, kept in ((None, []), (one, ["quoted the page"]), ([one, one], ["quoted the page"])):
         found = partial(lambda given, _: given, given)
-        graph = chain(ready, create_reflexion_node(attempts=found))
+        graph = chain(store, create_reflexion_node(attempts=found))
         state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
         assert len(state["reflexions"]) == len(kept)
-        lessons = memories(ready, "reflexion")
+        lessons = memories(store, "reflexion")
         assert [one.value["improved_approach"] for one in lessons] == kept
 
 
-class Flaky:
-    """A node that fails as often as it is told to."""
-
-    def __init__(self, failures: int) -> None:
-        self.left = failures
-        self.tries = 0
-
-    def __call__(self, _: Learning) -> dict[str, Any]:
-        self.tries += 1
-        if self.tries <= self.left:
-            raise ConnectionError(f"host 10.0.0.{self.tries} refused the connection")
-        return {"worked": True}
-
-
-@pytest.mark.parametrize(
-    ("opened", "how", "given_by"),
-    [
-        (*way, given_by)
-        for way, given_by in zip(WAYS, ("the node", "the defaults") * 2, strict=False)
-    ],
-)
 async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retries(
-    url: str, opened: Opened, how: How, given_by: str
+    way: Way,
 ) -> None:
-    node = Flaky(99)
-    builder: Any = StateGraph(Learning, context_schema=MemoryContext)
-    options: dict[str, Any] = {"retry_policy": QUICK, "error_handler": create_reflexion_node()}
-    if given_by == "the defaults":
-        builder.set_node_defaults(**options)
-    builder.add_node("fetch", node, **(options if given_by == "the node" else {}))
-    builder.add_edge(START, "fetch")
-    store = TieredStore(url, index=text_index())
-    async with opened_store(store, opened):
-        state = await run(builder.compile(store=store), how, {"messages": [asks()]}, context=ACME)
-        (attempt,) = await off_the_loop(memories, store, "episodic")
-        memory = MemoryCoordinator(store, context=ACME)
-        error = ConnectionError("host 10.9.9.9 refused the connection")
-        found = await memory.aget_lessons(error, tools="fetch")
+    tries: list[int] = []
 
-    assert node.tries == 3
-    assert state["reflexions"] == []
+    def fetch(_: Learning) -> dict[str, Any]:
+        tries.append(len(tries) + 1)
+        raise ConnectionError(f"host 10.0.0.{tries[-1]} refused the connection")
+
+    builder: Any = StateGraph(Learning, context_schema=MemoryContext)
+    builder.set_node_defaults(retry_policy=QUICK, error_handler=create_reflexion_node())
+    builder.add_node(fetch)
+    builder.set_entry_point("fetch")
+    graph = builder.compile(store=way.store)
+    state = await way(graph, {"messages": [asks()]}, context=ACME)
+    (attempt,) = await off_the_loop(memories, way.store, "episodic")
+    memory = MemoryCoordinator(way.store, context=ACME)
+    error = ConnectionError("host 10.9.9.9 refused the connection")
+    (found,) = await memory.aget_lessons(error, tools="fetch")
+
+    assert (tries, state["reflexions"]) == ([1, 2, 3], [])
     assert "ConnectionError: host 10.0.0.3 refused" in attempt.content
     assert (attempt.value["tool"], attempt.value["task_id"]) == ("fetch", TASK)
-    assert [one.key for one in found] == [attempt.key]
+    assert found.key == attempt.key
+
+
+@pytest.mark.parametrize("error", [ValueError("byte \0 at 3"), OSError("no file 'caf\udce9'")])
+def test_the_error_of_a_node_is_kept_though_postgres_cannot_hold_its_text(
+    store: TieredStore, error: Exception
+) -> None:
+    def fails(_: Any) -> dict[str, Any]:
+        raise error
+
+    graph = chain(store, fails, error_handler=create_reflexion_node())
+    graph.invoke({"messages": [asks()]}, context=ACME)
+    (kept,) = memories(store, "episodic")
+    assert f"Failed with: {type(error).__name__}: " in kept.content
 
 
 class Reflecting(GenericFakeChatModel):
@@ -201,38 +198,96 @@ class Reflecting(GenericFakeChatModel):
         return super()._generate(messages, *args, **options)
 
 
-def reflecting(answers: int = 9) -> Reflecting:
+def reflecting(answers: int) -> Reflecting:
     """A model with that many answers; after them it fails."""
 
     def said(number: int) -> AIMessage:
-        given = {
-            "failure_reason": f"Reason {number}",
-            "improved_approach": "Mind it",
-            "tags": ["a"],
-        }
+        given = {"failure_reason": f"Reason {number}", "improved_approach": "Mind", "tags": ["a"]}
         return AIMessage("", tool_calls=[{"name": "Reflected", "args": given, "id": "1"}])
 
     return Reflecting(messages=iter(list(map(said, range(answers)))))
 
 
 async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
-    store = way.store
-    model = reflecting()
-    graph = chain(store, create_reflexion_node(model=model))
+    model = reflecting(9)
+    graph = chain(way.store, create_reflexion_node(model=model))
     twice = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
     twice += tried(2, "1,234", BROKEN, failed=True)
     states = [await way(graph, {"messages": twice}, context=ACME) for _ in range(2)]
-    (lesson,) = await off_the_loop(memories, store, "reflexion")
+    (lesson,) = await off_the_loop(memories, way.store, "reflexion")
 
     assert len(model.asked) == 1
     assert [one["reflexions"] for one in states] == [[lesson.key]] * 2
-    assert lesson.value["failure_reason"] == "Reason 0"
-    assert lesson.tags == ("a",)
+    assert (lesson.value["failure_reason"], lesson.tags) == ("Reason 0", ("a",))
 
 
-def test_where_the_model_fails_the_attempts_are_kept_all_the_same(ready: TieredStore) -> None:
-    graph = chain(ready, create_reflexion_node(model=reflecting(0)))
+def test_where_the_model_fails_the_attempts_are_kept_all_the_same(store: TieredStore) -> None:
+    graph = chain(store, create_reflexion_node(model=reflecting(0)))
     with pytest.raises(ModelError):
         graph.invoke({"messages": failed_then_worked()}, context=ACME)
 
-    assert len(memories(ready, "episodic")) == 1
+    assert len(memories(store, "episodic")) == 1
+
+
+def test_a_call_of_what_can_be_no_tool_takes_no_run_of_its_trace(store: TieredStore) -> None:
+    messages: list[Any] = [asks()]
+    for number, name in enumerate(("", "a\0b", "caf\udce9", "x" * 401)):
+        messages += [call(name, number), answer("no such tool", number, failed=True)]
+    messages += [call("add", 9, **{"am\0ount": "1"}), answer("added", 9)]
+    chain(store, create_skill_node(lambda _: True)).invoke({"messages": messages}, context=ACME)
+    (kept,) = memories(store, "episodic")
+    assert [tool for tool, _, _ in kept.value["trace"]["calls"]] == ["add"]
+
+
+# Outcomes
+
+
+async def test_an_outcome_counts_once_though_its_node_is_retried(way: Way) -> None:
+    key = await off_the_loop(learned, way.store)
+    outcome = fails_once_after(create_outcome_node("worked"))
+    graph = chain(way.store, create_recall_node(), outcome, retry_policy=QUICK)
+    state = await way(graph, {"messages": [asks()], "worked": True}, context=ACME)
+
+    assert state["credited"] == 0  # what the first try did, which was lost
+    assert await off_the_loop(counts, way.store, key) == [(1, 0)]
+
+
+def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(store: TieredStore) -> None:
+    verdicts = iter([False, False, True])
+    builder = StateGraph(Learning, context_schema=MemoryContext)
+    builder.add_node("recall", create_recall_node())
+    builder.add_node("judge", lambda _: {"worked": next(verdicts)})
+    builder.add_node("outcome", create_outcome_node("worked"))
+    builder.add_edge(START, "recall")
+    builder.add_edge("recall", "judge")
+    builder.add_edge("judge", "outcome")
+    builder.add_conditional_edges("outcome", lambda s: END if s["worked"] else "recall")
+    key = learned(store)
+    graph: Any = builder.compile(store=store, checkpointer=InMemorySaver())
+    graph.invoke({"messages": [asks()]}, THREAD, context=ACME)
+
+    assert counts(store, key) == [(1, 2)]
+
+
+# Promotion
+
+
+async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_nothing_to_do(
+    way: Way, clock: Clock
+) -> None:
+    easy = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1)
+    key = await off_the_loop(learned, way.store)
+    learn = chain(way.store, create_recall_node(), create_outcome_node("worked"))
+    await way(learn, {"messages": [asks()], "worked": True}, context=ACME)
+    clock.advance(days=8)
+    graph = chain(way.store, create_promotion_node(policy=easy))
+    first, second = [await way(graph, {}, context=ACME) for _ in range(2)]
+    (move,) = first["promoted"]
+    memory = MemoryCoordinator(way.store, context=ACME)
+    raised = await memory.aget(move["successor"])
+
+    assert (move["key"], first["demoted"]) == (key, [])
+    assert (second["promoted"], second["demoted"]) == ([], [])
+    assert raised is not None
+    assert raised.tier == "long_term"
+    assert await memory.arollback(move["move"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollections
 from tests.support import wayward_chat
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
-from tests.support.graphs import ACME, add, asks, call, learned, off_the_loop, pay
+from tests.support.graphs import ACME, add, answers, asks, call, counts, learned, off_the_loop, pay
 
 VAULT = "The vault is in the cellar"
 LESSON = "Do instead: add"
@@ -227,14 +227,6 @@ def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> Non
 # Learning
 
 
-def counts(store: TieredStore, *keys: str) -> list[tuple[int, int]]:
-    """Successes and failures of memories."""
-    memory = MemoryCoordinator(store, context=ACME)
-    memory.stats()  # writes what was counted
-    found = [one for one in map(memory.get, keys) if one]
-    return [(one.success_count, one.failure_count) for one in found]
-
-
 async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it_saw_is_credited(
     way: Way,
 ) -> None:
@@ -260,7 +252,7 @@ def test_what_an_agents_turn_goes_without_is_shown_nowhere(store: TieredStore) -
     made = agent(model, store, holdout=1.0, remember=True)
     state = made.invoke({"messages": [asks()]}, thread("1"), context=ACME)
 
-    (answer,) = [one for one in state["messages"] if isinstance(one, ToolMessage)]
+    (answer,) = answers(state)
     assert systems(model) == ["", ""]
     assert "Do instead" not in str(state)
     assert "has a comma" in answer.text

@@ -341,6 +341,19 @@ async def test_what_cannot_be_undone_says_why_and_nothing_is_written(ours: Team)
     await refused(first.move, "changed since")
 
 
+async def test_the_last_copy_is_kept_though_the_clock_that_put_over_it_was_slow(
+    ours: Team,
+) -> None:
+    move = await ours.promoted()
+    ours.clock.advance(hours=-1)
+    value = {"content": "Quinces keep until spring"}
+    await asyncio.to_thread(ours.store.put, ("acme", BILLING), move.key, value)
+    assert await ours.states() == {move.key: None, move.successor: None}
+    ours.clock.advance(hours=2)
+    with pytest.raises(RollbackError, match="last copy"):
+        await ours.billing("rollback", move.move)
+
+
 def but_for_events(url: str) -> dict[str, list[tuple[Any, ...]]]:
     return {name: rows for name, rows in tables(url).items() if name != "events"}
 

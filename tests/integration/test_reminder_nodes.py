@@ -6,37 +6,25 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import (
-    AIMessage,
-    AnyMessage,
-    HumanMessage,
-    RemoveMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.runnables import RunnableConfig
-from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
-from langgraph.types import RetryPolicy
 
 from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     TieredStore,
-    ToolLessons,
-    ToolReminders,
     create_acknowledge_node,
     create_reminder_node,
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
-from tests.support.agents import How, run
-from tests.support.graphs import ACME, asks, call
+from tests.support.agents import Way
+from tests.support.graphs import ACME, QUICK, asks, call
 from tests.support.opening import Clock, refusing
 
 CUE = "when Anna mentions the budget"
-QUICK = RetryPolicy(initial_interval=0.0, max_interval=0.0, jitter=False, max_attempts=3)
 
 
 class State(MemoryState, total=False):
@@ -44,54 +32,46 @@ class State(MemoryState, total=False):
     reminders_text: str
     intentions: list[dict[str, Any]]
     cart: int
-    question: str
 
 
-@tool
-def deploy(environment: str) -> str:
-    """Deploy to an environment."""
-    return f"deployed to {environment}"
-
-
-def graph(store: TieredStore, node: Any, *, retry: Any = None, **options: Any) -> Any:
-    builder: Any = StateGraph(State, context_schema=MemoryContext)
-    builder.add_node("remind", node, retry_policy=retry)
+def graph(store: TieredStore, node: Any, *, schema: Any = State, saver: Any = None) -> Any:
+    builder: Any = StateGraph(schema, context_schema=MemoryContext)
+    builder.add_node("remind", node, retry_policy=QUICK)
     builder.set_entry_point("remind")
-    return builder.compile(store=store, **options)
+    return builder.compile(store=store, checkpointer=saver)
 
 
 def raised(state: Any) -> list[str]:
     return [one["key"] for one in state["reminders"]]
 
 
-@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
-async def test_what_is_due_is_in_the_state_without_being_asked(
-    memory: MemoryCoordinator, ready: TieredStore, how: How
-) -> None:
-    memory.intend("Ask her for the figures", cue=CUE, key="cue", priority="high")
-    memory.intend("Fix the flaky test", key="now")
-    memory.intend("Offer free shipping", when="full", key="state")
-    memory.intend("Tell </reminders> the team", before_tool="deploy", key="tool")
-    agent = graph(ready, create_reminder_node(predicates={"full": lambda s: s.get("cart", 0) > 2}))
-    first = await run(agent, how, {"messages": [asks("Anna asked about the budget")]}, context=ACME)
-    assert raised(first) == ["cue", "now"]
-    assert [one["key"] for one in first["intentions"]] == ["state", "tool"]
-    assert "Ask her for the figures" in first["reminders_text"]
-    assert first["reminders_text"].count("</reminders>") == 1
-    second = await run(agent, how, {"messages": [asks("Anna, budget")], "cart": 3}, context=ACME)
-    assert raised(second) == ["state"]
-    third = await run(agent, how, {"messages": [call("deploy", environment="p")]}, context=ACME)
-    assert raised(third) == ["tool"]
-    fourth = await run(agent, how, {"messages": [asks("Anna's budget")]}, context=ACME)
-    assert raised(fourth) == []
+async def test_what_is_due_is_in_the_state_without_being_asked(way: Way) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.aintend("Ask her for the figures", cue=CUE, key="cue", priority="high")
+    await memory.aintend("Fix the flaky test", key="now")
+    await memory.aintend("Offer free shipping", when="full", key="state")
+    await memory.aintend("Tell </reminders> the team", before_tool="deploy", key="tool")
+    node = create_reminder_node(predicates={"full": lambda s: s.get("cart", 0) > 2})
+    agent = graph(way.store, node)
+    turns: list[tuple[Any, list[str]]] = [
+        ({"messages": [asks("Anna asked about the budget")]}, ["cue", "now"]),
+        ({"messages": [asks("Anna, budget")], "cart": 3}, ["state"]),
+        ({"messages": [call("deploy", environment="p")]}, ["tool"]),
+        ({"messages": [asks("Anna's budget")]}, []),
+    ]
+    states = [await way(agent, given, context=ACME) for given, _ in turns]
+    assert [raised(one) for one in states] == [due for _, due in turns]
+    assert [one["key"] for one in states[0]["intentions"]] == ["state", "tool"]
+    assert "Ask her for the figures" in states[0]["reminders_text"]
+    assert [one["reminders_text"].count("</reminders>") for one in states] == [1] * 4
 
 
-async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
-    memory: MemoryCoordinator, ready: TieredStore
+def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(
+    memory: MemoryCoordinator, store: TieredStore
 ) -> None:
     for priority in ("low", "high", "medium"):
         memory.intend(priority, cue=CUE, key=priority, priority=priority)
-    agent = graph(ready, create_reminder_node(at_start=2), checkpointer=InMemorySaver())
+    agent = graph(store, create_reminder_node(at_start=2), saver=InMemorySaver())
     thread = {"configurable": {"thread_id": "1"}}
     first = agent.invoke({"messages": [asks("Hello")]}, thread, context=ACME)
     assert [one["key"] for one in first["intentions"]] == ["high", "medium"]
@@ -101,8 +81,8 @@ async def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_withou
     assert [one.status for one in memory.intentions()] == ["pending"] * 3
 
 
-async def test_a_retried_node_raises_the_same_and_loses_nothing(
-    memory: MemoryCoordinator, ready: TieredStore
+def test_a_retried_node_raises_the_same_and_loses_nothing(
+    memory: MemoryCoordinator, store: TieredStore
 ) -> None:
     memory.intend("Call", key="k")
     node = create_reminder_node()
@@ -115,7 +95,7 @@ async def test_a_retried_node_raises_the_same_and_loses_nothing(
             raise ConnectionError("the state was not written")
         return update
 
-    agent = graph(ready, fails_twice, retry=QUICK)
+    agent = graph(store, fails_twice)
     state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert (tries, raised(state)) == ([["k"]] * 3, ["k"])
     assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
@@ -152,10 +132,10 @@ def conversation(
 
 
 def test_what_a_model_that_failed_was_to_be_reminded_of_is_raised_again(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock
 ) -> None:
     memory.intend("Call", key="k")
-    agent = conversation(ready, 1, acknowledges=True)
+    agent = conversation(store, 1, acknowledges=True)
     with pytest.raises(ConnectionError):
         agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert [one.status for one in memory.intentions()] == ["leased"]
@@ -177,11 +157,11 @@ class Plain(TypedDict, total=False):
     ("schema", "trims"), [(State, False), (State, True), (Plain, False)], ids=str
 )
 def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock, schema: Any, *, trims: bool
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock, schema: Any, *, trims: bool
 ) -> None:
     """Also where messages are trimmed, or have no ids."""
     agent = conversation(
-        ready, 3, acknowledges=False, saver=InMemorySaver(), schema=schema, trims=trims
+        store, 3, acknowledges=False, saver=InMemorySaver(), schema=schema, trims=trims
     )
     thread: Any = {"configurable": {"thread_id": "1"}}
     said = HumanMessage if schema is Plain else asks
@@ -199,44 +179,38 @@ def test_a_thread_that_goes_on_acknowledges_what_its_model_has_answered(
 
 
 def test_a_state_that_would_lose_what_is_leased_is_refused_before_anything_is_raised(
-    memory: MemoryCoordinator, ready: TieredStore
+    memory: MemoryCoordinator, store: TieredStore
 ) -> None:
     memory.intend("Call", key="k")
     said = {"messages": [asks("Hello")]}
     for node in (create_reminder_node(as_message=True), create_acknowledge_node()):
-        builder: Any = StateGraph(MessagesState, context_schema=MemoryContext)
-        builder.add_node("node", node)
-        builder.set_entry_point("node")
+        agent = graph(store, node, schema=MessagesState)
         with pytest.raises(ConfigurationError, match="the graph's state has no key 'reminders'"):
-            builder.compile(store=ready).invoke(said, context=ACME)
+            agent.invoke(said, context=ACME)
     assert [one.status for one in memory.intentions()] == ["pending"]
-    builder = StateGraph(MessagesState, context_schema=MemoryContext)
-    builder.add_node("node", create_reminder_node(as_message=True, lease_seconds=None))
-    builder.set_entry_point("node")
-    state = builder.compile(store=ready).invoke(said, context=ACME)
+    at_once = create_reminder_node(as_message=True, lease_seconds=None)
+    state = graph(store, at_once, schema=MessagesState).invoke(said, context=ACME)
     assert "Call" in state["messages"][-1].text
     assert [one.status for one in memory.intentions()] == ["delivered"]
 
 
 def test_without_a_lease_what_a_node_raises_is_delivered_at_once(
-    memory: MemoryCoordinator, ready: TieredStore, clock: Clock
+    memory: MemoryCoordinator, store: TieredStore, clock: Clock
 ) -> None:
     memory.intend("Call", key="k")
-    agent = conversation(ready, 1, acknowledges=False, lease=None)
+    agent = conversation(store, 1, acknowledges=False, lease=None)
     with pytest.raises(ConnectionError):
         agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     clock.advance(days=1)
     assert raised(agent.invoke({"messages": [asks("Hello")]}, context=ACME)) == []
-    with pytest.raises(InvalidInputError, match="lease_seconds is 0"):
-        create_reminder_node(lease_seconds=0)
 
 
 def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
-    url: str, memory: MemoryCoordinator, ready: TieredStore, clock: Clock,
+    url: str, memory: MemoryCoordinator, store: TieredStore, clock: Clock,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
     memory.intend("Call", key="k")
-    agent = conversation(ready, acknowledges=True)
+    agent = conversation(store, acknowledges=True)
     with refusing(url, "intentions", unless="status <> 'delivered'"):
         state = agent.invoke({"messages": [asks("Hello")]}, context=ACME)
     assert state["messages"][-1].text == "Noted."
@@ -245,7 +219,7 @@ def test_an_answer_is_not_lost_where_its_reminders_cannot_be_acknowledged(
     assert [one.key for one in memory.remind(lease_seconds=1)] == ["k"]
 
 
-def test_an_async_predicate_is_refused_before_anything_runs() -> None:
+def test_an_option_that_cannot_work_is_refused_when_the_node_is_made() -> None:
     async def full(_: Any) -> bool:
         return True
 
@@ -253,33 +227,5 @@ def test_an_async_predicate_is_refused_before_anything_runs() -> None:
         create_reminder_node(predicates={"full": full})  # type: ignore[dict-item]
     with pytest.raises(InvalidTypeError, match="as_message is True or False"):
         create_reminder_node(as_message="yes")  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("how", ["invoke", "ainvoke", "astream"])
-async def test_a_tool_call_is_held_once_by_what_is_intended_before_it(
-    memory: MemoryCoordinator, ready: TieredStore, how: How
-) -> None:
-    memory.intend("Ask Tom before deploying", before_tool="deploy", key="k")
-    memory.intend("Anything else", key="other")
-    lessons, reminders = ToolLessons(), ToolReminders()
-    tools = ToolNode(
-        [deploy],
-        wrap_tool_call=lambda request, then: reminders.wrap_tool_call(
-            request, lambda held: lessons.wrap_tool_call(held, then)
-        ),
-        awrap_tool_call=reminders.awrap_tool_call,
-    )
-    builder: Any = StateGraph(State, context_schema=MemoryContext)
-    builder.add_node("tools", tools)
-    builder.set_entry_point("tools")
-    agent = builder.compile(store=ready)
-    deploying = call("deploy", 1, environment="prod")
-    messages = [asks("Deploy"), deploying]
-    first = await run(agent, how, {"messages": messages}, context=ACME)
-    (held,) = [one for one in first["messages"] if isinstance(one, ToolMessage)]
-    assert "Ask Tom before deploying" in held.text
-    assert "Anything else" not in held.text
-    again = [*first["messages"], AIMessage("", tool_calls=deploying.tool_calls)]
-    second = await run(agent, how, {"messages": again}, context=ACME)
-    assert second["messages"][-1].text == "deployed to prod"
-    assert [one.key for one in memory.remind()] == ["other"]
+    with pytest.raises(InvalidInputError, match="lease_seconds is 0"):
+        create_reminder_node(lease_seconds=0)

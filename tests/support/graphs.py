@@ -107,6 +107,18 @@ async def off_the_loop(call: Any, *args: Any, **options: Any) -> Any:
     return await asyncio.to_thread(call, *args, **options)
 
 
+def answers(state: dict[str, Any]) -> list[ToolMessage]:
+    """What tools answered in a state, in order."""
+    return [one for one in state["messages"] if isinstance(one, ToolMessage)]
+
+
+def counts(store: TieredStore, *keys: str) -> list[tuple[int, int]]:
+    """Successes and failures of memories; blocking."""
+    memory = MemoryCoordinator(store, context=ACME)
+    found = [one for one in map(memory.get, keys) if one]
+    return [(one.success_count, one.failure_count) for one in found]
+
+
 def memories(store: TieredStore, memory_type: str, context: MemoryContext = ACME) -> list[Any]:
     """Every memory of a type, current or not, sorted by content; blocking."""
     memory = MemoryCoordinator(store, context=context)

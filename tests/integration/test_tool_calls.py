@@ -1,0 +1,282 @@
+"""What stands around a tool call: lessons beside its error, and what holds it before it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import StructuredTool, ToolException
+from langgraph.prebuilt import ToolNode
+
+from langmem_tiers import (
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+    ToolLessons,
+    ToolReminders,
+    create_outcome_node,
+    create_recall_node,
+    create_reflexion_node,
+)
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.graph.messages import calls_in
+from tests.support.agents import Way, agent_on, calls, scripted
+from tests.support.graphs import (
+    ACME,
+    BROKEN,
+    TASK,
+    add,
+    answers,
+    asks,
+    call,
+    chain,
+    counts,
+    learned,
+    memories,
+    off_the_loop,
+    pay,
+    tried,
+)
+
+LESSON = "Do instead: add"
+
+
+def tools(*more: Any) -> ToolNode:
+    lessons = ToolLessons()
+    return ToolNode(
+        [add, pay, *more],
+        handle_tool_errors=True,
+        wrap_tool_call=lessons.wrap_tool_call,
+        awrap_tool_call=lessons.awrap_tool_call,
+    )
+
+
+def says(number: int, name: str = "add", **arguments: Any) -> Any:
+    """A node that calls a tool."""
+    return lambda _: {"messages": [call(name, number, **arguments)]}
+
+
+# Beside an error
+
+
+def test_an_error_in_blocks_keeps_them_below_its_lesson(store: TieredStore) -> None:
+    learned(store)
+    image = {"type": "image", "url": "https://x.example/1"}
+    blocks: list[Any] = [{"type": "text", "text": BROKEN}, image]
+
+    def broken(request: Any) -> ToolMessage:
+        return ToolMessage(blocks, tool_call_id=request.tool_call["id"], status="error")
+
+    node = ToolNode([add], wrap_tool_call=lambda one, _: ToolLessons().wrap_tool_call(one, broken))
+    state = chain(store, node).invoke(
+        {"messages": [asks(), call("add", amount="1,2")]}, context=ACME
+    )
+    (said,) = answers(state)
+    assert said.content[1:] == blocks
+    assert LESSON in said.text
+
+
+# Holding a call that failed before
+
+
+async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_told_its_lesson(
+    way: Way,
+) -> None:
+    await off_the_loop(learned, way.store)
+    steps = [one for number in (1, 2, 3) for one in (says(number, amount="1,234"), tools())]
+    graph = chain(way.store, *steps, says(4, amount="5,678"), tools())
+    state = await way(graph, {"messages": [asks()]}, context=ACME)
+
+    held, *ran = answers(state)
+    assert held.text.startswith("This call was not run")
+    assert LESSON in held.text
+    for said, amount in zip(ran, ("1,234", "1,234", "5,678"), strict=True):
+        assert said.text.startswith("<recalled_memories>")
+        assert said.text.index(LESSON) < said.text.rindex(f"the amount '{amount}' has a comma")
+    assert [one.status for one in (held, *ran)] == ["error"] * 4
+
+
+def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(store: TieredStore) -> None:
+    learned(store)
+    steps = [says(1, amount="1,234"), tools(), says(2, amount="1234"), tools()]
+    graph = chain(store, *steps, create_reflexion_node())
+    state = graph.invoke({"messages": [asks()]}, context=ACME)
+
+    assert [one.status for one in answers(state)] == ["error", "success"]
+    assert state["reflexions"] == []
+    assert memories(store, "episodic") == []
+    assert len(memories(store, "reflexion")) == 1
+    assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
+
+
+def test_a_lesson_that_held_a_call_is_credited_with_what_came_of_the_run(
+    store: TieredStore,
+) -> None:
+    key = learned(store)
+    other = learned(store, original_approach="something else", task_id="Other")
+    recall = create_recall_node(limit=0, lessons=0)
+    graph = chain(store, recall, says(1, amount="1,234"), tools(), create_outcome_node("worked"))
+    for success, expected in ((True, (1, 0)), (False, (1, 1))):
+        state = graph.invoke({"messages": [asks()], "worked": success}, context=ACME)
+        assert state["credited"] == 1
+        assert counts(store, key, other) == [expected, (0, 0)]
+
+
+def test_a_call_that_has_worked_in_the_thread_is_not_held(store: TieredStore) -> None:
+    learned(store, original_approach='add({"amount": "7"})')
+    worked = tried(1, "7", "added 7")
+    failed = tried(1, "7", "the server was down", failed=True)
+    for before, status in ((worked, "success"), (failed, "error")):
+        given = {"messages": [asks(), *before, asks("Once more"), call("add", 2, amount="7")]}
+        state = chain(store, tools()).invoke(given, context=ACME)
+        assert state["messages"][-1].status == status
+
+
+# From one day to the next
+
+INSTALL, LIST = "pip install foo", "ls -la"
+UNREACHABLE = (
+    "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(\"x: Failed "
+    "to establish a new connection: [Errno -3] Temporary failure in name resolution\")'\n"
+    "ERROR: No matching distribution found for foo"
+)
+UNKNOWN = "ERROR: No matching distribution found for foo"
+BAD_NUMBER = "ValueError: invalid literal for int() with base 10: '1,234'"
+
+
+class Shell:
+    """A shell that some commands fail in, and that keeps what was run."""
+
+    def __init__(self, failing: dict[str, str]) -> None:
+        self.failing = failing
+        self.ran: list[str] = []
+        self.tool = StructuredTool.from_function(
+            self.run, name="shell", description="Run a command.", handle_tool_error=True
+        )
+
+    def run(self, command: str) -> str:
+        self.ran.append(command)
+        if command in self.failing:
+            raise ToolException(self.failing[command])
+        return f"{command}: done"
+
+    def day(self, store: TieredStore, *commands: str) -> Any:
+        """An agent runs these commands in a thread of its own, and learns from what fails."""
+        model = scripted(*(calls("shell", command=one) for one in commands), "That is all")
+        agent = agent_on(store, model, TieredMemoryMiddleware(reflect=True), tools=[self.tool])
+        return agent.invoke({"messages": [HumanMessage("Set up the project")]}, context=ACME)
+
+
+@pytest.mark.parametrize(
+    ("error", "retry", "taught"),
+    [
+        (UNREACHABLE, LIST, "episodic"),
+        (UNKNOWN, LIST, "episodic"),
+        (UNREACHABLE, f"{INSTALL} --retries 9", "reflexion"),
+    ],
+)
+def test_a_call_is_run_the_next_day_if_it_failed_for_the_moment_or_no_retry_resembled_it(
+    store: TieredStore, memory: MemoryCoordinator, error: str, retry: str, taught: str
+) -> None:
+    network = Shell({INSTALL: error})
+    network.day(store, INSTALL, retry)
+    network.failing.clear()
+    network.day(store, INSTALL)
+
+    assert network.ran == [INSTALL, retry, INSTALL]
+    (lesson,) = memory.get_lessons(error, tools="shell")
+    assert lesson.memory_type == taught
+
+
+def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(store: TieredStore) -> None:
+    wrong, right = "add 1,234", "add 1234"
+    adding = Shell({wrong: BAD_NUMBER})
+    adding.day(store, wrong, LIST, right)
+    state = adding.day(store, wrong, right)
+
+    assert adding.ran == [wrong, LIST, right, right]
+    assert 'Do instead: shell({"command": "add 1234"})' in state["messages"][2].text
+
+
+@pytest.mark.parametrize(
+    ("error", "ran"), [("it removed the sources", []), ("TimeoutError: x", ["rm -r build"])]
+)
+def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(
+    store: TieredStore, error: str, ran: list[str]
+) -> None:
+    learned(
+        store,
+        original_approach='shell({"command": "rm -r build"})',
+        improved_approach='shell({"command": "make clean"})',
+        failure_reason=error,
+        failure=error,
+        tool="shell",
+    )
+    careful = Shell({})
+    graph = chain(store, says(1, "shell", command="rm -r build"), tools(careful.tool))
+    graph.invoke({"messages": [asks()]}, context=ACME)
+
+    assert careful.ran == ran
+
+
+# Lessons by the verb
+
+
+def test_lessons_of_what_was_tried_in_just_one_form_can_be_asked_for(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    key = learned(store)
+    learned(store, original_approach="something else", improved_approach="more", task_id="Other")
+
+    assert len(memory.get_lessons(tools="add")) == 2
+    found = memory.get_lessons(tools="add", approach='add({"amount": "1,234"})')
+    assert [one.key for one in found] == [key]
+    assert list(memory.get_lessons(tools="add", approach="nothing of it")) == []
+    with pytest.raises(InvalidInputError, match="approach is empty"):
+        memory.get_lessons(tools="add", approach=" ")
+
+
+def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alone(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    error = ZeroDivisionError("division by zero")
+    told = [(error, "run_python"), (error, None), (KeyError("x"), "add")]
+    in_tool, bare, other = (
+        learned(store, task_id=tool or TASK, improved_approach=f"way {n}", failure=why, tool=tool)
+        for n, (why, tool) in enumerate(told)
+    )
+    found = memory.get_lessons(error, tools=["add", "pay"])
+    assert [one.key for one in found] == [bare, in_tool, other]
+    assert [one.key for one in memory.get_lessons(error, tools="pay")] == [bare]
+
+    long = ValueError("the division went on for ever, " * 20)
+    key = learned(store, failure=long, tool="run_python", improved_approach="way 4")
+    assert [one.key for one in memory.get_lessons(long)] == [key]
+
+
+# Reminders
+
+
+async def test_a_tool_call_is_held_once_by_what_is_intended_before_it(way: Way) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.aintend("Ask Tom before paying", before_tool="pay", key="k")
+    await memory.aintend("Anything else", key="other")
+    lessons, reminders = ToolLessons(), ToolReminders()
+    node = ToolNode(
+        [pay],
+        wrap_tool_call=lambda request, then: reminders.wrap_tool_call(
+            request, lambda held: lessons.wrap_tool_call(held, then)
+        ),
+        awrap_tool_call=reminders.awrap_tool_call,
+    )
+    graph = chain(way.store, node)
+    paying = call("pay", amount="7")
+    first = await way(graph, {"messages": [asks("Pay"), paying]}, context=ACME)
+    (held,) = answers(first)
+    assert "Ask Tom before paying" in held.text
+    assert "Anything else" not in held.text
+    again = [*first["messages"], AIMessage("", tool_calls=paying.tool_calls)]
+    second = await way(graph, {"messages": again}, context=ACME)
+    assert second["messages"][-1].text == "paid 7"
+    assert [one.key for one in await memory.aremind()] == ["other"]
