@@ -18,6 +18,7 @@ from langmem_tiers.cli.options import (
     Json,
     Lexical,
     Url,
+    User,
     note,
     opened,
     opened_to_read,
@@ -87,6 +88,7 @@ def import_file(
         str | None,
         typer.Option(metavar="TENANT", help="Whose memories they are, whatever the file says."),
     ] = None,
+    user: User = None,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with 1 if any record could not be imported."),
@@ -104,7 +106,7 @@ def import_file(
     total = count_records(file, format=form)
     with opened(url, lexical=lexical) as store:
         with rendering.progress(f"Importing {file.name} ({form})", total) as advance:
-            imported = import_records(store, items, advance=advance)
+            imported = import_records(store, items, user=user, advance=advance)
         store.optimize()
     if as_json:
         rendering.print_json({"memories": imported.memories, **asdict(imported)})
@@ -135,6 +137,7 @@ def search(
     session: Annotated[
         str | None, typer.Option(metavar="SESSION", help="Whose short-term memory.")
     ] = None,
+    user: User = None,
     limit: Annotated[
         int, typer.Option(metavar="N", min=1, max=1000, help="The most memories to show.")
     ] = 5,
@@ -154,16 +157,15 @@ def search(
 
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
-    asker = memories.asked_by(tenant, project, session, profile)
+    asker = memories.asked_by(tenant, project, session, user, profile)
     cutoff = not (no_cutoff or lexical)
     with opened_to_read(url, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
         nothing = "" if found else memories.why_nothing(store, memory.context, cutoff=cutoff)
     if as_json:
-        asked = {
-            name: getattr(memory.context, name) for name in ("tenant", "project_id", "session_id")
-        }
+        names = ("tenant", "project_id", "session_id", "user_id")
+        asked = {name: getattr(memory.context, name) for name in names}
         results = rendering.recollection_documents(found)
         rendering.print_json({"query": query, **asked, "results": results})
     elif found:
@@ -206,6 +208,7 @@ def stats(
 def quarantine(
     *,
     tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")],
+    user: User = None,
     release: Annotated[
         str | None, typer.Option(metavar="KEY", help="Let this memory be recalled.")
     ] = None,
@@ -228,7 +231,7 @@ def quarantine(
     key = release or reject
     if key is not None and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
-    context = MemoryContext(tenant=tenant)
+    context = MemoryContext(tenant=tenant, user_id=user)
     # Without an index, and so without a coordinator: words may be of any language.
     with opened_to_read(url, index=False) as store:
         moment = store.flows.moment()

@@ -65,13 +65,14 @@ def import_records(
     store: TieredStore,
     items: Iterable[Record | BadRecord],
     *,
+    user: str | None = None,
     advance: Callable[[int], object] | None = None,
 ) -> Imported:
     """Store records as memories, 200 at once, each tenant's in one transaction.
 
-    A `MemoryCoordinator` for the record's tenant and project recalls them. `advance` is called
-    with the size of each batch. A record that the store refuses becomes a bad record; those
-    beside it are kept. Doing it again changes nothing: keys come from the file.
+    A `MemoryCoordinator` for the record's tenant and project, and the `user`, recalls them.
+    `advance` is called with the size of each batch. A record that the store refuses becomes a bad
+    record; those beside it are kept. Doing it again changes nothing: keys come from the file.
 
     Raises:
         ConfigurationError: if the store has no index.
@@ -80,7 +81,7 @@ def import_records(
     imported = Imported()
     for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
-        refused = _refused(store, records)
+        refused = _refused(store, records, user)
         for item in batch:
             imported.add(refused.get(id(item), item))
         if advance is not None:
@@ -88,14 +89,14 @@ def import_records(
     return imported
 
 
-def _refused(store: TieredStore, records: list[Record]) -> dict[int, BadRecord]:
+def _refused(store: TieredStore, records: list[Record], user: str | None) -> dict[int, BadRecord]:
     """Store records, each tenant's together; those that are refused, each by its `id`."""
     by_tenant: dict[str, dict[int, Record]] = {}
     for one in records:
         by_tenant.setdefault(one.tenant, {})[id(one)] = one
     bad = {}
     for tenant, theirs in by_tenant.items():
-        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant, user_id=user))
         several = {number: _arguments(one) for number, one in theirs.items()}
         for number, why in store.run(kept(memory, several)).items():
             bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
@@ -130,7 +131,11 @@ _TENANTS_NAMED = 10
 
 
 def asked_by(
-    tenant: str | None, project: str | None, session: str | None, profile: str | None
+    tenant: str | None,
+    project: str | None,
+    session: str | None,
+    user: str | None,
+    profile: str | None,
 ) -> MemoryContext:
     """Who asks, as a user names it, checked before anything is opened.
 
@@ -140,7 +145,10 @@ def asked_by(
     if profile is not None:
         profile_named(profile)
     return MemoryContext(
-        tenant=ABSENT if tenant is None else tenant, project_id=project, session_id=session
+        tenant=ABSENT if tenant is None else tenant,
+        project_id=project,
+        session_id=session,
+        user_id=user,
     )
 
 

@@ -100,6 +100,12 @@ Url: TypeAlias = Annotated[
     ),
 ]
 URL = "embedded:./.memory"
+User: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="USER", help="The tenant's user whose own they are, beside what is shared."
+    ),
+]
 Lexical: TypeAlias = Annotated[
     bool,
     typer.Option("--lexical", help="Search by words alone, without embeddings."),

@@ -102,6 +102,17 @@ class Restoring(NamedTuple):
         """As the database names it."""
         return self.context.root
 
+    def reaches(self, one: ArchivedMemory) -> bool:
+        """Whether the context reaches a memory by its key, once it is back."""
+        place = decode(self.tenant, one.namespace)
+        own = self.context.project_id is None or self.context.reaches(one.tier, place)
+        return own and self.sees(one)
+
+    def sees(self, one: ArchivedMemory) -> bool:
+        """Whether it is shared, or the own of the context's user."""
+        user = self.options.user_of(Place(self.tenant, one.namespace))
+        return user in (None, self.context.user_id)
+
 
 def archives(tenant: str) -> Flow[list[ArchiveFile]]:
     """The archives of a tenant, oldest first."""
@@ -129,7 +140,7 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
         partial(how.files.read, file.url, file.checksum), sys.maxsize
     )
     held = {one.id: one for one in memories}
-    wanted = _wanted(held, keys, archive, how.context)
+    wanted = _wanted(held, keys, archive, how)
     return (yield from _bring_back(how, file, held, wanted))
 
 
@@ -143,22 +154,16 @@ def _named(files: Sequence[ArchiveFile]) -> str:
 
 
 def _wanted(
-    held: ArchivedById, keys: Sequence[str] | None, archive: str, context: MemoryContext
+    held: ArchivedById, keys: Sequence[str] | None, archive: str, how: Restoring
 ) -> set[int]:
     """What is to come back: all of it, or of these keys what the context reaches."""
     if keys is None:
         return set(held)
-    reached = [one for one in held.values() if _is_reached(one, context)]
+    reached = [one for one in held.values() if how.reaches(one)]
     unknown = set(keys) - {one.key for one in reached}
     if unknown:
         raise InvalidInputError(f"{archive!r} holds no memory of the key {min(unknown)!r}")
     return {one.id for one in reached if one.key in keys}
-
-
-def _is_reached(one: ArchivedMemory, context: MemoryContext) -> bool:
-    if context.project_id is None:
-        return True
-    return context.reaches(one.tier, decode(context.root, one.namespace))
 
 
 @begun_anew
@@ -191,7 +196,11 @@ def _bring_back(
     yield Query((), commit=True)
     return RestoreReport(
         restored=len(back),
-        occupied=tuple(held[row[0]].key for row in verdicts if row[1] == "occupied"),
+        occupied=tuple(
+            one.key
+            for one in (held[row[0]] for row in verdicts if row[1] == "occupied")
+            if how.sees(one)
+        ),
         expired=sum(row[1] == "expired" for row in verdicts),
     )
 
@@ -267,7 +276,7 @@ def _bytes(one: ArchivedMemory) -> int:
     return len(one.value) + 4 * sum(map(len, one.embeddings))
 
 
-def archived_as(tenant: str, key: str) -> Flow[list[ArchivedAt]]:
-    """Where archived memories of a key would come back."""
-    rows = yield from rows_of("archived_as", tenant=tenant, key=key)
+def archived_as(context: MemoryContext, key: str) -> Flow[list[ArchivedAt]]:
+    """Where archived memories of a key would come back that who asks would see there."""
+    rows = yield from rows_of("archived_as", **context.whose, key=key)
     return [ArchivedAt(*row) for row in rows]

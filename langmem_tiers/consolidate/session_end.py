@@ -95,8 +95,10 @@ class EndedSession(NamedTuple):
     session: str
     projects: Sequence[str] | None
     """Those whose session it is, an empty name for none; None for all."""
-    namespace: str
-    """Its own, as the database names it."""
+    namespaces: Sequence[str]
+    """Its own, as the database names them."""
+    user_id: str | None
+    """Who ends it: what is another user's stays."""
     policy: RisePolicy
     summariser: Summariser | None = None
 
@@ -166,7 +168,8 @@ def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
         **ended.cycle.params,
         session=ended.session,
         projects=None if ended.projects is None else list(ended.projects),
-        namespace=ended.namespace,
+        namespaces=list(ended.namespaces),
+        user_id=ended.user_id,
     )
     stored = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
     return stored, sum(gone and not was_read for _, gone, was_read in rows)
@@ -221,6 +224,7 @@ class SessionEnd(CycleStep):
             "namespaces": ended,
             "sessions": [session for session, _ in names],
             "projects": [project for _, project in names],
+            "users": [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended],
         }
         return (yield from select(cycle, "select_ended", after, limit, **params)) if ended else []
 
@@ -243,7 +247,8 @@ class SessionEnd(CycleStep):
             cycle=cycle,
             session=first.session or session,
             projects=[told if isinstance(told, str) else project],
-            namespace=first.namespace,
+            namespaces=[first.namespace],
+            user_id=first.user_id,
             policy=self._policy,
             summariser=self._summariser,
         )

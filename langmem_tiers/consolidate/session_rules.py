@@ -16,7 +16,7 @@ from langmem_tiers.consolidate.models import Summary
 from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
@@ -53,7 +53,7 @@ class Home(NamedTuple):
     """The notes of a session in one project, in order."""
 
     namespace: str
-    """The project's, as the database names it."""
+    """The project's, or of a user's own in it, as the database names it."""
     session: str
     notes: tuple[Stored, ...]
     awaiting: frozenset[int] = frozenset()
@@ -107,13 +107,14 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
 
 
 def _project(one: Stored) -> str:
-    """The namespace of its project."""
+    """The namespace of its project, or of its user's own in it."""
     label, dot, _ = one.namespace.partition(".")
-    if dot:
-        return label + dot
+    own = "".join(f"{each}." for each in users_labels(one.user_id))
+    if dot and f"{label}." != own:
+        return f"{label}.{own}"
     project = one.value.get("project_id")
     named = project if isinstance(project, str) and project else None
-    return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}."
+    return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}.{own}"
 
 
 def only_asks(text: str) -> bool:

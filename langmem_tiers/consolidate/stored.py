@@ -62,7 +62,8 @@ class Stored(NamedTuple):
     valid_to: datetime | None
     access_count: int
     home: str
-    """Where it is compared: its namespace, without its session at the end."""
+    """Where it is compared: its namespace, without its user and its session at the end."""
+    user_id: str | None = None
 
     def __hash__(self) -> int:
         return self.id
@@ -273,7 +274,7 @@ def finding(one: Stored, reason: str, other: Stored) -> NearPair:
 
 
 class Group(NamedTuple):
-    """What can say the same, or contradict each other: memories of one home and type."""
+    """What can say the same, or contradict each other: memories of one home, type and user."""
 
     memories: Mapping[int, Stored]
     near: Mapping[tuple[int, int], float]
@@ -312,8 +313,8 @@ def groups(
     found = yield from read(cycle, {*ids, *(other for _, other in pairs)})
     seen = [one for one in found if one.state is None or one.state == also]
 
-    def apart(one: Stored) -> tuple[str, str, str]:
-        return (one.home, one.memory_type, one.tier if same_tier else "")
+    def apart(one: Stored) -> tuple[str, ...]:
+        return (one.home, one.memory_type, one.user_id or "", one.tier if same_tier else "")
 
     made = []
     for _, several in groupby(sorted(seen, key=lambda one: (apart(one), one.id)), apart):

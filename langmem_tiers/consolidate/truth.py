@@ -14,7 +14,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, html_table, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
@@ -61,9 +61,14 @@ class Restoration:
 class Revising(NamedTuple):
     """What holds for a revision."""
 
-    tenant: str
+    context: MemoryContext
     options: StoreOptions
     now: datetime
+
+    @property
+    def tenant(self) -> str:
+        """As the database names it."""
+        return self.context.root
 
     def lock(self, *memories: Candidate) -> Call:
         """The call that makes all moves of the tenant, and writers of these, wait."""
@@ -97,10 +102,17 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
 
     Raises:
         InvalidInputError: if they are the same, either is not current, or the other began before,
-            or a tool or page says the other and the memory is trusted more.
+            or a tool or page says the other and the memory is trusted more, or the other is a
+            user's and the memory is shared.
     """
     if old.id == new.id:
         raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
+    users = [how.options.user_of(Place(one.tenant, one.namespace)) for one in (old, new)]
+    if users[1] not in (None, users[0]):
+        raise InvalidInputError(
+            f"{old.key!r} is shared, and {new.key!r} is a user's own, which does not supersede it: "
+            "store what is so for all with personal=False"
+        )
     trusts = trust_of(old.value), trust_of(new.value)
     if trusts[1] < min(SPOKEN_FOR, trusts[0]):
         raise InvalidInputError(
@@ -198,15 +210,21 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     Raises:
         InvalidInputError: if it is neither retracted, nor suspect without reason.
     """
-    params = {"tenant": how.tenant, "id": one.id, "now": how.now}
+    params = {**how.context.whose, "id": one.id, "now": how.now}
     _, rows, origins = yield Query((how.lock(one), how.standing(one), Call("derivation", params)))
     state = rows[0][1] if rows else None
     if state not in ("retracted", "suspect"):
         raise InvalidInputError(f"{one.key!r} is {state or 'current'}: nothing is to be restored")
-    retracted = sorted({row[3] for row in origins if row[5] == "retracted"})
+    retracted = sorted(
+        {
+            repr(key) if seen else "what is another user's"
+            for _, _, _, key, _, stands, _, seen in origins
+            if stands == "retracted"
+        }
+    )
     if state == "suspect" and retracted:
         raise InvalidInputError(
-            f"{one.key!r} is suspect, as it came from {', '.join(map(repr, retracted[:3]))}: "
+            f"{one.key!r} is suspect, as it came from {', '.join(retracted[:3])}: "
             "restore that, or store what is right"
         )
     undo = (Call("undo_retraction", params),) if state == "retracted" else ()
@@ -329,7 +347,7 @@ def _undone(one: MoveRecord) -> str:
 def history(one: Candidate, context: MemoryContext) -> Flow[History]:
     """Read the history of a memory in that context, in one round trip."""
     tenant = context.root
-    params = {"tenant": tenant, "id": one.id}
+    params = {**context.whose, "id": one.id}
     names = ("versions", "successors", "history_of")
     versions, successors, events = yield Query(
         tuple(Call(name, params) for name in names), commit=True
@@ -345,7 +363,7 @@ def history(one: Candidate, context: MemoryContext) -> Flow[History]:
 
 def history_of_gone(key: str, context: MemoryContext) -> Flow[History | None]:
     """What was done to a memory that was rejected or made room; None if none is reached."""
-    rows = yield from rows_of("history_of_gone", tenant=context.root, key=key)
+    rows = yield from rows_of("history_of_gone", **context.whose, key=key)
     told = [
         (place, row[2:])
         for row in rows

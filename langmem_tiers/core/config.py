@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from langmem_tiers.core.context import USER_HERE, user_of
 from langmem_tiers.core.errors import ConfigurationError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.vectors import Distance, VectorOptions
 
 T = TypeVar("T")
@@ -245,6 +247,7 @@ class StoreOptions:
     exact_limit: int = EXACT_LIMIT
     trace_days: float | None = TRACE_DAYS
     bounds: Bounds = DEFAULT
+    user_namespaces: tuple[tuple[str, ...], ...] = ()
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -258,6 +261,8 @@ class StoreOptions:
             positive_minutes(minutes, f"the TTL of {tier}")
         if not isinstance(self.bounds, Bounds):
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
+        for template in self.user_namespaces:
+            _check_template(template)
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
         if self.trace_days is not None and not 0 < self.trace_days <= sys.float_info.max:
@@ -280,9 +285,23 @@ class StoreOptions:
         own = self.tier_ttl.get(Tier.SHORT_TERM)
         return None if own is None else max(own, SESSION_IDLE_MINUTES)
 
+    def user_of(self, place: Place) -> str | None:
+        """The user whose memories a namespace holds; None for what is shared."""
+        return user_of(place, self.user_namespaces)
+
     def schema(self, name: str) -> str:
         """The database schema that stands for `name` (memory, short_term, …)."""
         return f"{self.schema_prefix}{name}"
+
+
+def _check_template(template: tuple[object, ...]) -> None:
+    """Refuse a template of namespaces that does not say which label is the user's."""
+    texts = all(isinstance(one, str) and one for one in template)
+    if not texts or template.count(USER_HERE) != 1 or template[0] == USER_HERE:
+        raise ConfigurationError(
+            f"a template of user_namespaces is labels, such as ('memories', '{USER_HERE}'): one of "
+            f"them, not the first, is {USER_HERE}; not {short(template)}"
+        )
 
 
 _INDEX_KEYS = ("dims", "embed", "fields", "distance_type", "ann_index_config", "language")

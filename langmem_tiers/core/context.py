@@ -1,14 +1,20 @@
-"""Whose memory it is: tenant, project, session and agent, and the labels that stand for them."""
+"""Whose memory it is: tenant, project, session, agent and user, and the labels for them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
 
 ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
+USER = "@"
+"""What the last label of a namespace begins with that is one user's."""
+USER_HERE = "{user_id}"
+"""What stands in a template of namespaces where the user is named, as `*` does for any label."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,8 +24,12 @@ class MemoryContext:
     Namespaces nest: what is remembered in short_term belongs to `(tenant, project, session)`, in
     working to `(tenant, project)`, in long_term to the tenant. A recall looks under the same
     prefix in each tier, so a memory that rises through the tiers is still found. The agent is
-    recorded on the memory and is not part of the namespace. Give each user a tenant: its projects
-    share what is in long_term.
+    recorded on the memory and is not part of the namespace.
+
+    Users of one tenant share what its team learns, and nothing that one of them says: with a
+    `user_id` what is personal (see `MemoryType.personal`) is written behind a further label,
+    `@ada`, and a recall finds that user's own and what is shared. Without one it finds what is
+    shared. Users who share nothing get a tenant each.
 
     Example:
         ```python
@@ -33,10 +43,11 @@ class MemoryContext:
     agent_id: str | None = None
     project_id: str | None = None
     session_id: str | None = None
+    user_id: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a label."""
-        for name in ("tenant", "agent_id", "project_id", "session_id"):
+        for name in ("tenant", "agent_id", "project_id", "session_id", "user_id"):
             given = getattr(self, name)
             if given is None and name != "tenant":
                 continue
@@ -48,27 +59,44 @@ class MemoryContext:
             raise InvalidInputError(
                 "LangGraph keeps the tenant 'langgraph' to itself: name another"
             )
+        if utf8_bytes(self.user_id or "", "user_id") > MAX_NAMESPACE_BYTES:
+            raise InvalidInputError(f"user_id has {MAX_NAMESPACE_BYTES} bytes of UTF-8 at most")
 
-    def namespace(self, tier: Tier) -> tuple[str, ...]:
+    def namespace(self, tier: Tier, *, personal: bool = False) -> tuple[str, ...]:
         """Where memories of a tier are written, and the prefix under which they are sought.
 
-        LangGraph's labels hold no dots: one in a name becomes `%2E`, and `%` becomes `%25`. A
-        name that is `_`, which stands for none, becomes `%5F`.
+        What is `personal` is written behind the label of the user, if one is named. LangGraph's
+        labels hold no dots: one in a name becomes `%2E`, and `%` becomes `%25`. A name that is
+        `_`, which stands for none, becomes `%5F`, and `@` at the beginning of one `%40`.
         """
-        names = (self.tenant, self.project_id, self.session_id)
-        depth = {Tier.SHORT_TERM: 3, Tier.WORKING: 2, Tier.LONG_TERM: 1}[tier]
-        return tuple(ABSENT if name is None else label_of(name) for name in names[:depth])
+        names = (self.project_id, self.session_id)
+        depth = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}[tier]
+        labels = [ABSENT if name is None else label_of(name) for name in names[:depth]]
+        own = users_labels(self.user_id) if personal else ()
+        return (_escaped(self.tenant), *labels, *own)
+
+    def places(self, tier: Tier) -> tuple[tuple[str, ...], ...]:
+        """The namespaces of its own in a tier: what is shared there, and its user's."""
+        every = (self.namespace(tier, personal=own) for own in (False, True))
+        return tuple(dict.fromkeys(every))
+
+    @property
+    def whose(self) -> dict[str, str | None]:
+        """The parameters by which a statement knows who asks."""
+        return {"tenant": self.root, "user_id": self.user_id}
 
     def reaches(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
         """Whether a memory that is there is reached by its key.
 
         What is in long_term is everybody's in the tenant, and so is what belongs to no project; all
-        else is reached from its own project alone.
+        else is reached from its own project alone, and what is a user's by that user.
         """
         tenant, project = self.namespace(Tier.WORKING)
-        if namespace[0] != tenant:
+        user = user_of(Place(namespace[0], "".join(f"{one}." for one in namespace[1:])))
+        if namespace[0] != tenant or user not in (None, self.user_id):
             return False
-        return tier == Tier.LONG_TERM or namespace[1:2] in ((), (project,))
+        shared = namespace[:-1] if user is not None else namespace
+        return tier == Tier.LONG_TERM or shared[1:2] in ((), (project,))
 
     @property
     def looks_after(self) -> tuple[str, ...]:
@@ -83,6 +111,11 @@ class MemoryContext:
 
 def label_of(name: str) -> str:
     """The label that stands for a name in a namespace; two names never have the same."""
+    label = _escaped(name)
+    return f"%40{label[1:]}" if label.startswith(USER) else label
+
+
+def _escaped(name: str) -> str:
     return name.replace("%", "%25").replace(".", "%2E") if name != ABSENT else "%5F"
 
 
@@ -90,4 +123,26 @@ def named_by(label: str) -> str | None:
     """The name that stands in a namespace as this label; None if none was named."""
     if label == ABSENT:
         return None
-    return ABSENT if label == "%5F" else label.replace("%2E", ".").replace("%25", "%")
+    if label == "%5F":
+        return ABSENT
+    bare = f"{USER}{label[3:]}" if label.startswith("%40") else label
+    return bare.replace("%2E", ".").replace("%25", "%")
+
+
+def users_labels(user_id: str | None) -> tuple[str, ...]:
+    """The labels behind a namespace that make it a user's; none without one."""
+    return () if user_id is None else (f"{USER}{label_of(user_id)}",)
+
+
+def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None:
+    """Whose memories a namespace holds: one user's, by its last label or a template, or None."""
+    labels = decode(*place)
+    if len(labels) > 1 and labels[-1].startswith(USER):
+        return named_by(labels[-1][1:]) or None
+    for template in templates:
+        pairs = list(zip(template, labels, strict=False))
+        if len(pairs) == len(template) and all(
+            known in ("*", USER_HERE, label) for known, label in pairs
+        ):
+            return named_by(labels[list(template).index(USER_HERE)])
+    return None

@@ -75,6 +75,8 @@ class StoringOptions(TypedDict, total=False):
         source: Who says so: `user`, `system`, `agent`, `tool`, `web`, or a name of one's own,
             which is trusted as `unknown` is unless the gate's policy says otherwise.
         tier: Where it goes; the type's own tier if not given.
+        personal: Whether it is the own of the context's user, and told to nobody else; as its type
+            says, if not given.
         tags: Stored in lower case, words joined by hyphens.
         project_id: The context's if not given; so `session_id` and `agent_id`.
         session_id: The turns of a session are neighbours in the order they are stored in.
@@ -102,6 +104,7 @@ class StoringOptions(TypedDict, total=False):
 
     source: str
     tier: Tier | str | None
+    personal: bool | None
     tags: Iterable[str]
     project_id: str | None
     session_id: str | None

@@ -55,6 +55,8 @@ class MemoryType:
     """Minutes it lives, up to a thousand million; None takes the tier's own."""
     boost: float = 1.0
     """What its match is multiplied with; the product is capped at 1."""
+    personal: bool = True
+    """Whether it is the own of the user that its context names, if it does; else it is shared."""
     extract: Extractor | None = None
     """Finds further fields of the value; what the caller gave goes over them."""
     score: Scorer | None = None
@@ -129,16 +131,23 @@ def _positive(value: float, most: float, what: str) -> None:
 
 
 # Five types name no tier in their specification: they outlive their session and prove themselves
-# in working, from which evidence promotes them.
+# in working, from which evidence promotes them. How a thing is done is the team's, all else is what
+# somebody said or did, and personal.
 BUILT_IN: tuple[MemoryType, ...] = (
     # The coordinator's specification: `store_pattern` and `store_reflexion` insert into working.
-    MemoryType(name="pattern", tier=Tier.WORKING, title="Patterns"),
-    MemoryType(name="reflexion", tier=Tier.WORKING, title="Lessons", boost=REFLEXION_BOOST),
+    MemoryType(name="pattern", tier=Tier.WORKING, title="Patterns", personal=False),
+    MemoryType(
+        name="reflexion",
+        tier=Tier.WORKING,
+        title="Lessons",
+        boost=REFLEXION_BOOST,
+        personal=False,
+    ),
     # The five-type specification; the titles of the first two and of `working` are the
     # orchestrator's. A session's end clears `working`, so it alone belongs to the session.
     MemoryType(name="episodic", tier=Tier.WORKING, title="Episodic Memory"),
     MemoryType(name="semantic", tier=Tier.WORKING, title="Semantic Memory"),
-    MemoryType(name="procedural", tier=Tier.WORKING, title="Procedures"),
+    MemoryType(name="procedural", tier=Tier.WORKING, title="Procedures", personal=False),
     MemoryType(name="prospective", tier=Tier.WORKING, title="Plans"),
     MemoryType(name="working", tier=Tier.SHORT_TERM, title="Working Memory"),
     # The agent-memory specification: the four types of its long-term collection, kept for good. But
@@ -149,7 +158,7 @@ BUILT_IN: tuple[MemoryType, ...] = (
     MemoryType(name="achievement", tier=Tier.LONG_TERM, title="Achievements"),
     MemoryType(name="relationship", tier=Tier.WORKING, title="Relationships"),
     # The orchestrator's specification: skills are extracted from what happened in a turn.
-    MemoryType(name="skill", tier=Tier.WORKING, title="Skills"),
+    MemoryType(name="skill", tier=Tier.WORKING, title="Skills", personal=False),
 )
 
 

@@ -18,13 +18,14 @@ from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_count
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
+    NearPair,
     Proposal,
     StepDecision,
     reviewed,
 )
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.core.memory import Moment, Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.graph.runs import Remembered
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
@@ -126,8 +127,8 @@ class CycleRun(NamedTuple):
         held = self.held
         return held.tenant if held else self.whose.context(self.context, self.config).root
 
-    def ended(self) -> str:
-        """Where the notes of the session are that has ended.
+    def ended(self) -> list[str]:
+        """Where the notes of the session are that has ended: what is shared, and its user's.
 
         Raises:
             InvalidInputError: if the run does not say which one it is.
@@ -138,7 +139,23 @@ class CycleRun(NamedTuple):
                 "session_ended is true, and the run does not say which session: run the graph "
                 "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
             )
-        return encode(context.namespace(Tier.SHORT_TERM)).namespace
+        return [encode(one).namespace for one in context.places(Tier.SHORT_TERM)]
+
+    def told(self, tenant: str, counts: Counts) -> Counts:
+        """What a cycle did, as who runs it may know; a worker and an owner may know all."""
+        user = None if self.held else self.whose.context(self.context, self.config).user_id
+        if user is None:
+            return counts
+
+        def seen(one: NearPair) -> bool:
+            return self.store.options.user_of(Place(tenant, one["namespace"])) in (None, user)
+
+        return {
+            step: {**one, "findings": [each for each in one["findings"] if seen(each)]}
+            if one.get("findings")
+            else one
+            for step, one in counts.items()
+        }
 
     def cycle(self, state: Mapping[str, Any]) -> Cycle:
         """The cycle that a node belongs to.
@@ -172,7 +189,7 @@ Does = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
 def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     """Name the cycle and fix its time, which everything after goes by."""
     tenant, now = run.tenant, run.store.flows.now
-    ended = [run.ended()] if state.get("session_ended") else []
+    ended = run.ended() if state.get("session_ended") else []
     yield from run.store.flows.flush()  # what was read counts
     held = run.held is None and (yield from is_held(tenant, now))
     return {
@@ -258,11 +275,12 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Say what the cycle did."""
+    """Say what the cycle did; a user is told of no pair of memories that are another's."""
     names = ("tenant", "cycle", "started_at", "counts", "skipped", "taken_over")
     turns = turns_in(state.get("messages") or ())
     said = {
         **{name: state[name] for name in names},
+        "counts": run.told(state["tenant"], state["counts"]),
         "finished_at": run.store.flows.now.isoformat(),
         "turns": len(turns),
         "turn": turns[-1].id if turns else None,

@@ -240,6 +240,11 @@ def tiered(store: object) -> TieredStore:
     )
 
 
+def user_in(given: Any) -> str | None:
+    """The user that a run's context names."""
+    return _labels(given).get("user_id")
+
+
 def _labels(given: Any) -> dict[str, str]:
     """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
     label = given.get if isinstance(given, Mapping) else partial(getattr, given)

@@ -16,6 +16,7 @@ from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -90,19 +91,25 @@ def _read(content: Any, name: str = "") -> str:
     return f"{name}: {content}" if name else str(content)
 
 
-def found(store: OurStore, op: SearchOp) -> Flow[list[SearchItem]]:
-    """A page of a search among what a recall shows; its lives begin again as in any search."""
+def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
+    """A page of a search among what a recall shows; its lives begin again as in any search.
+
+    Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
+    does not, the run names.
+    """
     flows, tier = store.flows, store.name if isinstance(store, TierView) else None
     op = op._replace(refresh_ttl=(store.ttl_config or {}).get("refresh_on_read", True))
     whole = ops.to_read(op)
+    user = flows.options.user_of(encode(op.namespace_prefix)) or user_id
 
     def page(limit: int, offset: int) -> Flow[tuple[int, list[Any]]]:
         one = op._replace(limit=limit, offset=offset)
         (rows,) = yield from flows.read([ops.to_read(one)], tier)
         params = {"tenants": [row.tenant for row in rows], "ids": [row.id for row in rows]}
-        call = Call("shown_by_recall", {**params, **visibility(flows.moment().now)})
-        (known,) = (yield Query((call,), commit=True)) if rows else ((),)
-        seen = {number for _, number in known}
+        known = {"user_id": user, **visibility(flows.moment().now)}
+        call = Call("shown_by_recall", {**params, **known})
+        (visible,) = (yield Query((call,), commit=True)) if rows else ((),)
+        seen = {number for _, number in visible}
         shown = [row for row in rows if row.id in seen]
         return len(rows), [row for row in shown if not asks_again(row.value, str(op.query))]
 

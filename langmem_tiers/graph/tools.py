@@ -21,7 +21,15 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from langmem_tiers.core import prompts
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.graph.runs import Remembered, Scope, asked, checked_template, filled, ways
+from langmem_tiers.graph.runs import (
+    Remembered,
+    Scope,
+    asked,
+    checked_template,
+    filled,
+    user_in,
+    ways,
+)
 from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -73,7 +81,7 @@ def create_search_memory_tool(
         searched, prefix = _store(store), _filled(labels)
         with _told():
             if isinstance(searched, OurStore):
-                shown = found(searched, SearchOp(prefix, **asking))
+                shown = found(searched, SearchOp(prefix, **asking), _user())
                 items = yield from asked(searched.run, searched.arun, shown)
             else:
                 items = yield from _answers(searched, SearchOp(prefix, **asking))
@@ -301,6 +309,15 @@ def _filled(labels: Sequence[str]) -> tuple[str, ...]:
 def _written(name: str) -> str:
     """A name as `MemoryContext` writes it; one with a dot as it is, which a store refuses."""
     return name if "." in name else label_of(name)
+
+
+def _user() -> str | None:
+    """The user whom the run's context names, in a graph."""
+    from langmem_tiers.graph.extra import get_runtime
+
+    with suppress(RuntimeError, KeyError):
+        return user_in(get_runtime().context)
+    return None
 
 
 def _store(given: BaseStore | None) -> BaseStore:

@@ -33,6 +33,7 @@ def open_tier(
     tier: Tier | str,
     *,
     tenant: str,
+    user_id: str | None = None,
     k: int = 4,
     fetch_k: int = 20,
     lambda_mult: float = 0.5,
@@ -40,10 +41,10 @@ def open_tier(
     """Open one tenant's memories of a tier for reading, as langchain-postgres' `PGVectorStore`.
 
     Every way of searching it sees what a recall would show of what the tenant has stored there
-    with a vector: what is current and has not expired, at the moment of asking. The wall around
-    the tenant stands in the database, not in a filter. What is read is not counted as accessed and
-    does not live longer for it. It is of use while the store is open, and keeps connections of its
-    own: use it with `with`, or close it.
+    with a vector: what is current and has not expired, at the moment of asking. The walls around
+    the tenant and its users stand in the database, not in a filter. What is read is not counted as
+    accessed and does not live longer for it. It is of use while the store is open, and keeps
+    connections of its own: use it with `with`, or close it.
 
     A document's id is the memory's key, its metadata the rest of the value and `namespace`,
     `tier`, `created_at` and `updated_at` (UTC). An item indexed under several paths is one
@@ -53,6 +54,7 @@ def open_tier(
         store: A store with vectors.
         tier: `short_term`, `working` or `long_term`.
         tenant: Whose memories, by the name that `MemoryContext` takes.
+        user_id: The user whose own are shown beside what is shared; nobody's if not given.
         k: Documents a search returns, if it does not say.
         fetch_k: Candidates of a search by maximal marginal relevance.
         lambda_mult: From 0 (most diverse) to 1 (most similar), for such a search.
@@ -71,7 +73,7 @@ def open_tier(
     """
     from langmem_tiers.interop.vector_store import opened
 
-    opening = opened(store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
+    opening = opened(store, tier, tenant, user_id, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
     return store.run(opening)
 
 
@@ -80,6 +82,7 @@ async def aopen_tier(
     tier: Tier | str,
     *,
     tenant: str,
+    user_id: str | None = None,
     k: int = 4,
     fetch_k: int = 20,
     lambda_mult: float = 0.5,
@@ -87,5 +90,5 @@ async def aopen_tier(
     """Open a tier for reading; see `open_tier`. Use it with `async with`, or `aclose` it."""
     from langmem_tiers.interop.vector_store import opened
 
-    opening = opened(store, tier, tenant, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
+    opening = opened(store, tier, tenant, user_id, k=k, fetch_k=fetch_k, lambda_mult=lambda_mult)
     return await store.arun(opening)

@@ -191,10 +191,11 @@ def _messages(
 
 def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
     """The keys of those that are remembered already; a look at them is no access."""
-    tier = memory.types.get(_TYPE).tier
+    kind = memory.types.get(_TYPE)
     places = [
-        encode(replace(memory.context, session_id=one["session_id"]).namespace(tier))
+        encode(where.namespace(kind.tier, personal=kind.personal))
         for one in several
+        for where in (replace(memory.context, session_id=one["session_id"]),)
     ]
     if not places:
         return set()

@@ -39,6 +39,7 @@ _STRATEGIES = {
     Distance.INNER_PRODUCT: DistanceStrategy.INNER_PRODUCT,
 }
 _ENTER = """SELECT set_config('langmem_tiers.tenant', %(tenant)s, true),
+                   set_config('langmem_tiers.user', %(user_id)s, true),
                    set_config('transaction_read_only', 'on', true),
                    set_config('timezone', 'UTC', true)"""
 """It stands here and not in queries.sql because SQLAlchemy runs it, where no flow runs. All of it
@@ -89,17 +90,19 @@ class TierVectorStore(PGVectorStore):
 
 
 def opened(
-    store: TieredStore, tier: Tier | str, tenant: str, **options: Any
+    store: TieredStore, tier: Tier | str, tenant: str, user_id: str | None, **options: Any
 ) -> Flow[TierVectorStore]:
     """Open a tier; see `open_tier`."""
-    source, root = _source(store, tier), MemoryContext(tenant=tenant).root
-    return _opened(store, {**source, **options}, root)
+    source, context = _source(store, tier), MemoryContext(tenant=tenant, user_id=user_id)
+    return _opened(store, {**source, **options}, context)
 
 
-def _opened(store: TieredStore, source: dict[str, Any], root: str) -> Flow[TierVectorStore]:
+def _opened(
+    store: TieredStore, source: dict[str, Any], context: MemoryContext
+) -> Flow[TierVectorStore]:
     yield from _check(store, source["schema_name"])
     target = store.target
-    engine = _engine(target, root)
+    engine = _engine(target, context)
     source |= {"engine": engine, "embedding_service": target.embedder()}
     created: TierVectorStore = yield Ask(
         lambda: engine._run_as_sync(_created(**source)),  # noqa: SLF001 - its one way from a thread
@@ -144,8 +147,8 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
         )
 
 
-def _engine(target: Target, tenant: str) -> PGEngine:
-    """Connections on which every transaction reads, and sees this tenant alone."""
+def _engine(target: Target, context: MemoryContext) -> PGEngine:
+    """Connections on which every transaction reads, and sees what this context does alone."""
 
     async def connect() -> psycopg.AsyncConnection[Any]:
         options = target.connection_options()
@@ -154,7 +157,8 @@ def _engine(target: Target, tenant: str) -> PGEngine:
         return await psycopg.AsyncConnection.connect(target.conninfo, **options)
 
     def enter(conn: Connection) -> None:
-        conn.exec_driver_sql(_ENTER, {"tenant": tenant})
+        asks = {name: one or "" for name, one in context.whose.items()}
+        conn.exec_driver_sql(_ENTER, asks)
 
     engine = PGEngine.from_connection_string(
         "postgresql+psycopg://", async_creator=connect, pool_pre_ping=True

@@ -180,7 +180,7 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
     found = yield from evidence(how.tenant, [memory_id])
     if not found:
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
-    params = {"tenant": how.tenant, "id": memory_id}
+    params = {**context.whose, "id": memory_id}
     names = ("history_of", "relatives", "derivation")
     standing = Call("standing", {"tenant": how.tenant, "ids": [memory_id]})
     *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
@@ -236,8 +236,8 @@ def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -
     waiting = deque([source.id])
     while waiting:
         one = waiting.popleft()
-        for _, origin, namespace, key, tier, state, value in of.get(one, ()):
-            if origin not in paths:
+        for _, origin, namespace, key, tier, state, value, seen in of.get(one, ()):
+            if seen and origin not in paths:
                 paths[origin] = (*paths[one], key)
                 waiting.append(origin)
                 place = decode(context.root, namespace)

@@ -65,7 +65,7 @@ class OutcomeReport:
 
 def noted(
     found: Sequence[Recollection],
-    tenant: str,
+    whose: Mapping[str, str | None],
     project: str | None,
     showing: Showing | None,
     now: datetime,
@@ -75,7 +75,7 @@ def noted(
         return list(found)
     held = [showing.hides(one) for one in found]
     params = {
-        "tenant": tenant,
+        **whose,
         "run": showing.run.id,
         "root": showing.run.root,
         "project": project,
@@ -98,11 +98,12 @@ def settle(
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
-    It is what was shown to a run of the context's project, and what that keeps; all of it, if the
-    context names none. Or it is the memories given, whether or not they were noted before.
+    It is what was shown to a run of the context's project and user, and what that project keeps; all
+    of it, if the context names none. Or it is the memories given, whether or not they were noted
+    before.
     """
     params: dict[str, Any] = {
-        "tenant": context.root,
+        **context.whose,
         "run": run,
         "project": context.project_id,
         **elsewhere(context.looks_after),
@@ -285,7 +286,8 @@ class LearningStats(MemoryStats):
     runs is with it than without, with intervals that hold for all of them together at 95 %."""
 
 
-def uplift_of(tenant: str) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
-    """What each memory of a tenant that was ever held out does to runs."""
-    rows = yield from rows_of("holdout_counts", tenant=tenant)
+def uplift_of(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
+    """What each memory that who asks sees, and that was ever held out, does to runs."""
+    tenant = context.root
+    rows = yield from rows_of("holdout_counts", **context.whose)
     return uplifts({(decode(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows})

@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
@@ -41,6 +42,12 @@ class Promotable(NamedTuple):
     successor: dict[str, Any] | None
     valid_from: datetime | None
     valid_to: datetime | None
+    user_id: str | None
+
+    @property
+    def place(self) -> str:
+        """Where what it is promoted to is: with its user's own, or with what is everybody's."""
+        return "".join(f"{label}." for label in users_labels(self.user_id))
 
     @property
     def memory_type(self) -> str:
@@ -65,6 +72,10 @@ class Near(NamedTuple):
         return f"{self.key} ({self.similarity:.2f})"
 
 
+EVERYBODYS: Final = {"user_id": None, "everybody": True}
+"""What is of any user of the tenant is looked at: its owner's way."""
+
+
 class Promoting(NamedTuple):
     """What holds for all moves of one call."""
 
@@ -80,11 +91,14 @@ class Promoting(NamedTuple):
     named: Callable[[int], str] = lambda _: str(uuid4())
     """Names the move of a memory, by its id."""
     check: Check | None = None
+    seen: Mapping[str, object] = EVERYBODYS
+    """The parameters that say whose memories are looked at."""
 
 
 def candidates(how: Promoting, after: int, limit: int) -> Call:
     """The call that answers with the ids of memories that may have proven themselves."""
     params = {
+        **how.seen,
         "tenant": how.tenant,
         "after": after,
         "accesses": how.policy.min_access_count,

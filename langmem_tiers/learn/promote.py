@@ -184,7 +184,7 @@ def _successor(source: Promotable, content: str, names: Sequence[str], how: Prom
         parts.append(f"trust {source.trust:g}")
     return write_of(
         value,
-        place=Place(how.tenant, ""),
+        place=Place(how.tenant, source.place),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
         index=how.options.index,
         tier=Tier.LONG_TERM,
@@ -224,6 +224,7 @@ def _move(
         "tenant": how.tenant,
         "sources": list(_versions(worthy)),
         "key": write.key,
+        "place": worthy.source.place,
         "field": FIELD,
         "query": next(iter(vectors.values()), None),
         "valid_from": worthy.source.valid_from,
@@ -256,8 +257,9 @@ def _move(
 
 def _lock(worthy: Worthy, successors: Sequence[str], how: Promoting) -> Call:
     near = [(one["namespace"], one["key"]) for one in worthy.alike]
+    own = worthy.source.place
     places = [(worthy.source.namespace, worthy.source.key), *near]
-    keys = [("", LOCK), *(("", one) for one in successors), *places]
+    keys = [("", LOCK), *((own, one) for one in successors), *places]
     return lock_call([(how.tenant, *key) for key in keys], how.options)
 
 
@@ -336,6 +338,7 @@ def _recorded(
         "event": how.named(worthy.source.id),
         "now": how.moment.now,
         "detail": json.dumps({"reasons": list(map(str, worthy.decision.reasons))}),
+        "place": worthy.source.place,
         "key": made[0].key if target is None else target.key,
         "kind": "promoted" if target is None else "reinforced",
     }

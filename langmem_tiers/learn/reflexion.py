@@ -243,7 +243,6 @@ def lessons(concern: Concern, moment: Moment) -> Flow[tuple[list[Recollection], 
     in_tools = yield from _in_tools(concern.failures, tenant)
     params = {
         **concern.reach.bounds,
-        "tenant": tenant,
         "signatures": [*dict.fromkeys((*signed, *in_tools))],
         "tools": list(concern.tools),
         "approach": concern.approach,
@@ -288,19 +287,20 @@ def record_lessons(
     """
     if not pairs:
         return
-    place = encode(context.namespace(Tier.WORKING))
+    tenant, places = context.root, [encode(one) for one in context.places(Tier.WORKING)]
     keys = dict.fromkeys(key for pair in pairs for key in pair)
-    moves = (place.tenant, "", LOCK)
-    lock = lock_call([moves, *((*place, key) for key in keys)], options)
+    named = [(*place, key) for place in places for key in keys]
+    lock = lock_call([(tenant, "", LOCK), *named], options)
     attempts, lessons_ = (list(column) for column in zip(*dict(pairs).items(), strict=True))
     params = {
-        **place._asdict(),
+        "tenant": tenant,
+        "places": [place.namespace for place in places],
         "attempts": attempts,
         "lessons": lessons_,
         "events": [str(uuid4()) for _ in attempts],
         "now": now,
     }
-    doubt = Call("doubt", {"tenant": place.tenant, "ids": [], "events": params["events"]})
+    doubt = Call("doubt", {"tenant": tenant, "ids": [], "events": params["events"]})
     yield Query((lock, Call("record_lessons", params), doubt), commit=True)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.learn.promotable import EVERYBODYS
 from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew, rows_of
@@ -60,9 +61,12 @@ class _Event(NamedTuple):
     source_left: bool
     tier: str | None
     namespace: str | None
+    user_id: str | None
 
     def is_of(self, context: MemoryContext) -> bool:
         """Whether a context looks after what it made or changed, if that is there."""
+        if self.user_id not in (None, context.user_id):
+            return False
         if self.namespace is None or context.project_id is None:
             return True
         return context.reaches(str(self.tier), decode(context.root, self.namespace))
@@ -84,13 +88,14 @@ class Promoted(NamedTuple):
 
 
 def demote_all(
-    tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
+    context: MemoryContext, policy: PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
-    """Demote every promoted memory against which later outcomes have turned; all judged."""
+    """Demote what was promoted, a context sees and later outcomes are against; all judged."""
+    tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
     results: list[Demotion] = []
     after = 0
     while True:
-        found = yield from promoted(tenant, policy, after, PAGE)
+        found = yield from promoted(tenant, policy, after, PAGE, seen)
         if not found:
             return results
         for one in found:
@@ -99,9 +104,16 @@ def demote_all(
         after = found[-1].id
 
 
-def promoted(tenant: str, policy: PromotionPolicy, after: int, limit: int) -> Flow[list[Promoted]]:
+def promoted(
+    tenant: str,
+    policy: PromotionPolicy,
+    after: int,
+    limit: int,
+    seen: Mapping[str, object] = EVERYBODYS,
+) -> Flow[list[Promoted]]:
     """Promoted memories that failed a run since, by id."""
-    params = {"tenant": tenant, "after": after, "limit": limit, "latest": policy.demote_within}
+    page = {"after": after, "limit": limit, "latest": policy.demote_within}
+    params = {"tenant": tenant, **seen, **page}
     rows = yield from rows_of("demotion_candidates", **params)
     return [Promoted(*row) for row in rows]
 
@@ -113,7 +125,7 @@ def _demote(
     if not decision.demote:
         return Demotion(demoted=False, key=one.key, decision=decision)
     move = str(uuid4())
-    lock = lock_call(_keys(tenant, one.key), options)
+    lock = lock_call(_keys(tenant, one.namespace, one.key), options)
     record = demotion(tenant, one.id, move, list(map(str, decision.reasons)), moment)
     _, done = yield Query((lock, record), commit=True)
     return Demotion(demoted=bool(done), key=one.key, move=move if done else None, decision=decision)
@@ -137,7 +149,7 @@ def rollback(
     """Undo a move of what a context looks after; False if it was undone before.
 
     Raises:
-        InvalidInputError: if there is no such move, or it is another project's.
+        InvalidInputError: if there is no such move, or it is another project's or user's.
         RollbackError: if a later move stands on it, what it made was changed since, or nothing
             that it promoted is left.
     """
@@ -151,7 +163,7 @@ def _rollback(
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     rows = yield from rows_of("event", **params)
     known = _event(rows, move, context)
-    lock = lock_call(_keys(tenant, known.key or ""), options)
+    lock = lock_call(_keys(tenant, known.namespace or "", known.key or ""), options)
     _, rows = yield Query((lock, Call("event", params)))
     event = _event(rows, move, context)
     if event.undone_at is not None:
@@ -159,7 +171,8 @@ def _rollback(
     archive = (yield from _archive_of(event, tenant)) if event.updated_at is None else None
     _check(event, archive)
     undo = Call(_UNDO[event.kind], {**params, "id": event.id, "now": moment.now})
-    gone = [Write(place=Place(tenant, ""), key=event.key or "", value=None)]
+    place = Place(tenant, event.namespace or "")
+    gone = [Write(place=place, key=event.key or "", value=None)]
     removed = delete_calls(gone, TIERS) if event.kind == "promoted" else ()
     doubt = Call("doubt", {"tenant": tenant, "ids": [], "events": [move]})
     yield Query((undo, *removed, doubt), commit=True)
@@ -209,5 +222,5 @@ def _check(event: _Event, archive: str | None) -> None:
         )
 
 
-def _keys(tenant: str, key: str) -> list[tuple[str, str, str]]:
-    return [(tenant, "", LOCK), (tenant, "", key)]
+def _keys(tenant: str, namespace: str, key: str) -> list[tuple[str, str, str]]:
+    return [(tenant, "", LOCK), (tenant, namespace, key)]

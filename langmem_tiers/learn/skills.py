@@ -229,6 +229,7 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
         key=stable_key(context, TRACE, trace.run),
         tags=(TRACE,),
         tier=Tier.WORKING,
+        personal=False,  # it tells of tools, and of nothing that anybody said
         source=Source.TOOL,
         trust=checked_trust(trace.trust, "the trust of a trace"),
         further={
@@ -341,7 +342,8 @@ def stored_values(
     """The values of the context's own memories with these keys, if they live, by key."""
     if not keys:
         return {}
-    places = [(encode(context.namespace(tier)), key) for tier in tiers for key in keys]
+    own = [encode(place) for tier in tiers for place in context.places(tier)]
+    places = [(place, key) for place in own for key in keys]
     params = {
         "tenants": [place.tenant for place, _ in places],
         "namespaces": [place.namespace for place, _ in places],

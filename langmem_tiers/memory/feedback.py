@@ -57,7 +57,7 @@ def expose(
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
-    return then(noted(found, context.root, context.project_id, shown_to, now), Recollections)
+    return then(noted(found, context.whose, context.project_id, shown_to, now), Recollections)
 
 
 def record_outcome(
@@ -70,7 +70,7 @@ def record_outcome(
     """Credit memories with what came of the run they were shown to.
 
     Of each memory, the first outcome of a run counts, and no second one of the same run. A
-    run is one of the context's project, or of any if it names none.
+    run is one of the context's project and user, or of any where it names none.
 
     Args:
         recollections: The memories; if not given, all that were recalled for `run_id`.

@@ -177,7 +177,7 @@ class MemoryFlows:
             InvalidInputError: if none of a key is reached, or several elsewhere are.
         """
         alive_at = self._store.moment().alive_at
-        params = {"tenant": context.root, "keys": keys, "alive_at": alive_at}
+        params = {**context.whose, "keys": keys, "alive_at": alive_at}
         (rows,) = yield Query((Call("known_keys", params),), commit=True)
         found: dict[str, list[_Known]] = {}
         for row in rows:
@@ -205,7 +205,7 @@ class MemoryFlows:
         Raises:
             InvalidInputError: if it reaches none (as `absent`), or if it reaches several elsewhere.
         """
-        found = yield from find(context.root, key, TIERS, self._store)
+        found = yield from find(context, key, TIERS, self._store)
         one = _own_or_only(found, key, context) if everywhere else meant(found, key, context)
         if one is None:
             raise absent((yield from _absent(key, context)))
@@ -225,8 +225,8 @@ class MemoryFlows:
         self._lately.note(found, self._store.now)
 
     def stats(self, context: MemoryContext) -> Flow[MemoryStats]:
-        """What the tenant has stored."""
-        rows = yield from self._store.type_stats(context.root)
+        """What the tenant has stored that the context's user sees."""
+        rows = yield from self._store.type_stats(context.whose)
         by_type: dict[str, int] = {}
         by_tier = dict.fromkeys(TIERS, 0)
         for tier, memory_type, count, _ in rows:
@@ -291,7 +291,7 @@ def _reached(found: Sequence[S], context: MemoryContext) -> list[S]:
 
 def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     """Why no memory of that key can be had: it is archived, or there is none."""
-    archived = _reached((yield from archived_as(context.root, key)), context)
+    archived = _reached((yield from archived_as(context, key)), context)
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "

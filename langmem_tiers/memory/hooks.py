@@ -299,5 +299,7 @@ class MemoryHooks:
 
     def key(self, *of: str) -> str:
         """A key that is the same for the same thing of the session."""
-        whose = str(self.memory.context.project_id), str(self.session_id)
+        context = self.memory.context
+        user = () if context.user_id is None else (context.user_id,)
+        whose = str(context.project_id), str(self.session_id), *user
         return str(uuid5(NAMESPACE_OID, "\0".join((*whose, *of))))

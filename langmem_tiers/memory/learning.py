@@ -184,7 +184,7 @@ def _lessons(
     hides = shown_to.hides if shown_to else lambda _: False
     yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
-    return (yield from noted(found, context.root, context.project_id, shown_to, store.now))
+    return (yield from noted(found, context.whose, context.project_id, shown_to, store.now))
 
 
 def store_pattern(

@@ -73,6 +73,9 @@ def promote(
 ) -> Flow[list[Promotion]]:
     """Promote all that has proven itself in the tenant, whatever the project.
 
+    It is what is shared, and what is the context's user's: that is promoted for this user alone.
+    Consolidation (docs/consolidation.md) does it for all users.
+
     It can run in many workers at once, and a second run finds nothing to do. What comes back
     are the moves, and what was near enough to be judged and stays: a memory of which the model
     made nothing usable stays with that reason, and the others go on.
@@ -101,7 +104,10 @@ def _promoting(
     """What holds for the moves of a call, by the time at which it begins."""
     store, tenant = memory.tiered_store.flows, memory.context.root
     general = None if model is None else generaliser_of(model)
-    return lambda: Promoting(tenant, policy, general, store.options, store.moment(), store.moment)
+    seen = {"user_id": memory.context.user_id, "everybody": False}
+    return lambda: Promoting(
+        tenant, policy, general, store.options, store.moment(), store.moment, seen=seen
+    )
 
 
 def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
@@ -112,7 +118,7 @@ def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[l
     """
     store = memory.tiered_store.flows
     chosen = _policy(memory, policy)
-    return demote_all(memory.context.root, chosen, store.options, store.moment())
+    return demote_all(memory.context, chosen, store.options, store.moment())
 
 
 def rollback(memory: Memory, move: str) -> Flow[bool]:
@@ -239,7 +245,7 @@ def history(memory: Memory, key: str) -> Flow[History]:
 
 
 def _revising(memory: Memory) -> Revising:
-    return Revising(memory.context.root, memory.tiered_store.options, memory.tiered_store.flows.now)
+    return Revising(memory.context, memory.tiered_store.options, memory.tiered_store.flows.now)
 
 
 def delete_memory(memory: Memory, key: str) -> Flow[bool]:
@@ -249,10 +255,10 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     and says the same in the same place. What it was promoted to is everybody's, and stays.
     """
     store, context = memory.tiered_store.flows, memory.context
-    found = yield from find(context.root, key, TIERS, store)
+    found = yield from find(context, key, TIERS, store)
     one: Candidate | ArchivedAt | None = meant(found, key, context)
     if one is None:
-        one = meant((yield from archived_as(context.root, key)), key, context)
+        one = meant((yield from archived_as(context, key)), key, context)
     if one is not None:
         gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
         reach = context.namespace(Tier.WORKING)
@@ -270,7 +276,7 @@ def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
         raise InvalidTypeError("session_id is a string: name the session")
     tenant = memory.context.root
     params = {
-        "tenant": tenant,
+        **memory.context.whose,
         "project_id": memory.context.project_id,
         "session": session_id,
         "memory_type": "working",

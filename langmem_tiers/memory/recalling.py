@@ -87,7 +87,7 @@ def _recalled(
         everything = [one for found in answers for one in found]
         asked = asks[0].project_id if asks else None  # the options of a batch are one question's
         project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
-        yield from noted(everything, memory.context.root, project, shown_to, now)
+        yield from noted(everything, memory.context.whose, project, shown_to, now)
         answers = [[one for one in found if not shown_to.hides(one)] for found in answers]
     return [Recollections(found) for found in answers]
 
@@ -121,7 +121,7 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
     """
     store, context = memory.tiered_store.flows, memory.context
     tiers = TIERS if tier is None else (to_tier(tier),)
-    one = meant((yield from find(context.root, key, tiers, store)), key, context)
+    one = meant((yield from find(context, key, tiers, store)), key, context)
     if one is None:
         return None
     yield from store.mark([one], store.moment())
@@ -133,6 +133,6 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
 def stats(memory: Memory) -> Flow[LearningStats]:
     """What the tenant has stored, and what memories that were held out do to runs."""
     stored = yield from memory.flows.stats(memory.context)
-    uplift = yield from uplift_of(memory.context.root)
+    uplift = yield from uplift_of(memory.context)
     known = {one.name: getattr(stored, one.name) for one in fields(stored)}
     return LearningStats(**known, uplift=uplift)

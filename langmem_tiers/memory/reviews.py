@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 def review_waiting(memory: Memory, *, limit: int = 100) -> Flow[ReviewReport]:
     """Have models review what of the tenant still awaits it, the longest first.
 
+    What is personal is reviewed for its user, through a coordinator whose context names the user.
+
     With `review_storage="background"` it is what a crash, a model that failed or a closed
     store left over. A worker or a cron can call it. What somebody else reviews at the same
     time may cost tokens twice, and counts once.
@@ -73,7 +75,7 @@ def reviewing(memory: Memory, limit: int, keys: Iterable[str] | None = None) -> 
     if memory.later is None:
         raise ConfigurationError("no model is there to review: give a review_model")
     how = Reviewing(
-        memory.context.root, memory.later, memory.flows.gate.policy, memory.tiered_store.options
+        memory.context, memory.later, memory.flows.gate.policy, memory.tiered_store.options
     )
     named = None if keys is None else list(keys)
     return reviewed(how, memory.tiered_store.flows.moment, checked_limit(limit), named)

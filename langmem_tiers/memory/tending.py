@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,7 +62,8 @@ def consolidate_session(
     characters it goes on in another memory. What else of the session is in short_term moves to
     working. All of it is one transaction, and done again it changes nothing.
 
-    It is the session of the context's project, or of all if it names none.
+    It is the session of the context's project, or of all if it names none. Of a user's session it
+    is what that user noted, and what is shared.
 
     Args:
         session_id: The session; the context's if not given.
@@ -122,8 +124,7 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
     if session is None:
         raise InvalidInputError("no session is named: pass session_id, or a context with one")
     project = memory.context.project_id
-    names = {"project_id": project, "session_id": session}
-    own = MemoryContext(tenant=memory.context.tenant, **names).namespace(Tier.SHORT_TERM)
+    own = replace(memory.context, session_id=session).places(Tier.SHORT_TERM)
     moment = memory.tiered_store.flows.moment()
     cycle = Cycle(
         tenant=memory.context.root,
@@ -135,7 +136,8 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
         cycle=cycle,
         session=session,
         projects=None if project is None else [project],
-        namespace=encode(own).namespace,
+        namespaces=[encode(one).namespace for one in own],
+        user_id=memory.context.user_id,
         policy=RisePolicy(),
         summariser=summariser,
     )

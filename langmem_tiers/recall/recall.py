@@ -47,19 +47,21 @@ class Reach(NamedTuple):
     """Where a recall looks: under the prefix that a context has in each of these tiers."""
 
     tenant: str
+    user_id: str | None
     tiers: frozenset[Tier]
-    bounds: Mapping[str, str]
-    """The parameters that say so; a tier that is not asked has no room between its bounds."""
+    bounds: Mapping[str, str | None]
+    """The parameters that say so, and who looks; a tier that is not asked has no room between its
+    bounds."""
 
 
 @lru_cache(maxsize=1024)
 def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
     """Where a recall in that context looks."""
-    bounds: dict[str, str] = {}
+    bounds: dict[str, str | None] = {**context.whose}
     for tier in TIERS:
         prefix = scope(context.namespace(tier)) if tier in tiers else Scope(None, "", "")
         bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
-    return Reach(context.root, frozenset(tiers), bounds)
+    return Reach(context.root, context.user_id, frozenset(tiers), bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,8 @@ class Inquiry:
     def narrowed(self) -> bool:
         """Whether it asks for a part of what its scopes hold."""
         moments = (self.since, self.as_of, self.known_at)
-        asked = (self.memory_types, self.agent_id, self.min_importance, *moments)
+        whose = (self.agent_id, self.reach.user_id)
+        asked = (self.memory_types, self.min_importance, *whose, *moments)
         return bool(self.tags or self.conditions) or any(one is not None for one in asked)
 
 
@@ -173,11 +176,13 @@ def recall(
     return answers
 
 
-def find(tenant: str, key: str, tiers: Sequence[Tier], store: StoreFlows) -> Flow[list[Candidate]]:
-    """Memories of a tenant by key, short_term before working before long_term."""
+def find(
+    context: MemoryContext, key: str, tiers: Sequence[Tier], store: StoreFlows
+) -> Flow[list[Candidate]]:
+    """What who asks sees in the tenant by a key, short_term before working before long_term."""
     store.begin_to_flush()
     params = {
-        "tenant": tenant,
+        **context.whose,
         "key": check_key(key),
         "tiers": [tier.value for tier in tiers],
         "alive_at": store.moment().alive_at,
@@ -211,7 +216,6 @@ def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
     name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
     params = {
         **ask.reach.bounds,
-        "tenant": ask.reach.tenant,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),

@@ -110,17 +110,18 @@ def look_up(several: Sequence[Looked], knowing: Knowing) -> Flow[None]:
 
 
 def _lasting(row: Row, one: NewMemory, knowing: Knowing) -> Known | None:
-    """What is repeated, if it is current and lasts as long as what is to be stored.
+    """What is repeated, if it is current, and lasts and is told as far as what is to be stored.
 
     A recall renews what expires, so it lasts as long as another of its life.
     """
-    _, key, tier, value, ttl, ends, current = row
+    _, key, tier, value, ttl, ends, current, personal = row
     wanted = _write(one, knowing)
     tier_ttl = knowing.options.tier_ttl.get(wanted.tier)
     life = wanted.ttl if wanted.ttl is not None else tier_ttl
     until = wanted.told.valid_to
     if (
         not current
+        or (personal and knowing.options.user_of(wanted.place) is None)
         or TIERS.index(Tier(tier)) < TIERS.index(wanted.tier)
         or (ttl is not None and ttl < (math.inf if life is None else life))
         or (ends is not None and (until is None or ends < until))
@@ -132,7 +133,7 @@ def _lasting(row: Row, one: NewMemory, knowing: Knowing) -> Known | None:
 def _repeated(echoes: Sequence[Known], knowing: Knowing) -> Call:
     places = [one.namespace for one in echoes]
     params = {
-        "tenant": knowing.context.root,
+        **knowing.context.whose,
         "namespaces": [None if one is None else encode(one).namespace for one in places],
         "keys": [one.key for one in echoes],
         **elsewhere(knowing.context.namespace(Tier.WORKING)),

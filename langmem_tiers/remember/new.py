@@ -13,7 +13,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ROLES, THRESHOLD, Source, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
-from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.remember.candidate import Part
@@ -34,6 +34,7 @@ class NewMemory:
     """What the content was put together of, in a layout of ours: the gate judges each by itself."""
     tier: Tier | None = None
     key: str | None = None
+    personal: bool | None = None
     tags: Iterable[str] = ()
     project_id: str | None = None
     session_id: str | None = None
@@ -94,7 +95,7 @@ def to_write(
         value.setdefault("boost", kind.boost)
     write = write_of(
         {**value, **_provenance(one)},
-        place=encode(where.namespace(tier)),
+        place=encode(where.namespace(tier, personal=_personal(one, kind, where))),
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
         tier=tier,
@@ -110,9 +111,26 @@ def to_write(
         threshold=one.threshold,
         awaits_review=one.awaits_review,
         named=one.key is not None,
-        notes=encode(where.namespace(Tier.SHORT_TERM)) if write.told.session else None,
+        notes=encode(where.namespace(Tier.SHORT_TERM, personal=True))
+        if write.told.session
+        else None,
         noted=kind.tier == Tier.SHORT_TERM,
     )
+
+
+def _personal(one: NewMemory, kind: MemoryType, where: MemoryContext) -> bool:
+    """Whether a memory is to be its user's own.
+
+    Raises:
+        InvalidInputError: if it is to be, and no user is named.
+    """
+    if one.personal is None:
+        return kind.personal
+    if not isinstance(one.personal, bool):
+        raise InvalidTypeError(f"personal is True or False, not {short(one.personal)}")
+    if one.personal and where.user_id is None:
+        raise InvalidInputError("whose is it to be? Name the user: MemoryContext(…, user_id=…)")
+    return one.personal
 
 
 def write_of(

@@ -163,10 +163,10 @@ def reject(
 def decisions(context: MemoryContext, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
     """What was decided first of each of these memories since that moment, by their ids.
 
-    What another project keeps is left out.
+    What another project or user keeps is left out.
     """
     params = {
-        "tenant": context.root,
+        **context.whose,
         "ids": list(since),
         "since": list(since.values()),
         **elsewhere(context.looks_after),
@@ -186,7 +186,7 @@ def _call(
 ) -> Call:
     places = [scope(context.namespace(tier)) for tier in TIERS] if own else []
     params = {
-        "tenant": context.root,
+        **context.whose,
         **elsewhere(context.looks_after),
         "key": key,
         "tiers": [tier.value for tier in TIERS] if places else None,

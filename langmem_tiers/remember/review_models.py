@@ -22,6 +22,7 @@ from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import QUARANTINED, Moment, ReviewResult
 from langmem_tiers.core.prompts import (
@@ -304,10 +305,15 @@ class Waiting(NamedTuple):
 class Reviewing(NamedTuple):
     """What holds for the reviews of a tenant."""
 
-    tenant: str
+    context: MemoryContext
     panel: Panel
     policy: GatePolicy
     options: StoreOptions
+
+    @property
+    def tenant(self) -> str:
+        """As the database names it."""
+        return self.context.root
 
 
 class Conclusion(NamedTuple):
@@ -323,7 +329,7 @@ def review_waiting(
 ) -> Flow[ReviewReport]:
     """Ask the panel about what awaits it, or about these keys of that; each by itself is kept."""
     now = moments()
-    params = {"tenant": how.tenant, "limit": limit, "alive_at": now.alive_at}
+    params = {**how.context.whose, "limit": limit, "alive_at": now.alive_at}
     if keys is None:
         tidy = Call("forget_reviews", {"tenant": how.tenant})
         calls: tuple[Call, ...] = (tidy, Call("waiting_reviews", params))

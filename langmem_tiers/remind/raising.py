@@ -79,7 +79,7 @@ class Here:
         """The parameters by which statements look where a recall in the context would."""
         scopes = [scope(self.context.namespace(tier)) for tier in TIERS]
         return {
-            "tenant": self.context.root,
+            **self.context.whose,
             "tiers": [tier.value for tier in TIERS],
             "lows": [one.low for one in scopes],
             "highs": [one.high for one in scopes],
@@ -281,7 +281,7 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
         return True
     ids, fences = zip(*sorted(tokens), strict=True)
     params = {
-        "tenant": here.context.root,
+        **here.context.whose,
         "ids": list(ids),
         "fences": list(fences),
         **elsewhere(here.context.namespace(Tier.WORKING)),

@@ -48,7 +48,10 @@ K = TypeVar("K", Task, Goal, DailySpend)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whose:
-    """Whose state it is, as the database names them: an agent by one label, a session by two."""
+    """Whose state it is, as the database names them: an agent by one label, a session by two.
+
+    The label of the user follows, where one is named: nobody else reads it.
+    """
 
     tenant: str
     session: str
@@ -66,8 +69,8 @@ class Whose:
         agent = replace(context, project_id=context.agent_id)
         return cls(
             tenant=context.root,
-            session=encode(context.namespace(Tier.SHORT_TERM)).namespace,
-            agent=encode(agent.namespace(Tier.WORKING)).namespace,
+            session=encode(context.namespace(Tier.SHORT_TERM, personal=True)).namespace,
+            agent=encode(agent.namespace(Tier.WORKING, personal=True)).namespace,
             bounds=bounds,
         )
 

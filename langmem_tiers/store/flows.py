@@ -225,10 +225,10 @@ class StoreFlows:
             if not isinstance(error, HOPELESS):  # else the reads themselves say so
                 self._accesses.rest(error)
 
-    def type_stats(self, tenant: str) -> Flow[list[Row]]:
+    def type_stats(self, whose: Mapping[str, str | None]) -> Flow[list[Row]]:
         """Tier, memory type, memories and accesses of a tenant, accesses counted so far too."""
         yield from self.flush_aside()
-        params = {"tenant": tenant, "alive_at": self.moment().alive_at}
+        params = {**whose, "alive_at": self.moment().alive_at}
         (rows,) = yield Query((Call("type_stats", params),), commit=True)
         return list(rows)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
@@ -71,6 +71,7 @@ class TieredStore(SweepingStore):
         exact_limit: int | None = None,
         trace_days: float | None = TRACE_DAYS,
         bounds: Bounds | None = None,
+        user_namespaces: Iterable[Sequence[str]] = (),
         clock: Callable[[], datetime] | None = None,
         server: EmbeddedPostgres | None = None,
     ) -> None:
@@ -93,6 +94,9 @@ class TieredStore(SweepingStore):
             trace_days: How long the traces of turns are kept; None for ever. The sweeper removes
                 what is older.
             bounds: How large and how long what one call gives may be; `Bounds()` if not given.
+            user_namespaces: Templates of namespaces that are one user's, such as
+                `("memories", "{user_id}")`: what is put there or below is told to a
+                `MemoryContext` with that `user_id` alone. `*` stands for any label.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
 
@@ -107,6 +111,7 @@ class TieredStore(SweepingStore):
             exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
             bounds=DEFAULT if bounds is None else bounds,
+            user_namespaces=tuple(map(tuple, user_namespaces)),
         )
         check_ttl(ttl)
         if clock is not None and clock().tzinfo is None:

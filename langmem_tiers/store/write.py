@@ -29,7 +29,7 @@ ROOM = "\0room"
 _CHUNK_BYTES = 8_000_000
 
 _PUT = (
-    *("values", "texts", "ttls", "into", "noted"),
+    *("values", "texts", "ttls", "into", "noted", "users"),
     *("sessions", "turns", "speakers", "occurred", "signatures", "tools", "valid_from", "valid_to"),
 )
 """What "put" takes of each memory, beside its key."""
@@ -232,13 +232,14 @@ def keys_of(writes: Sequence[Write]) -> dict[str, list[Any]]:
     return columns(("tenants", "namespaces", "keys"), [(*one.place, one.key) for one in writes])
 
 
-def _put_row(one: Write, tier: Tier | None) -> tuple[Any, ...]:
+def _put_row(one: Write, tier: Tier | None, options: StoreOptions) -> tuple[Any, ...]:
     """What a put says, in the order of _PUT."""
     words = one.lexical
     if words is None:
         words = "\n".join(text for _, text in one.texts)
     noted = one.noted and one.notes is not None
-    return one.value, lexical_text(words), one.ttl, (tier or one.tier).value, noted, *one.told
+    user = options.user_of(one.place)
+    return one.value, lexical_text(words), one.ttl, (tier or one.tier).value, noted, user, *one.told
 
 
 def put_calls(
@@ -258,7 +259,7 @@ def put_calls(
         "now": now,
     }
     for chunk in _chunks(puts):
-        rows = columns(_PUT, [_put_row(one, tier) for one in chunk])
+        rows = columns(_PUT, [_put_row(one, tier, options) for one in chunk])
         yield Call("put", {**keys_of(chunk), **rows, **shared})
         yield Call("delete_vectors", keys_of(chunk))
         embedded, fields, packed = list[Write](), list[str](), PackedVectors()

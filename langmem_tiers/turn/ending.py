@@ -254,8 +254,8 @@ def _as_before(
         )
     if not is_of(context, detail):
         raise InvalidInputError(
-            f"the turn {record.turn!r} was committed before, in another project: nothing was "
-            "written; give each turn a turn_id of its own"
+            f"the turn {record.turn!r} was committed before, in another project or by another "
+            "user: nothing was written; give each turn a turn_id of its own"
         )
     names = [(one["namespace"], one["key"]) for one in detail["stored"]]
     params = {
@@ -304,9 +304,9 @@ def _evictions(keys: Sequence[str], context: MemoryContext, store: StoreFlows) -
     """The deletions of what makes room, as far as it is the context's own and still there."""
     if not keys:
         return []
-    params = {"tenant": context.root, "keys": list(keys), "alive_at": store.moment().alive_at}
+    params = {**context.whose, "keys": list(keys), "alive_at": store.moment().alive_at}
     (rows,) = yield Query((Call("known_keys", params),), commit=True)
-    own = {encode(context.namespace(tier)) for tier in Tier}
+    own = {encode(one) for tier in Tier for one in context.places(tier)}
     found = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
     return [Write(place=place, key=key, value=None) for place, key in found if place in own]
 
@@ -382,7 +382,7 @@ def _ending(
     at: datetime,
 ) -> TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
-    told = {"project_id": turn.context.project_id, "session_id": turn.context.session_id}
+    told = {name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
     return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)

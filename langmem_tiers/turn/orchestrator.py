@@ -36,7 +36,8 @@ def turns(
 ) -> Flow[list[EndedTurn]]:
     """How the project's turns ended, the latest first; one that failed is among them.
 
-    They are those of the context's project, or of the whole tenant if it names none.
+    They are those of the context's project, or of the whole tenant if it names none; but for
+    those of other users.
 
     Args:
         limit: How many at most: 0 to 1,000.
@@ -44,7 +45,7 @@ def turns(
     """
     context, session = turn.context, label(session_id, "session_id")
     project = None if context.project_id is None else storable(context.project_id)
-    params = {"tenant": context.root, "limit": checked_limit(limit)}
+    params = {**context.whose, "limit": checked_limit(limit)}
     return _ended({**params, "session": session, "project": project})
 
 

@@ -128,7 +128,8 @@ class TurnRecord:
 
     def wish(self, context: MemoryContext, *parts: object) -> str:
         """A name of something to be kept, and of whose it is to be: of something else, another."""
-        return self.key(context.project_id, context.session_id, context.agent_id, *parts)
+        own = (context.project_id, context.session_id, context.agent_id, context.user_id)
+        return self.key(*own, *parts)
 
     def show(self, fragments: Iterable[Fragment]) -> None:
         """Keep in mind what is shown from memory, and what the agent is told of itself."""

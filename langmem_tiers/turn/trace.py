@@ -261,7 +261,7 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     """What was decided in a turn.
 
     Raises:
-        InvalidInputError: if the context's project has no such turn.
+        InvalidInputError: if the context's project and user have no such turn.
     """
     (rows,) = yield Query((Call("turn_events", _within(context, turn)),), commit=True)
     if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
@@ -274,7 +274,9 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
 
 def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     """Whether a turn that ended so is one that the context looks after."""
-    project = context.project_id
+    project, user = context.project_id, ended.get("user_id")
+    if user not in (None, context.user_id):
+        return False
     return project is None or ended.get("project_id") == storable(project)
 
 

@@ -64,11 +64,16 @@ def coordinator(
     project_id: str | None = None,
     session_id: str | None = None,
     agent_id: str | None = None,
+    user_id: str | None = None,
     **options: Any,
 ) -> MemoryCoordinator:
     """A patient coordinator of that context."""
     context = MemoryContext(
-        tenant=tenant, project_id=project_id, session_id=session_id, agent_id=agent_id
+        tenant=tenant,
+        project_id=project_id,
+        session_id=session_id,
+        agent_id=agent_id,
+        user_id=user_id,
     )
     return MemoryCoordinator(store, context=context, **{"settings": PATIENT, **options})
 

@@ -156,15 +156,15 @@ WITH file AS (
     DELETE FROM {memory}.memories m
     USING unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
     WHERE {few} AND m.tenant = %(tenant)s AND m.id = w.id
-    RETURNING m.tenant, m.id, m.tier, m.namespace, m.key
+    RETURNING m.tenant, m.id, m.tier, m.namespace, m.key, m.user_id
 ), vectors AS (
     DELETE FROM {memory}.vectors v USING gone g
     WHERE v.tenant = g.tenant AND v.tier = g.tier AND v.namespace = g.namespace AND v.id = g.id
 ), counters AS (
     DELETE FROM {memory}.usage u USING gone g WHERE u.tenant = g.tenant AND u.id = g.id
 )
-INSERT INTO {memory}.archived (tenant, id, tier, namespace, key, archive)
-SELECT g.tenant, g.id, g.tier, g.namespace, g.key, %(archive)s FROM gone g;
+INSERT INTO {memory}.archived (tenant, id, tier, namespace, key, archive, user_id)
+SELECT g.tenant, g.id, g.tier, g.namespace, g.key, %(archive)s, g.user_id FROM gone g;
 
 -- name: archives
 -- The files of a tenant, oldest first, and how many memories are in each and nowhere else. Those of
@@ -183,10 +183,11 @@ WHERE a.tenant = %(tenant)s AND a.archive = %(archive)s
 ORDER BY a.id;
 
 -- name: archived_as
--- Where in the tenant an archived memory of that key would come back, and from which file.
+-- Where in the tenant an archived memory of that key would come back, and from which file; but for
+-- what is another user's.
 SELECT a.tenant, a.tier::text, a.namespace, a.key, a.archive FROM {memory}.archived a
-WHERE a.tenant = %(tenant)s AND a.key = %(key)s
-ORDER BY a.tier, a.namespace;
+WHERE a.tenant = %(tenant)s AND a.key = %(key)s AND {part seen a}
+ORDER BY a.tier, a.user_id NULLS LAST, a.namespace;
 
 -- name: restore_archived
 -- Bring memories back as they were, those that are archived still. What has expired meanwhile is
@@ -217,7 +218,7 @@ WITH given AS MATERIALIZED (
     ) t
     WHERE {few}
 ), judged AS MATERIALIZED (
-    SELECT g.*,
+    SELECT g.*, a.user_id,
            CASE WHEN g.at[3] <= %(now)s::timestamptz THEN 'expired'
                 WHEN EXISTS (
                     SELECT FROM {memory}.memories m
@@ -233,7 +234,7 @@ WITH given AS MATERIALIZED (
            ) AS earned
     FROM given g
     CROSS JOIN LATERAL (
-        SELECT a.id FROM {memory}.archived a
+        SELECT a.id, a.user_id FROM {memory}.archived a
         WHERE a.tenant = %(tenant)s AND a.id = g.id AND (a.archive || '') = %(archive)s
         LIMIT 1 FOR UPDATE
     ) a
@@ -241,10 +242,11 @@ WITH given AS MATERIALIZED (
     INSERT INTO {memory}.memories
         (tenant, tier, id, namespace, key, value, lexemes, created_at, updated_at, expires_at,
          ttl_minutes, session, turn, speaker, occurred_at, state, signature, tool, valid_from,
-         valid_to, state_at)
+         valid_to, state_at, user_id)
     SELECT %(tenant)s, j.tier::{memory}.tier, j.id, j.namespace, j.key, j.value::jsonb,
            j.lexemes::tsvector, j.at[1], j.at[2], j.at[3], j.ttl, j.session, j.turn, j.speaker,
-           j.at[4], j.state, j.signature, j.tool, j.at[5], j.at[6], j.at[7]
+           j.at[4], j.state, j.signature, j.tool, j.at[5], j.at[6], j.at[7],
+           j.user_id
     FROM judged j WHERE j.verdict = 'restored'
 ), vectors AS (
     INSERT INTO {memory}.vectors (tenant, tier, namespace, id, field, embedding)

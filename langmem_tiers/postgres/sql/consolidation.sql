@@ -120,20 +120,28 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s::bigint AND u.strength > 0
 ORDER BY u.id
 LIMIT %(limit)s;
 
+-- part: for_all
+-- The namespace of a memory m without the label of its user.
+CASE WHEN m.user_id IS NULL THEN m.namespace
+     ELSE regexp_replace(m.namespace, '(^|\.)@[^.]*\.$', '\1') END
+
 -- part: home
--- Where a memory m is compared: its namespace, without the label of its own session at the end, which
--- is `_` for none. A label that names its project stays, whatever the session is called.
-CASE WHEN split_part(m.namespace, '.', -2) IN (
+-- Where a memory m is compared: its namespace, without the label of its user, which is the last, and
+-- that of its own session before it, which is `_` for none. A label that names its project stays,
+-- whatever the session is called.
+(SELECT CASE WHEN split_part(n.name, '.', -2) IN (
          m.session, replace(replace(m.session, '%', '%25'), '.', '%2E'),
          CASE m.session WHEN '_' THEN '%5F' END, CASE WHEN m.session IS NULL THEN '_' END)
-      AND (split_part(m.namespace, '.', 2) <> ''
+      AND (split_part(n.name, '.', 2) <> ''
            OR m.session IS NOT NULL AND m.value ->> 'project_id' IS DISTINCT FROM m.session)
-     THEN left(m.namespace, -1 - length(split_part(m.namespace, '.', -2)))
-     ELSE m.namespace END
+     THEN left(n.name, -1 - length(split_part(n.name, '.', -2)))
+     ELSE n.name END
+ FROM (SELECT {part for_all} AS name OFFSET 0) n)
 
 -- part: kin
--- What a memory m is compared with shares it: its home and its type.
+-- What a memory m is compared with shares it: its home, its type and its user.
 ({part home}) || chr(1) || coalesce(m.value ->> 'memory_type', 'episodic')
+    || coalesce(chr(1) || m.user_id, '')
 
 -- part: after_home
 -- What the namespaces of the home of o come before, and all below it.
@@ -143,7 +151,7 @@ CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' 
 -- What a step decides by. The columns are those of consolidate.stored.Stored.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
        m.session, m.occurred_at, m.valid_from, m.valid_to,
-       coalesce(u.access_count, 0), {part home}
+       coalesce(u.access_count, 0), {part home}, m.user_id
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
@@ -155,7 +163,7 @@ WHERE {few}
 ORDER BY m.id;
 
 -- name: near_by_vector
--- For each of these, the nearest of its home and type by the cosine of a field that both have,
+-- For each of these, the nearest of its home, type and user by the cosine of a field that both have,
 -- whatever the metric of a search is. Exact: the vectors of a home are read from one index, in tiers
 -- where it has no more than `exact`.
 WITH homes AS MATERIALIZED (
@@ -186,7 +194,7 @@ WITH homes AS MATERIALIZED (
 SELECT s.id, n.id, max(1 - n.distance)
 FROM scopes s
 CROSS JOIN LATERAL (
-    SELECT m.id, s.home, m.namespace, m.tier,
+    SELECT m.id, s.home, m.namespace, m.tier, m.user_id,
            coalesce(m.value ->> 'memory_type', 'episodic') AS memory_type
     FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = s.id LIMIT 1
 ) o
@@ -209,7 +217,7 @@ CROSS JOIN LATERAL (
           AND (m.state IS NULL OR m.state = %(also)s::text)
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
           AND coalesce(m.value ->> 'memory_type', 'episodic') = o.memory_type
-          AND {part home} = o.home
+          AND {part home} = o.home AND m.user_id IS NOT DISTINCT FROM o.user_id
         LIMIT 1
     ) k
     WHERE c.distance <> 'NaN'
@@ -605,7 +613,7 @@ WHERE u.tenant = %(tenant)s AND u.id = ANY (%(ids)s::bigint[])
 -- What a session noted (type `working`, in whatever tier), and what else of it is in short_term;
 -- whether each has expired, and whether somebody has read it. What is quarantined stays until somebody
 -- has looked at it.
--- Its project is the empty name where none is told.
+-- Its project is the empty name where none is told. What is another user's stays as it is.
 SELECT m.id, coalesce(m.expires_at <= %(alive_at)s::timestamptz, false),
        EXISTS (SELECT FROM {memory}.usage u
                WHERE u.tenant = m.tenant AND u.id = m.id AND u.access_count > 0)
@@ -615,26 +623,27 @@ FROM (
       AND (%(projects)s::text[] IS NULL
            OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
       AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
-      AND m.state IS DISTINCT FROM 'quarantined'
+      AND m.state IS DISTINCT FROM 'quarantined' AND {part seen}
     UNION
     SELECT m.tenant, m.id, m.expires_at FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s
+    WHERE m.tenant = %(tenant)s AND m.namespace = ANY (%(namespaces)s::text[])
       AND (m.value ->> 'memory_type' = 'working' OR m.tier = 'short_term')
-      AND m.state IS DISTINCT FROM 'quarantined'
+      AND m.state IS DISTINCT FROM 'quarantined' AND {part seen}
 ) m
 ORDER BY m.id;
 
 -- name: select_ended
--- The first note of each of these sessions that has any.
+-- The first note of each of these sessions that has any, of the user whose part of it that is.
 SELECT f.id
-FROM unnest(%(namespaces)s::text[], %(sessions)s::text[], %(projects)s::text[])
-         WITH ORDINALITY AS w (namespace, session, project, ord)
+FROM unnest(%(namespaces)s::text[], %(sessions)s::text[], %(projects)s::text[], %(users)s::text[])
+         WITH ORDINALITY AS w (namespace, session, project, user_id, ord)
 CROSS JOIN LATERAL (
     SELECT min(n.id) AS id
     FROM (
         SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace
           AND m.value ->> 'memory_type' = 'working'
+          AND m.user_id IS NOT DISTINCT FROM w.user_id
           AND m.state IS DISTINCT FROM 'quarantined'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
         UNION ALL
@@ -642,6 +651,7 @@ CROSS JOIN LATERAL (
         WHERE m.tenant = %(tenant)s AND m.session = w.session
           AND coalesce(m.value ->> 'project_id', '') = w.project
           AND m.value ->> 'memory_type' = 'working'
+          AND m.user_id IS NOT DISTINCT FROM w.user_id
           AND m.state IS DISTINCT FROM 'quarantined'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
     ) n

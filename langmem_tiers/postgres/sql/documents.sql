@@ -1,6 +1,6 @@
 -- One tier as documents, for what reads Postgres tables by itself. It shows the tenant that the
--- transaction names in langmem_tiers.tenant, and where none is named, nothing; of it, what a recall
--- shows: what is true by now and is not superseded, retracted or held back. A barrier: no condition
+-- transaction names in langmem_tiers.tenant, and where none is named, nothing; of it, what is shared,
+-- and the own of the user that is named in langmem_tiers.user, as far as a recall shows it: what is true by now and is not superseded, retracted or held back. A barrier: no condition
 -- of the reader's is tried on a row of another tenant. Run by setup, for each tier.
 CREATE OR REPLACE VIEW {schema}.documents WITH (security_barrier, security_invoker) AS
 SELECT m.key AS id,
@@ -18,6 +18,7 @@ SELECT m.key AS id,
 FROM {schema}.vectors v
 JOIN {schema}.memories m ON m.tenant = v.tenant AND m.id = v.id
 WHERE v.tenant = nullif(current_setting('langmem_tiers.tenant', true), '')
+  AND (m.user_id IS NULL OR m.user_id = nullif(current_setting('langmem_tiers.user', true), ''))
   AND (m.expires_at IS NULL OR m.expires_at > now())
   AND (m.state IS NULL OR m.state = 'superseded' AND m.valid_to > now())
   AND (m.valid_to IS NULL OR m.valid_to > now())

@@ -53,11 +53,11 @@ CROSS JOIN LATERAL (
 WHERE {few};
 
 -- name: shown_by_recall
--- Which of these memories a recall shows.
+-- Which of these memories a recall shows, by the user who asks.
 SELECT m.tenant, m.id
 FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
 JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
-WHERE {few} AND {part visible};
+WHERE {few} AND {part visible} AND {part seen};
 
 -- name: quarantine
 -- Quarantine memories that were just put, each with its reason. What is retracted stays so.
@@ -82,17 +82,17 @@ FROM held h;
 
 -- name: repeated
 -- What memories say that were recalled lately and are repeated now, in which tier and for how long,
--- and whether that is current. Without a namespace a memory is sought in the tenant, but for
--- other projects.
+-- and whether that is current, and one user's. Without a namespace a memory is sought in the tenant,
+-- but for other projects.
 SELECT w.ord, m.namespace, m.key, m.tier::text, m.value, m.ttl_minutes, m.valid_to,
-       {part visible} AS current
+       {part visible} AS current, m.user_id IS NOT NULL AS personal
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.key = w.key
       AND (m.namespace = w.namespace OR w.namespace IS NULL AND NOT {part elsewhere})
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-    ORDER BY m.tier DESC LIMIT 1
+      AND {part seen} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    ORDER BY m.tier DESC, m.user_id NULLS LAST LIMIT 1
 ) m
 WHERE {few}
 ORDER BY w.ord;
@@ -121,7 +121,7 @@ WHERE {few} AND q.words IS NOT NULL
 ORDER BY w.ord, m.id;
 
 -- name: quarantined
--- What of a tenant, but for other projects, is quarantined, oldest first, and why: of one key, in
+-- What of a tenant, but for other projects and users, is quarantined, oldest first, and why: of one key, in
 -- these places of each tier, and after another, if that is given.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
@@ -151,7 +151,7 @@ WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.state = 'quarantined' LIMIT 
 
 -- name: decisions
 -- What was decided first of each of these memories since a moment, and why; but for those of other
--- projects, and for what was deleted since, but by that decision.
+-- projects and users, and for what was deleted since, but by that decision.
 SELECT w.id, e.kind, e.detail -> 'reasons'
 FROM unnest(%(ids)s::bigint[], %(since)s::timestamptz[]) WITH ORDINALITY AS w (id, since, ord)
 CROSS JOIN LATERAL (
@@ -159,12 +159,13 @@ CROSS JOIN LATERAL (
     WHERE e.tenant = %(tenant)s AND e.id = w.id AND e.kind IN ('released', 'rejected')
       AND e.at >= w.since AND EXISTS (
           SELECT FROM (
-              SELECT k.tier::text, k.namespace FROM {memory}.memories k
+              SELECT k.tier::text, k.namespace, k.user_id FROM {memory}.memories k
               WHERE k.tenant = %(tenant)s AND k.id = w.id
               UNION ALL
-              SELECT coalesce(e.detail ->> 'tier', 'working'), e.detail ->> 'namespace'
+              SELECT coalesce(e.detail ->> 'tier', 'working'), e.detail ->> 'namespace',
+                     e.detail ->> 'user_id'
               WHERE e.kind = 'rejected'
-          ) AS m (tier, namespace)
+          ) AS m (tier, namespace, user_id)
           WHERE NOT {part elsewhere}
       )
     ORDER BY e.number LIMIT 1
@@ -192,23 +193,28 @@ SELECT %(tenant)s, %(event)s, 'released', r.id, %(now)s::timestamptz, %(detail)s
 FROM released r;
 
 -- name: record_gone
--- Say why memories are deleted, which follows; the event keeps the place that each had.
+-- Say why memories are deleted, which follows; the event keeps the place that each had, and whose it
+-- was.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, w.event, %(kind)s, w.id, %(now)s::timestamptz,
-       w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key, 'tier', (
-           SELECT m.tier::text FROM {memory}.memories m
-           WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
-       ))
+       w.detail::jsonb || jsonb_build_object('namespace', w.namespace, 'key', w.key,
+           'tier', m.tier, 'user_id', m.user_id)
 FROM unnest(%(ids)s::bigint[], %(namespaces)s::text[], %(keys)s::text[], %(details)s::text[],
-            %(events)s::text[]) AS w (id, namespace, key, detail, event);
+            %(events)s::text[]) AS w (id, namespace, key, detail, event)
+LEFT JOIN LATERAL (
+    SELECT m.tier::text, m.user_id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m ON true;
 
 -- name: history_of_gone
--- What was done in the tenant to what had this key and made room or was rejected.
+-- What was done in the tenant to what had this key and made room or was rejected, but for what was
+-- another user's.
 SELECT e.detail ->> 'namespace', e.detail ->> 'tier', o.event, o.kind, o.at, o.detail, o.undone_at
 FROM {memory}.events e
 JOIN {memory}.events o ON o.tenant = e.tenant AND o.id = e.id
 WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
   AND e.detail ->> 'key' = %(key)s::text
+  AND (e.detail ->> 'user_id' IS NULL OR e.detail ->> 'user_id' = %(user_id)s::text)
 ORDER BY o.number;
 
 -- name: sweep_gone

@@ -4,8 +4,10 @@
 -- name: expose
 -- Note what was put before a run, in its order. It can be lost in a crash, as the run is then, and
 -- said twice without harm. Rows go in by id, so that two recalls of a run never wait in a ring.
-INSERT INTO {memory}.exposures (tenant, run, id, root, project, position, held_out, exposed_at)
-SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, w.ord, w.held_out, %(now)s::timestamptz
+INSERT INTO {memory}.exposures
+    (tenant, run, id, root, project, position, held_out, exposed_at, user_id)
+SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, w.ord, w.held_out, %(now)s::timestamptz,
+       %(user_id)s
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(held_out)s::boolean[])
          WITH ORDINALITY AS w (namespace, key, held_out, ord)
 CROSS JOIN LATERAL (
@@ -23,7 +25,8 @@ SELECT pg_advisory_xact_lock(hashtextextended(%(run)s::text, hashtext(%(tenant)s
 
 -- part: attempts
 -- What was shown to a run of this project, or to one of its attempts, and what of this project was
--- shown to any run of that name; all of it, if no project is named.
+-- shown to any run of that name; all of it, if no project is named. It is a run of the user, or of none;
+-- of any, if no user is named.
 attempts AS MATERIALIZED (
     SELECT a.*
     FROM (
@@ -32,11 +35,11 @@ attempts AS MATERIALIZED (
         SELECT e.* FROM {memory}.exposures e
         WHERE e.tenant = %(tenant)s AND e.root = %(run)s AND e.run <> %(run)s
     ) a
-    WHERE %(project)s::text IS NULL OR a.project = %(project)s::text OR EXISTS (
+    WHERE (%(project)s::text IS NULL OR a.project = %(project)s::text OR EXISTS (
         SELECT FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.id = a.id
           AND m.namespace >= %(project_low)s AND m.namespace < %(project_high)s
-    )
+    )) AND (%(user_id)s::text IS NULL OR {part seen a})
 )
 
 -- part: ranked
@@ -101,7 +104,8 @@ WITH given AS MATERIALIZED (
              WITH ORDINALITY AS w (namespace, key, ord)
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key
+          AND {part seen} LIMIT 1
     ) m
     WHERE {few}
     GROUP BY m.id
@@ -119,9 +123,9 @@ WITH given AS MATERIALIZED (
 ), noted AS (
     INSERT INTO {memory}.exposures AS e
         (tenant, run, id, project, position, held_out, exposed_at, succeeded, settled_at,
-         settled_by)
+         settled_by, user_id)
     SELECT %(tenant)s, %(run)s, g.id, %(project)s, g.position, false, %(now)s::timestamptz,
-           %(succeeded)s, %(now)s::timestamptz, %(run)s
+           %(succeeded)s, %(now)s::timestamptz, %(run)s, %(user_id)s
     FROM given g
     WHERE NOT EXISTS (SELECT FROM attempts a WHERE a.id = g.id)
     ORDER BY g.id
@@ -166,7 +170,8 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {part visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {part visible} AND {part seen}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
@@ -178,7 +183,8 @@ SELECT count(*) FROM gone;
         SELECT * FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {part visible} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+          AND {part visible} AND {part seen}
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
           AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
@@ -219,12 +225,14 @@ SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- name: promotion_candidates
 -- Working memories that may have proven themselves: read and tried often enough, of these types,
--- current and true, without a successor that was demoted, and in no promotion that was rolled back.
+-- current and true, without a successor that was demoted, and in no promotion that was rolled back;
+-- `everybody`'s, or what who asks sees.
 SELECT m.id
 FROM {memory}.usage u
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
-    WHERE m.tenant = u.tenant AND m.id = u.id AND m.tier = 'working' LIMIT 1
+    WHERE m.tenant = u.tenant AND m.id = u.id AND m.tier = 'working'
+      AND (%(everybody)s::boolean OR {part seen}) LIMIT 1
 ) m
 WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses)s
   AND u.success_count > 0
@@ -247,8 +255,8 @@ LIMIT %(limit)s;
 
 -- name: promotion_evidence
 -- What speaks for and against each of these memories: its counts, the projects whose runs were
--- given it or which learned the same, and what is nearest to it in working memory, is true at the
--- same time and may be promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
+-- given it or which learned the same, and what is nearest to it in working memory, is of the same user,
+-- true at the same time and may be promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
 SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m.updated_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        ARRAY(
@@ -297,7 +305,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                    CROSS JOIN LATERAL (
                        SELECT * FROM {memory}.memories k
                        WHERE k.tenant = %(tenant)s AND k.id = v.id AND k.tier = 'working'
-                         AND k.state IS NULL
+                         AND k.state IS NULL AND k.user_id IS NOT DISTINCT FROM m.user_id
                          AND k.valid_from IS NOT DISTINCT FROM m.valid_from
                          AND k.valid_to IS NOT DISTINCT FROM m.valid_to
                          AND NOT EXISTS (
@@ -322,7 +330,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
         WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
-       m.valid_from, m.valid_to
+       m.valid_from, m.valid_to, m.user_id
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
@@ -351,12 +359,12 @@ CROSS JOIN LATERAL (
 ) m;
 
 -- name: promotion_targets
--- What may teach the same already: the memory of the successor's key, then the nearest in long_term
--- that is true at the same time, by the cosine of that field, nearest first.
+-- What may teach the same already: the memory of the successor's key, then the nearest in its place in
+-- long_term that is true at the same time, by the cosine of that field, nearest first.
 SELECT m.key, m.tier::text, m.state, NULL::float8 AS distance,
        coalesce(m.value ->> 'memory_type', 'episodic'), m.value -> 'trust', m.value
 FROM {memory}.memories m
-WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND m.namespace = ''
+WHERE m.tenant = %(tenant)s AND m.key = %(key)s AND m.namespace = %(place)s
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 UNION ALL
 SELECT n.key, n.tier, n.state, n.distance, n.memory_type, n.trust, n.value
@@ -367,7 +375,7 @@ FROM (
     FROM (
         SELECT v.id, (v.embedding <=> %(query)s::{vector_type}) + 0 AS distance
         FROM {memory}.vectors v
-        WHERE v.tenant = %(tenant)s AND v.tier = 'long_term' AND v.namespace = ''
+        WHERE v.tenant = %(tenant)s AND v.tier = 'long_term' AND v.namespace = %(place)s
           AND v.field = %(field)s AND %(query)s::{vector_type} IS NOT NULL
         ORDER BY distance, v.id
     ) n
@@ -390,7 +398,7 @@ FROM (
 -- be lived on in: then nothing was done.
 WITH successor AS MATERIALIZED (
     SELECT m.tenant, m.id, m.updated_at FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = '' AND m.key = %(key)s
+    WHERE m.tenant = %(tenant)s AND m.namespace = %(place)s AND m.key = %(key)s
       AND m.tier = 'long_term' AND m.state IS NULL
     LIMIT 1 FOR NO KEY UPDATE
 ), marked AS (
@@ -462,7 +470,8 @@ FROM (
 ) e
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.id = e.target AND m.tier = 'long_term' LIMIT 1
+    WHERE m.tenant = %(tenant)s AND m.id = e.target AND m.tier = 'long_term'
+      AND (%(everybody)s::boolean OR {part seen}) LIMIT 1
 ) m
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE x.succeeded) AS successes,
@@ -539,7 +548,9 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT m.tier::text FROM {memory}.memories m
         WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS tier,
        (SELECT m.namespace FROM {memory}.memories m
-        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS namespace
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS namespace,
+       (SELECT m.user_id FROM {memory}.memories m
+        WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS user_id
 FROM {memory}.events e
 CROSS JOIN LATERAL (
     -- What the move made or changed. A supersession changed the older memory alone.
@@ -696,17 +707,18 @@ WHERE e.tenant = %(tenant)s AND (
 ORDER BY e.number;
 
 -- name: relatives
--- What a memory came from, what it lives on in, and what was derived from it.
+-- What a memory came from, what it lives on in, and what was derived from it, but for what is another
+-- user's.
 SELECT 'source' AS role, m.namespace, m.key, m.tier::text, m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.source
-WHERE l.tenant = %(tenant)s AND l.id = %(id)s
+WHERE l.tenant = %(tenant)s AND l.id = %(id)s AND {part seen}
 UNION ALL
 SELECT CASE WHEN l.derived THEN 'derived' ELSE 'successor' END, m.namespace, m.key, m.tier::text,
        m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.id
-WHERE l.tenant = %(tenant)s AND l.source = %(id)s
+WHERE l.tenant = %(tenant)s AND l.source = %(id)s AND {part seen}
 ORDER BY 1, 2, 3;
 
 -- name: holdout_counts
@@ -716,7 +728,7 @@ SELECT m.namespace, m.key,
        count(*) FILTER (WHERE e.succeeded AND e.held_out), count(*) FILTER (WHERE e.held_out)
 FROM {memory}.exposures e
 JOIN {memory}.memories m ON m.tenant = e.tenant AND m.id = e.id
-WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL
+WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL AND {part seen}
 GROUP BY m.namespace, m.key
 HAVING count(*) FILTER (WHERE e.held_out) > 0
 ORDER BY m.namespace, m.key;
@@ -748,12 +760,13 @@ WITH pairs AS MATERIALIZED (
              WITH ORDINALITY AS w (attempt, lesson, event, ord)
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.key = w.attempt AND m.namespace = %(namespace)s
+        WHERE m.tenant = %(tenant)s AND m.key = w.attempt AND m.namespace = ANY (%(places)s::text[])
           AND (m.state IS NULL OR m.state IN ('retracted', 'suspect')) LIMIT 1
     ) a
     CROSS JOIN LATERAL (
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.key = w.lesson AND m.namespace = %(namespace)s LIMIT 1
+        WHERE m.tenant = %(tenant)s AND m.key = w.lesson AND m.namespace = ANY (%(places)s::text[])
+        LIMIT 1
     ) l
     WHERE {few}
 ), marked AS (

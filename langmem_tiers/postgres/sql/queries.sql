@@ -22,9 +22,13 @@ AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timesta
          OR least(m.occurred_at, m.created_at) <= %(as_of)s::timestamptz END
 AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
 
+-- part: seen
+-- Whether who asks sees the memory m: what is shared, and as a user what is the user's own.
+(m.user_id IS NULL OR coalesce(m.user_id = %(user_id)s::text, false))
+
 -- part: asked
--- What is visible, and what get_context may ask beside the query; NULL asks nothing.
-{part visible}
+-- What is visible and seen, and what get_context may ask beside the query; NULL asks nothing.
+{part visible} AND {part seen}
 AND (%(memory_types)s::text[] IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[]))
 AND (%(tags)s::jsonb IS NULL OR m.value -> 'tags' @> %(tags)s::jsonb)
 AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
@@ -127,8 +131,9 @@ WHERE {few} AND m.tier <> %(tier)s::{memory}.tier
 LIMIT 1;
 
 -- part: elsewhere
--- Whether the memory m is another project's: what is in long_term, or in no project, is everybody's.
-(m.tier::text <> 'long_term' AND m.namespace <> ''
+-- Whether the memory m is another user's, or another project's: what is in long_term, or in no project,
+-- is of all projects.
+(NOT {part seen} OR m.tier::text <> 'long_term' AND m.namespace !~ '^(@[^.]*\.)?$'
  AND NOT (m.namespace >= %(project_low)s AND m.namespace < %(project_high)s))
 
 -- part: tier_life
@@ -173,15 +178,16 @@ WITH given AS MATERIALIZED (
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
                 %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
                 %(occurred)s::timestamptz[], %(signatures)s::text[], %(tools)s::text[],
-                %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[], %(noted)s::bool[])
+                %(valid_from)s::timestamptz[], %(valid_to)s::timestamptz[], %(noted)s::bool[],
+                %(users)s::text[])
              WITH ORDINALITY AS i
              (tenant, namespace, key, value, text, ttl, tier, session, turn, speaker, occurred_at,
-              signature, tool, valid_from, valid_to, noted, ord)
+              signature, tool, valid_from, valid_to, noted, user_id, ord)
     WHERE i.ord > 0 AND i.ord < 1000000000
 ), input AS MATERIALIZED (
     SELECT i.tenant, i.namespace, i.key, i.value::jsonb AS value, i.ttl,
            i.tier::{memory}.tier AS tier, i.session, i.turn, i.speaker, i.occurred_at,
-           i.signature, i.tool, i.valid_from, i.valid_to, i.noted,
+           i.signature, i.tool, i.valid_from, i.valid_to, i.noted, i.user_id,
            CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
@@ -309,6 +315,7 @@ WITH given AS MATERIALIZED (
         occurred_at = i.occurred_at,
         signature = i.signature,
         tool = i.tool,
+        user_id = i.user_id,
         valid_from = CASE
             WHEN i.valid_from IS NULL AND i.occurred_at IS NULL AND m.state = 'superseded' AND EXISTS (
                 SELECT FROM anew a WHERE a.tenant = m.tenant AND a.id = m.id AND a.state = m.state
@@ -337,14 +344,14 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO {memory}.memories
     (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
-     session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to)
+     session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to, user_id)
 SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
        %(now)s::timestamptz, %(now)s::timestamptz,
        nullif(coalesce(i.ttl, {part tier_life}), 'Infinity'),
        %(now)s::timestamptz
            + nullif(coalesce(i.ttl, {part tier_life}), 'Infinity') * interval '1 minute',
        i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool,
-       i.valid_from, i.valid_to
+       i.valid_from, i.valid_to, i.user_id
 FROM input i
 JOIN life ON life.tier = i.tier
 WHERE NOT EXISTS (
@@ -894,7 +901,8 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
 
 -- leg: recall_near_ann
 -- The same in a tier with an HNSW index: by it where the scope is large, else exact. It is for
--- questions that narrow nothing further: a filter could leave nothing of what HNSW finds.
+-- questions that narrow nothing further, and of no user: a filter could leave nothing of what HNSW
+-- finds. What a context keeps for a user tells by its namespace, and is passed over there.
 (
     SELECT m.id, m.tier, c.distance
     FROM (
@@ -912,7 +920,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
             FROM {memory}.vectors v
             WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
               AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-              AND (SELECT b.{tier} FROM big b)
+              AND (SELECT b.{tier} FROM big b) AND v.namespace !~ '(^|\.)@[^.]*\.$'
             ORDER BY v.embedding {operator} %(query)s::{vector_type} LIMIT 4 * %(pool)s
         )
         ORDER BY distance, id
@@ -1097,6 +1105,7 @@ LEFT JOIN LATERAL (
       AND n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
       AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
       AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {part visible n}
+      AND {part seen n}
 ) t ON true
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -1149,7 +1158,7 @@ LIMIT %(pool)s;
 
 -- name: find
 -- A memory by its key alone, wherever in the tenant it is; short_term before working before
--- long_term. The columns are those of recall.
+-- long_term, and the user's own before what is shared. The columns are those of recall.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
@@ -1161,24 +1170,26 @@ LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
 WHERE m.tenant = %(tenant)s AND m.key = %(key)s
-  AND m.tier = ANY (%(tiers)s::{memory}.tier[])
+  AND m.tier = ANY (%(tiers)s::{memory}.tier[]) AND {part seen}
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-ORDER BY m.tier, m.updated_at DESC, m.namespace;
+ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
 
 -- name: session_keys
 -- The keys of a session's memories of one type, of one project or of all.
 SELECT m.namespace, m.key FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.session = %(session)s
   AND (%(project_id)s::text IS NULL OR m.value ->> 'project_id' = %(project_id)s::text) AND m.value ->> 'memory_type' = %(memory_type)s
+  AND {part seen}
 ORDER BY m.namespace, m.key;
 
 -- name: type_stats
--- What a tenant has stored, by tier and type, without what has expired.
+-- What a tenant has stored, by tier and type, without what has expired or is another user's.
 SELECT m.tier::text, coalesce(m.value ->> 'memory_type', 'episodic'), count(*),
        coalesce(sum(u.access_count), 0)
 FROM {memory}.memories m
 LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
 WHERE m.tenant = %(tenant)s AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+  AND {part seen}
 GROUP BY 1, 2;
 
 -- name: limit_time

@@ -2,7 +2,7 @@
 -- queries.sql hold here too.
 
 -- part: in_sight
--- The memory of an intention, where a recall in the context would see it. What lives on in another
+-- The memory of an intention, where a recall in the context would see it, by the same user. What lives on in another
 -- memory is intended still; what was superseded or taken back is not.
 CROSS JOIN LATERAL (
     SELECT m.tier, m.namespace, m.key, m.value
@@ -10,7 +10,7 @@ CROSS JOIN LATERAL (
     JOIN unnest(%(tiers)s::{memory}.tier[], %(lows)s::text[], %(highs)s::text[])
         AS s (tier, low, high) ON s.tier = m.tier
     WHERE m.tenant = %(tenant)s AND m.id = i.id
-      AND m.namespace >= s.low AND m.namespace < s.high
+      AND m.namespace >= s.low AND m.namespace < s.high AND {part seen}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
       AND (m.state IS NULL OR m.state = 'consolidated')
     LIMIT 1
@@ -155,7 +155,7 @@ WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
        OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
 
 -- name: acknowledge
--- Leases become deliveries, each if nobody else has raised it since and it is no other project's; what
+-- Leases become deliveries, each if nobody else has raised it since and it is no other project's or user's; what
 -- has expired was delivered then. They are locked in the order of ids; what is delivered already is neither locked nor written.
 -- Answers how many are delivered now.
 WITH known AS MATERIALIZED (
@@ -226,7 +226,7 @@ CROSS JOIN LATERAL (
                SELECT k.key FROM unnest(i.needs) AS n (id)
                JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
                JOIN {memory}.memories k ON k.tenant = %(tenant)s AND k.id = n.id
-               WHERE d.status <> 'done'
+               WHERE d.status <> 'done' AND {part seen k}
                ORDER BY k.key
            )
     FROM {memory}.intentions i

@@ -23,25 +23,25 @@ SET at = excluded.at, number = excluded.number, detail = excluded.detail;
 (m.state IS NULL OR m.state IN ('quarantined', 'consolidated', 'superseded', 'suspect'))
 
 -- name: waiting_reviews
--- What of a tenant awaits a review, the longest first.
+-- What of a tenant awaits a review, the longest first, but for what is another user's.
 SELECT m.id, m.namespace, m.key, m.value, m.state, m.updated_at
 FROM {memory}.events e
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = e.tenant AND m.id = e.id LIMIT 1
 ) m
 WHERE e.tenant = %(tenant)s AND e.event >= 'unreviewed/' AND e.event < 'unreviewed0'
-  AND m.updated_at = e.at AND {part reviewable}
+  AND m.updated_at = e.at AND {part reviewable} AND {part seen}
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ORDER BY e.number
 LIMIT %(limit)s;
 
 -- name: waiting_reviews_of
--- What of a tenant has one of these keys and awaits a review, the longest first.
+-- What of a tenant has one of these keys and awaits a review, the longest first, but for the same.
 SELECT m.id, m.namespace, m.key, m.value, m.state, m.updated_at
 FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS w (key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.key = w.key AND {part reviewable}
+    WHERE m.tenant = %(tenant)s AND m.key = w.key AND {part reviewable} AND {part seen}
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     OFFSET 0
 ) m

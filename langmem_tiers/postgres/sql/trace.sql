@@ -41,11 +41,13 @@ WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
 ORDER BY e.event;
 
 -- part: told
--- What is told of a turn by how it ended, or failed; the last failure of one that has not ended.
+-- What is told of a turn by how it ended, or failed; the last failure of one that has not ended. Of
+-- another user's nothing is.
 e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'reasons' ->> 0,
         e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
     FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned', 'failed')
+      AND (e.detail ->> 'user_id' IS NULL OR e.detail ->> 'user_id' = %(user_id)s::text)
       AND NOT (e.kind = 'failed' AND EXISTS (
           SELECT FROM {memory}.events l
           WHERE l.tenant = e.tenant

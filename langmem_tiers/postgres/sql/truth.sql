@@ -4,12 +4,12 @@
 -- `state_at` is the earliest of theirs. What else it would be is read off its moves when that is over.
 
 -- name: known_keys
--- Where in the tenant memories of these keys are.
+-- Where in the tenant memories of these keys are, the user's own before what is shared.
 SELECT m.key, m.tenant, m.namespace, m.tier::text
 FROM unnest(%(keys)s::text[]) WITH ORDINALITY AS w (key, ord)
 JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.key = w.key
-WHERE {few} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-ORDER BY w.ord, m.tier, m.namespace;
+WHERE {few} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part seen}
+ORDER BY w.ord, m.tier, m.user_id NULLS LAST, m.namespace;
 
 -- name: origins_of_writes
 -- Once the keys are locked: whether each memory that another is derived from is there, and is not
@@ -201,7 +201,8 @@ WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT c.id FROM changed c)) A
 RETURNING m.id, m.key, m.state;
 
 -- name: derivation
--- What a memory came from, what that came from, and so on: who came from whom.
+-- What a memory came from, what that came from, and so on: who came from whom, and whether who asks
+-- sees it.
 WITH RECURSIVE edges AS (
     SELECT l.id, l.source FROM {memory}.lineage l
     WHERE l.tenant = %(tenant)s AND l.id = %(id)s
@@ -213,7 +214,7 @@ WITH RECURSIVE edges AS (
         WHERE l.tenant = %(tenant)s AND l.id = e.source OFFSET 0
     ) l
 )
-SELECT e.id, e.source, m.namespace, m.key, m.tier::text, m.state, m.value
+SELECT e.id, e.source, m.namespace, m.key, m.tier::text, m.state, m.value, {part seen}
 FROM edges e
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = e.source LIMIT 1
@@ -221,7 +222,8 @@ CROSS JOIN LATERAL (
 ORDER BY e.id, e.source;
 
 -- name: versions
--- What a memory superseded, what superseded it, and so on, in the order in which it was true.
+-- What a memory superseded, what superseded it, and so on, in the order in which it was true, but for
+-- what is another user's.
 WITH RECURSIVE chain AS (
     SELECT %(id)s::bigint AS id
     UNION
@@ -243,11 +245,12 @@ SELECT m.namespace, m.key, m.tier::text, m.value, m.state, m.state_at,
        (SELECT k.key FROM {memory}.events e
         JOIN {memory}.memories k ON k.tenant = e.tenant AND k.id = e.target
         WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.kind = 'superseded'
-          AND e.undone_at IS NULL LIMIT 1)
+          AND e.undone_at IS NULL AND {part seen k} LIMIT 1)
 FROM chain c
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = c.id LIMIT 1
 ) m
+WHERE {part seen}
 ORDER BY began, m.created_at, m.id;
 
 -- name: successors

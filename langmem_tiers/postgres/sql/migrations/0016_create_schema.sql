@@ -57,6 +57,8 @@ CREATE TABLE {memory}.memories (
     valid_from  timestamptz,
     valid_to    timestamptz,
     state_at    timestamptz,
+    -- The user whose it is; NULL is shared by all of the tenant. It follows from the namespace.
+    user_id     text COLLATE "C",
     PRIMARY KEY (tenant, id, tier)
 ) PARTITION BY LIST (tier);
 
@@ -107,7 +109,7 @@ CREATE TABLE {memory}.usage (
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 60);
 
--- What was put before a run, at which place, and what came of the run. What was held out was
+-- What was put before a run, of which user, at which place, and what came of the run. What was held out was
 -- recalled and not shown, so that its absence can be compared. `run` is one attempt, `root` the
 -- whole run it belongs to. What was settled, by the outcome of the run `settled_by`, has a result
 -- in `succeeded`, but for further attempts of one run: a memory is credited once for each outcome.
@@ -123,6 +125,7 @@ CREATE TABLE {memory}.exposures (
     succeeded  boolean,
     settled_at timestamptz,
     settled_by text COLLATE "C",
+    user_id    text COLLATE "C",
     PRIMARY KEY (tenant, run, id)
 );
 CREATE INDEX exposures_memory ON {memory}.exposures (tenant, id);
@@ -211,6 +214,7 @@ CREATE TABLE {memory}.archived (
     namespace text COLLATE "C" NOT NULL,
     key       text COLLATE "C" NOT NULL,
     archive   text COLLATE "C" NOT NULL,
+    user_id   text COLLATE "C",
     PRIMARY KEY (tenant, id)
 );
 CREATE INDEX archived_keys ON {memory}.archived (tenant, key);
@@ -218,7 +222,8 @@ CREATE INDEX archived_files ON {memory}.archived (tenant, archive);
 
 -- What is going on: the last hour of a session's conversation; an agent's tasks, goals, mood and
 -- spend. A session is named by its namespace, which ends with a dot, an agent by its label, which
--- has none. What is to happen once leaves its id here for a day, so that a retry is seen.
+-- has none; behind it is the label of a user, where one is named. What is to happen once leaves its
+-- id here for a day, so that a retry is seen.
 CREATE TABLE {memory}.states (
     tenant     text COLLATE "C" NOT NULL,
     owner      text COLLATE "C" NOT NULL,
