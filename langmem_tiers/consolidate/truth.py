@@ -199,7 +199,8 @@ def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
             f"{one.key!r} was deleted meanwhile, or is quarantined: what is quarantined is not "
             "recalled, and reject() deletes it"
         )
-    suspects = tuple(sorted(row[1] for row in doubted)) if marked else ()
+    seen = [row[1] for row in doubted if row[3] in (None, how.context.user_id)]
+    suspects = tuple(sorted(seen)) if marked else ()
     return Retraction(key=one.key, move=known[0][0], suspects=suspects)
 
 
@@ -229,7 +230,8 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
         )
     undo = (Call("undo_retraction", params),) if state == "retracted" else ()
     *_, changed = yield Query((*undo, _doubt(how.tenant, one.id)), commit=True)
-    return _restoration(one, changed, still_suspect=bool(retracted))
+    seen = [row[:3] for row in changed if row[3] in (None, how.context.user_id)]
+    return _restoration(one, seen, still_suspect=bool(retracted))
 
 
 def _restoration(one: Candidate, changed: Sequence[Row], *, still_suspect: bool) -> Restoration:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from langmem_tiers.core.context import USER_HERE, user_of
+from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
@@ -39,10 +39,6 @@ HNSW with an iterative filter begins to win."""
 EF_SEARCH = 400
 """Candidates HNSW keeps while searching: recall@10 of 0.99 and more at 100,000 vectors."""
 
-LEXICAL_BYTES = 262_144
-"""Bytes of a text that the lexical leg covers: a tsvector holds 1 MB at most."""
-
-_ENDLESS = re.compile(r"\S{250}(?=\S)")
 _PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
@@ -262,7 +258,7 @@ class StoreOptions:
         if not isinstance(self.bounds, Bounds):
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
-            _check_template(template)
+            check_template(template)
         if self.exact_limit < 1:
             raise ConfigurationError("exact_limit must be at least 1 vector")
         if self.trace_days is not None and not 0 < self.trace_days <= sys.float_info.max:
@@ -292,16 +288,6 @@ class StoreOptions:
     def schema(self, name: str) -> str:
         """The database schema that stands for `name` (memory, short_term, …)."""
         return f"{self.schema_prefix}{name}"
-
-
-def _check_template(template: tuple[object, ...]) -> None:
-    """Refuse a template of namespaces that does not say which label is the user's."""
-    texts = all(isinstance(one, str) and one for one in template)
-    if not texts or template.count(USER_HERE) != 1 or template[0] == USER_HERE:
-        raise ConfigurationError(
-            f"a template of user_namespaces is labels, such as ('memories', '{USER_HERE}'): one of "
-            f"them, not the first, is {USER_HERE}; not {short(template)}"
-        )
 
 
 _INDEX_KEYS = ("dims", "embed", "fields", "distance_type", "ann_index_config", "language")
@@ -403,13 +389,3 @@ def _choice(value: object, choices: Iterable[str], what: str) -> str:
     if value not in tuple(choices):
         raise ConfigurationError(f"{what} {value!r} is not one of {', '.join(choices)}")
     return str(value)
-
-
-def lexical_text(text: str) -> str:
-    """As much of a text as the lexical leg covers, in words of a length that Postgres parses.
-
-    It reads a run without blanks anew from each of its signs, and indexes no word of 2 KB.
-    """
-    if len(text) * 4 > LEXICAL_BYTES:
-        text = text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
-    return _ENDLESS.sub(r"\g<0> ", text)

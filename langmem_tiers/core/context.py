@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
 
@@ -132,6 +137,20 @@ def named_by(label: str) -> str | None:
 def users_labels(user_id: str | None) -> tuple[str, ...]:
     """The labels behind a namespace that make it a user's; none without one."""
     return () if user_id is None else (f"{USER}{label_of(user_id)}",)
+
+
+def check_template(template: Sequence[object]) -> None:
+    """Refuse a template of namespaces that does not say which label is the user's.
+
+    Raises:
+        ConfigurationError: then.
+    """
+    texts = all(isinstance(one, str) and one for one in template)
+    if not texts or template.count(USER_HERE) != 1 or template[0] == USER_HERE:
+        raise ConfigurationError(
+            f"a template of user_namespaces is labels, such as ('memories', '{USER_HERE}'): one of "
+            f"them, not the first, is {USER_HERE}; not {short(template)}"
+        )
 
 
 def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None:

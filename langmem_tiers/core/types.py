@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Tier
 
 Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -89,6 +89,18 @@ class MemoryType:
                 f"not {found!r}"
             )
         return {**found, **given}
+
+    def kept_for(self, user_id: str | None, told: object = None) -> bool:
+        """Whether a memory is to be its user's own: as told, else as the type says.
+
+        Raises:
+            InvalidInputError: if it is to be, and no user is named.
+        """
+        if told is not None and not isinstance(told, bool):
+            raise InvalidTypeError(f"personal is True or False, not {short(told)}")
+        if told and user_id is None:
+            raise InvalidInputError("whose is it to be? Name the user: MemoryContext(…, user_id=…)")
+        return self.personal if told is None else told
 
     def match(self, memory: Recollection, query: str) -> float:
         """How well a memory answers a query: the type's own score, else the memory's match.

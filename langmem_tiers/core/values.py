@@ -174,3 +174,19 @@ def _spell_out_big_floats(text: str) -> str:
 def storable(text: str) -> str:
     """What a machine said, without what Postgres cannot hold: NUL, and halves of characters."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+
+
+LEXICAL_BYTES = 262_144
+"""Bytes of a text that the lexical leg covers: a tsvector holds 1 MB at most."""
+
+_ENDLESS = re.compile(r"\S{250}(?=\S)")
+
+
+def lexical_text(text: str) -> str:
+    """As much of a text as the lexical leg covers, in words of a length that Postgres parses.
+
+    It reads a run without blanks anew from each of its signs, and indexes no word of 2 KB.
+    """
+    if len(text) * 4 > LEXICAL_BYTES:
+        text = text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
+    return _ENDLESS.sub(r"\g<0> ", text)

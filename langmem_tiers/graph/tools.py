@@ -316,7 +316,7 @@ def _user() -> str | None:
     from langmem_tiers.graph.extra import get_runtime
 
     with suppress(RuntimeError, KeyError):
-        return user_in(get_runtime().context)
+        return user_in(getattr(get_runtime(), "context", None))  # None outside of a graph
     return None
 
 

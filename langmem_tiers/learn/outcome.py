@@ -98,9 +98,8 @@ def settle(
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
-    It is what was shown to a run of the context's project and user, and what that project keeps; all
-    of it, if the context names none. Or it is the memories given, whether or not they were noted
-    before.
+    It is what was shown to a run of the context's project and user, and what that project keeps; of
+    any, if the context names none. Or it is the memories given, whether or not they were noted.
     """
     params: dict[str, Any] = {
         **context.whose,

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from langmem_tiers.core.config import StoreOptions, lexical_text
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import content_of
+from langmem_tiers.core.values import content_of, lexical_text
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.remember.candidate import Candidate, Known, recalled_texts
 from langmem_tiers.remember.echo import echo_of

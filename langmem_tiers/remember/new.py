@@ -13,7 +13,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ROLES, THRESHOLD, Source, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
-from langmem_tiers.core.types import MemoryType, MemoryTypes
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.remember.candidate import Part
@@ -95,7 +95,7 @@ def to_write(
         value.setdefault("boost", kind.boost)
     write = write_of(
         {**value, **_provenance(one)},
-        place=encode(where.namespace(tier, personal=_personal(one, kind, where))),
+        place=encode(where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))),
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
         tier=tier,
@@ -116,21 +116,6 @@ def to_write(
         else None,
         noted=kind.tier == Tier.SHORT_TERM,
     )
-
-
-def _personal(one: NewMemory, kind: MemoryType, where: MemoryContext) -> bool:
-    """Whether a memory is to be its user's own.
-
-    Raises:
-        InvalidInputError: if it is to be, and no user is named.
-    """
-    if one.personal is None:
-        return kind.personal
-    if not isinstance(one.personal, bool):
-        raise InvalidTypeError(f"personal is True or False, not {short(one.personal)}")
-    if one.personal and where.user_id is None:
-        raise InvalidInputError("whose is it to be? Name the user: MemoryContext(…, user_id=…)")
-    return one.personal
 
 
 def write_of(

@@ -310,11 +310,6 @@ class Reviewing(NamedTuple):
     policy: GatePolicy
     options: StoreOptions
 
-    @property
-    def tenant(self) -> str:
-        """As the database names it."""
-        return self.context.root
-
 
 class Conclusion(NamedTuple):
     """What follows from a review."""
@@ -331,7 +326,7 @@ def review_waiting(
     now = moments()
     params = {**how.context.whose, "limit": limit, "alive_at": now.alive_at}
     if keys is None:
-        tidy = Call("forget_reviews", {"tenant": how.tenant})
+        tidy = Call("forget_reviews", {"tenant": how.context.root})
         calls: tuple[Call, ...] = (tidy, Call("waiting_reviews", params))
     else:
         calls = (Call("waiting_reviews_of", {**params, "keys": list(dict.fromkeys(keys))}),)
@@ -363,7 +358,8 @@ def conclusion(one: Waiting, review: ReviewResult, policy: GatePolicy) -> Conclu
 
 def _concluded(one: Waiting, review: ReviewResult, how: Reviewing, now: datetime) -> Flow[str]:
     """Do what follows from a review; which part of the report it belongs to."""
-    named = {"tenant": how.tenant, "id": one.id, "version": one.version}
+    tenant = how.context.root
+    named = {"tenant": tenant, "id": one.id, "version": one.version}
     if review.consensus_score is None:
         detail = json.dumps({"reasons": [f"unreviewed: {review}"], **_as_event(review)})
         yield Query((Call("note_unanswered", {**named, "detail": detail}),), commit=True)
@@ -380,10 +376,9 @@ def _concluded(one: Waiting, review: ReviewResult, how: Reviewing, now: datetime
         "moved": json.dumps({"reasons": [reason], "trust": trust_of(one.value)}),
         "now": now,
     }
-    lock = lock_call([(how.tenant, one.namespace, one.key), (how.tenant, "", LOCK)], how.options)
-    doubt = Call("doubt", {"tenant": how.tenant, "ids": [one.id], "events": []})
-    why = f"derived: it came from {one.key}, which is quarantined"
-    below = Call("hold_below", {"tenant": how.tenant, "move": move, "why": why, "now": now})
+    lock = lock_call([(tenant, one.namespace, one.key), (tenant, "", LOCK)], how.options)
+    doubt = Call("doubt", {"tenant": tenant, "ids": [one.id], "events": []})
+    below = Call("hold_below", {"tenant": tenant, "move": move, "now": now, "key": one.key})
     calls = (lock, Call("conclude_review", params), below, doubt)
     _, said, *_ = yield Query(calls, commit=True)
     if not said:

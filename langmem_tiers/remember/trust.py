@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from langmem_tiers.core.context import user_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import THRESHOLD, Source
 from langmem_tiers.core.namespaces import Place
@@ -109,6 +110,10 @@ def checked_trust(value: object, what: str) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+A_USERS_OWN: Final = "what is a user's own"
+"""What is told of a memory, in place of its key, where everybody reads it."""
+
+
 class Origin(NamedTuple):
     """A memory that another is derived from; a row of origins_of_writes, in this order."""
 
@@ -141,6 +146,8 @@ def settled_by(
     for place, origin in several.items():
         if place not in one.echoes:
             _check(origin)
+        if user_of(place[0]) not in (None, user_of(one.place)):
+            several[place] = origin._replace(source=A_USERS_OWN)
     derived = _derived(one, [each for each in several.values() if each.there])
     had = (
         place

@@ -85,18 +85,13 @@ class TieredStore(SweepingStore):
             ttl: LangGraph's TTL mapping. It is kept, not copied, and read at each call. With
                 none at all, expired memories are never returned; with one, `omit_expired`
                 says so, False if left out, as in LangGraph's stores.
-            pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout`
-                (seconds), `kwargs` for each connection, and so on.
+            pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout` (seconds), …
             schema_prefix: Put before the four schema names, so that stores can share a database.
-            short_term_ttl: Minutes that a short_term memory lives after its last read; None
-                for ever.
+            short_term_ttl: Minutes that a short_term memory lives unread; None for ever.
             exact_limit: The number of vectors up to which a search is exact.
-            trace_days: How long the traces of turns are kept; None for ever. The sweeper removes
-                what is older.
+            trace_days: After how many days traces of turns are swept; None for never.
             bounds: How large and how long what one call gives may be; `Bounds()` if not given.
-            user_namespaces: Templates of namespaces that are one user's, such as
-                `("memories", "{user_id}")`: what is put there or below is told to a
-                `MemoryContext` with that `user_id` alone. `*` stands for any label.
+            user_namespaces: Which namespaces are a user's: `[("memories", "{user_id}")]`.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
-from langmem_tiers.core.config import StoreOptions, lexical_text
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import TierConflictError
 from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere
-from langmem_tiers.core.values import NOTHING_TOLD, Told
+from langmem_tiers.core.values import NOTHING_TOLD, Told, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.store.read import embed_texts

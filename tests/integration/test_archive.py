@@ -92,7 +92,8 @@ def test_every_column_of_the_three_tables_is_archived(url: str) -> None:
     query = """SELECT array_agg(attname::text) FROM pg_attribute
                WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped"""
     columns = {name: set(one(url, query, f"memory.{name}")) for name in CONTENT}
-    known = set(ArchivedMemory._fields) | set(TIMES) | {"tenant"}
+    # Whose it is stays with its name, in the database.
+    known = set(ArchivedMemory._fields) | set(TIMES) | {"tenant", "user_id"}
 
     assert columns["memories"] | columns["usage"] <= known
     assert columns["vectors"] == {"tenant", "tier", "namespace", "id", "field", "embedding"}

@@ -20,8 +20,8 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.core.config import lexical_text
 from langmem_tiers.core.errors import TooLargeError
+from langmem_tiers.core.values import lexical_text
 from langmem_tiers.remember.private import detectors
 
 MOST = 0.5

@@ -427,14 +427,15 @@ vectors AS (
     WHERE e.tenant = s.tenant AND e.run = s.run AND e.id = s.id
 ), origins AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.source = g.id
-    RETURNING l.tenant, l.id, g.key, g.state
+    RETURNING l.tenant, l.id, g.key, g.state, g.namespace ~ '(^|\.)@[^.]*\.$' AS personal
 ), orphans AS (
     -- What came from a memory that was retracted or suspect stays out of recall without it.
     UPDATE {memory}.memories m SET state = 'retracted' FROM origins o
     WHERE m.tenant = o.tenant AND m.id = o.id AND m.state = 'suspect'
       AND o.state IN ('retracted', 'suspect')
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = o.tenant AND g.id = o.id)
-    RETURNING m.tenant, m.id, m.state_at, o.key
+    RETURNING m.tenant, m.id, m.state_at,
+              CASE WHEN o.personal AND m.user_id IS NULL THEN 'what is a user''s own' ELSE o.key END AS key
 ), told AS (
     INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
     SELECT o.tenant, 'orphaned-' || o.id || '-' || nextval('{memory}.memory_ids'), 'retracted',

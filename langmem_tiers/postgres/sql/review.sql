@@ -137,7 +137,7 @@ WITH RECURSIVE below AS (
         WHERE l.tenant = %(tenant)s AND l.source = b.id OFFSET 0
     ) l
 ), held AS MATERIALIZED (
-    SELECT m.id, {part trust} AS trust
+    SELECT m.id, m.user_id, {part trust} AS trust
     FROM below b
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = b.id LIMIT 1
@@ -153,6 +153,13 @@ WITH RECURSIVE below AS (
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
 SELECT %(tenant)s, %(move)s || '/' || h.id, 'quarantined', h.id, %(now)s::timestamptz,
-       jsonb_build_object('trust', h.trust, 'reasons', jsonb_build_array(%(why)s::text))
+       jsonb_build_object('trust', h.trust, 'reasons', jsonb_build_array(
+           'derived: it came from ' || CASE WHEN h.user_id IS NULL AND s.user_id IS NOT NULL
+               THEN 'what is a user''s own' ELSE %(key)s::text END || ', which is quarantined'))
 FROM held h
+CROSS JOIN LATERAL (
+    SELECT m.user_id FROM {memory}.events e
+    JOIN {memory}.memories m ON m.tenant = e.tenant AND m.id = e.id
+    WHERE e.tenant = %(tenant)s AND e.event = %(move)s LIMIT 1
+) s
 ORDER BY h.id;

@@ -44,18 +44,21 @@ WHERE {few}
 ORDER BY w.ord;
 
 -- name: derive
--- Say of memories that were just put what they were derived from; what was said before stands.
+-- Say of memories that were just put what they were derived from; what was said before stands. Of
+-- what is shared nothing names what is a user's own.
 WITH pairs AS MATERIALIZED (
-    SELECT w.event, d.id, s.id AS source, s.key
+    SELECT w.event, d.id, s.id AS source,
+           CASE WHEN s.user_id IS NULL OR s.user_id = d.user_id THEN s.key
+                ELSE 'what is a user''s own' END AS key
     FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(source_namespaces)s::text[],
                 %(source_keys)s::text[], %(events)s::text[])
              WITH ORDINALITY AS w (namespace, key, source_namespace, source_key, event, ord)
     CROSS JOIN LATERAL (
-        SELECT m.id FROM {memory}.memories m
+        SELECT m.id, m.user_id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key LIMIT 1
     ) d
     CROSS JOIN LATERAL (
-        SELECT m.id, m.key FROM {memory}.memories m
+        SELECT m.id, m.key, m.user_id FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.namespace = w.source_namespace
           AND m.key = w.source_key LIMIT 1
     ) s
@@ -198,7 +201,7 @@ WITH RECURSIVE seeds AS MATERIALIZED (
 UPDATE {memory}.memories m SET state = s.state, state_at = s.at
 FROM settled s
 WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT c.id FROM changed c)) AND m.id = s.id
-RETURNING m.id, m.key, m.state;
+RETURNING m.id, m.key, m.state, m.user_id;
 
 -- name: derivation
 -- What a memory came from, what that came from, and so on: who came from whom, and whether who asks
