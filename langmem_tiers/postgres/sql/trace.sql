@@ -47,7 +47,7 @@ e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'r
         e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
     FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned', 'failed')
-      AND coalesce(e.detail ->> 'user_id' = %(user_id)s::text, NOT e.detail ? 'user_id')
+      AND NOT (e.detail ? 'user_id' AND e.detail ->> 'user_id' IS DISTINCT FROM %(user_id)s::text)
       AND NOT (e.kind = 'failed' AND EXISTS (
           SELECT FROM {memory}.events l
           WHERE l.tenant = e.tenant
