@@ -261,6 +261,15 @@ def test_search_looks_in_one_project_and_in_one_session(url: str, tmp_path: Path
         assert sorted(one["content"] for one in found) == keys
 
 
+@pytest.mark.usefixtures("url")
+def test_what_is_imported_for_a_user_is_searched_by_that_user_alone(notes: Path) -> None:
+    run("import", str(notes), "--tenant", "acme", "--user", "ada")
+    for user, known in (("ada", 2), ("ben", 0), (None, 0)):
+        named = [] if user is None else ["--user", user]
+        found = document("search", "--no-cutoff", *named, "Mondays")
+        assert (found["user_id"], len(found["results"])) == (user, known)
+
+
 def test_a_tenant_is_asked_for_by_naming_those_there_are_unless_there_is_one_alone(
     url: str,
 ) -> None:

@@ -265,6 +265,16 @@ async def test_whoever_writes_through_it_is_told_where_to_write(
             engine._run_as_sync(remove())
 
 
+async def test_it_shows_a_user_what_is_shared_and_the_users_own(
+    store: TieredStore, mode: Mode
+) -> None:
+    coordinator(store, "acme").store(KEY, key="k")
+    coordinator(store, "acme", user_id="ada").store(KEY, key="hers")
+    for user, known in (("ada", {"hers", "k"}), ("ben", {"k"}), (None, {"k"})):
+        async with opened(store, mode, user_id=user) as ask:
+            assert {one.id for one in await ask("similarity_search", KEY)} == known
+
+
 async def test_a_closed_vector_store_leaves_no_connection(
     store: TieredStore, url: str, mode: Mode
 ) -> None:
