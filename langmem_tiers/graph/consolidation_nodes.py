@@ -22,6 +22,7 @@ from langmem_tiers.consolidate.steps import (
     StepDecision,
     reviewed,
 )
+from langmem_tiers.consolidate.stored import note_cycle
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import encode
@@ -258,17 +259,25 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Say what the cycle did."""
-    names = ("tenant", "cycle", "started_at", "counts", "skipped", "taken_over")
+    """Say what the cycle did, and note that it has ended, unless somebody else is at it."""
+    names = ("tenant", "cycle", "started_at", "counts", "skipped")
     turns = turns_in(state.get("messages") or ())
+    over = state["taken_over"]
+    if state["skipped"] is None and not over:
+        try:
+            yield from note_cycle(run.cycle(state))
+        except LeaseLostError:
+            if run.held is not None:
+                raise  # a worker that has lost its lease stops
+            over = True
     said = {
         **{name: state[name] for name in names},
+        "taken_over": over,
         "finished_at": run.store.flows.now.isoformat(),
         "turns": len(turns),
         "turn": turns[-1].id if turns else None,
     }
     return {"consolidated": said, "session_ended": False, "decisions": []}
-    yield  # a flow, though it needs nothing
 
 
 def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
