@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from typing_extensions import TypedDict
 
 from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
