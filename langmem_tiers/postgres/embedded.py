@@ -243,7 +243,7 @@ class EmbeddedPostgres:
             self._users = None
 
 
-def is_embedded_url(url: str) -> bool:
+def is_embedded_url(url: object) -> bool:
     """Tell whether a URL names a directory for an embedded Postgres.
 
     Example:
@@ -251,7 +251,7 @@ def is_embedded_url(url: str) -> bool:
         (True, False)
 
     """
-    return url.startswith(_SCHEME)
+    return isinstance(url, str) and url.startswith(_SCHEME)
 
 
 def path_from_url(url: str) -> Path:

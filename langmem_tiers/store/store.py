@@ -25,7 +25,7 @@ from langmem_tiers.core.config import (
 )
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.postgres.runner import Runner
@@ -77,7 +77,8 @@ class TieredStore(SweepingStore):
         """Describe a store; nothing is opened yet.
 
         Args:
-            conn_string: A Postgres URL or key-value connection string.
+            conn_string: A Postgres URL or key-value connection string; `embedded:./path` names
+                a directory for a Postgres of the store's own, as `embedded` does.
             index: LangGraph's index mapping (`dims`, `embed`, `fields`, `distance_type`,
                 `ann_index_config`), plus `language`, a Postgres text search configuration.
                 Without `dims` and `embed` the index is lexical only.
@@ -98,6 +99,7 @@ class TieredStore(SweepingStore):
 
         Raises:
             ConfigurationError: for options that cannot work.
+            InvalidInputError: for an `embedded:` URL that names no directory.
         """
         super().__init__()
         self.options = StoreOptions(
@@ -109,6 +111,8 @@ class TieredStore(SweepingStore):
             bounds=DEFAULT if bounds is None else bounds,
         )
         check_ttl(ttl)
+        if server is None and is_embedded_url(conn_string):
+            conn_string, server = "", EmbeddedPostgres(path_from_url(conn_string))
         if clock is not None and clock().tzinfo is None:
             raise ConfigurationError("clock must tell timezone-aware time: datetime.now(UTC)")
         self.index_config = index
@@ -137,6 +141,7 @@ class TieredStore(SweepingStore):
     ) -> Self:
         """A store on a Postgres that is there, with `PostgresStore`'s own arguments.
 
+        With `embedded:./path` it is a Postgres of its own, set up by itself; `index` as given here.
         `pipeline` changes nothing: every call takes one round trip where one will do. Further
         `options` are those of the class.
 

@@ -186,8 +186,7 @@ CREATE TABLE {memory}.leases (
     until  timestamptz NOT NULL
 );
 
--- Up to when each step of consolidation has seen everything; of all of them together (`cycle`), when
--- the last cycle that ended had begun.
+-- Up to when each step of consolidation has seen everything.
 CREATE TABLE {memory}.cycles (
     tenant text COLLATE "C" NOT NULL,
     step   text COLLATE "C" NOT NULL,
