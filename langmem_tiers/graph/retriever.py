@@ -21,7 +21,9 @@ class TieredMemoryRetriever(BaseRetriever):
     """Recalls documents, best first.
 
     A document's page is what the memory says, its id the memory's key, and its metadata all
-    else, as JSON: tier, memory_type, score, explanation, speaker, occurred_at, ….
+    else, as JSON: tier, memory_type, score, explanation, speaker, occurred_at, …, and beside these
+    whatever the memory's own `metadata` holds. Of what is called alike, ours stands there; its own
+    is under `metadata`, whole.
 
     Every field but `memory` and `k` is an option of `MemoryCoordinator.get_context`, which says
     what it means; `memory_tags` are its `tags`, as a retriever's own tags are those of its runs.
@@ -96,9 +98,10 @@ class TieredMemoryRetriever(BaseRetriever):
 
 
 def _document(one: Recollection) -> Document:
-    """What it says as the page, all else as metadata."""
-    metadata = facts(one)
-    return Document(id=one.key, page_content=metadata.pop("content"), metadata=metadata)
+    """What it says as the page, all else as metadata: the memory's own below what we know of it."""
+    known = facts(one)
+    page = known.pop("content")
+    return Document(id=one.key, page_content=page, metadata={**known["metadata"], **known})
 
 
 _OPTIONS = tuple(
