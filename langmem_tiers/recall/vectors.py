@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from concurrent.futures import CancelledError
 from typing import Final
 
 from langmem_tiers.core.config import StoreOptions
@@ -35,7 +36,7 @@ class Vectors(dict[str, PackedVector | None]):
             return
         try:
             self.update((yield from embed_texts(new, options)))
-        except TieredMemoryError:
+        except (TieredMemoryError, CancelledError):
             raise
         except Exception as error:  # noqa: BLE001 - a user's model can raise anything
             self.failed = shortened(masked(worded(error)), _LONGEST_ERROR)
