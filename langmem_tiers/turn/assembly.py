@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends
 from langmem_tiers.turn.sources import items_of
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
 _UNLIMITED = 10**9
@@ -61,7 +63,7 @@ def assemble_context(
         "mode": turn.mode,
         "filters": {**turn.settings.default_filters, **checked_filters(filters or {})},
         "now": turn.now,
-        "vectors": {},
+        "vectors": Vectors(),
         "messages": _checked_list(messages, "messages"),
         "tools": _checked_list(tools, "tools"),
         "show_messages": show_messages,
@@ -90,6 +92,8 @@ def _assembled(
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
+        if told["vectors"].failed is not None:
+            found = replace(found, by_words=shown(told["vectors"].failed, gate))
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
         record.prompt = record.prompt or both_ends(kept)
         record.tokens += found.tokens

@@ -52,6 +52,8 @@ class Assembled:
     """What is in, in the order in which it is shown."""
     decisions: tuple[Fitted, ...]
     """What is in and what is out, in the order of the sections."""
+    by_words: str | None = None
+    """What the embedding model failed by, where words alone were sought; None if it did not."""
 
     def __str__(self) -> str:
         return self.text
@@ -66,7 +68,8 @@ class Assembled:
         left_out = sum(not one.chosen for one in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
         told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
-        return f"{told}: the budget is too small for any" if self.nothing_fits else told
+        told += ": the budget is too small for any" if self.nothing_fits else ""
+        return told if self.by_words is None else f"{told}; by words alone: {self.by_words}"
 
     @property
     def nothing_fits(self) -> bool:
