@@ -139,6 +139,36 @@ async def adone_by(
     return [task.result() if task in done else None for task in tasks]
 
 
+def answer_by(seconds: float, call: Callable[[], T], daemons: Daemons) -> T:
+    """What a call returns.
+
+    Raises:
+        TimeoutError: if it was not done in time; see `done_by`.
+    """
+    (found,) = done_by(seconds, [lambda: (call(),)], daemons)
+    return _in_time(found, seconds)
+
+
+async def answer_awaited_by(seconds: float, call: Callable[[], Awaitable[T]]) -> T:
+    """What a call returns.
+
+    Raises:
+        TimeoutError: if it was not done in time.
+    """
+
+    async def one() -> tuple[T]:
+        return (await call(),)
+
+    (found,) = await adone_by(seconds, [one], 1)
+    return _in_time(found, seconds)
+
+
+def _in_time(found: tuple[T] | None, seconds: float) -> T:
+    if found is None:
+        raise TimeoutError(f"there was no answer within {seconds:g} seconds")
+    return found[0]
+
+
 async def answer_awaited(verb: Any, *given: Any) -> Any:
     """What a function answers; one that blocks does so in a thread."""
     if inspect.iscoroutinefunction(verb):

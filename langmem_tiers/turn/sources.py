@@ -6,7 +6,7 @@ Each has a `flow`, which is told the prompt, what `assemble_context` was, and th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,11 +17,16 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.core.errors import (
     ConfigurationError,
-    InvalidInputError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.threads import answer_awaited, answers_awaited
+from langmem_tiers.core.threads import (
+    Daemons,
+    answer_awaited,
+    answer_awaited_by,
+    answer_by,
+    answers_awaited,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
@@ -39,6 +44,9 @@ _QUERIES: Final = (
     ("What governance rules apply?", "governance", False),
 )
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
+_ASIDE: Final = Daemons(8)
+"""Where sources are asked that are waited for no longer than so long; one that hangs keeps one of
+eight."""
 _LISTS: Final = ("active_goals", "pending_actions", "constraints")
 """What a mapping of goals says."""
 
@@ -108,10 +116,23 @@ class FunctionSource:
         del memory
         about = (prompt, metadata)
         return (
-            yield Ask(
-                partial(answer_of, self.verb, *about), partial(answer_awaited, self.averb, *about)
+            yield _asking(
+                partial(answer_of, self.verb, *about),
+                partial(answer_awaited, self.averb, *about),
+                metadata["seconds"],
             )
         )
+
+
+def _asking(
+    call: Callable[[], Any], acall: Callable[[], Awaitable[Any]], seconds: float | None
+) -> Ask:
+    """Ask by either form, and wait so long at most; None is as long as it takes."""
+    if seconds is None:
+        return Ask(call, acall)
+    return Ask(
+        partial(answer_by, seconds, call, _ASIDE), partial(answer_awaited_by, seconds, acall)
+    )
 
 
 def _check_parameters(name: str | None, verb: Callable[..., Any]) -> None:
@@ -157,7 +178,7 @@ def answer_of(verb: Any, *given: Any) -> Any:
     """What a function answers at once.
 
     Raises:
-        InvalidInputError: if it must be awaited.
+        ConfigurationError: if it must be awaited.
     """
     answer = verb(*given)
     if isinstance(answer, Future):
@@ -165,7 +186,7 @@ def answer_of(verb: Any, *given: Any) -> Any:
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
-        raise InvalidInputError(
+        raise ConfigurationError(
             "a source is async and cannot be asked here: use `async with` and "
             "aassemble_context, or give it a blocking twin, `remember`"
         )
@@ -196,8 +217,10 @@ class Identity:
         else:
             verb = self.answers.query
             asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
-            found = yield Ask(
-                partial(_side_by_side, verb, asked), partial(answers_awaited, verb, asked)
+            found = yield _asking(
+                partial(_side_by_side, verb, asked),
+                partial(answers_awaited, verb, asked),
+                metadata["seconds"],
             )
         items: dict[str, Fragment] = {}
         for (question, *_), answer in zip(_QUERIES, found, strict=True):
