@@ -67,12 +67,11 @@ class Turn:
             memory: Whose memory it is.
             budget: What the turn may spend.
             layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
-            sources: Sources by the name of their stage, in the place of those built in. What one
-                raises costs its own section. Each is anything
+            sources: Sources by the name of their stage, in the place of those built in: anything
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
                 also a mapping, or an object with `query(question, metadata)`; for `tools` and
                 `conversation` also a list. One that the layout has no stage for gets one at its
-                end.
+                end. What one raises costs its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -96,9 +95,7 @@ class Turn:
         self.layout = layout
         self.mode = label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
-        self.sources = built_in()
-        self.own_sources: set[str] = set()
-        """Those that were given."""
+        self.sources, self.own_sources = built_in(), set[str]()
         for name, given in (sources or {}).items():
             self.register(name, given, replace=True)
         checked_stages(self.layout, self.sources)
