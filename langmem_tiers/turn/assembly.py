@@ -18,6 +18,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
@@ -72,7 +73,7 @@ def assemble_context(
         "mode": turn.mode,
         "filters": {**turn.settings.default_filters, **checked_filters(filters or {})},
         "now": turn.now,
-        "vectors": {},
+        "vectors": Vectors(),
         "messages": _checked_list(messages, "messages"),
         "tools": _checked_list(tools, "tools"),
         "show_messages": show_messages,
@@ -104,6 +105,8 @@ def _assembled(
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
+        if told["vectors"].failed is not None:
+            found = replace(found, by_words=shown(told["vectors"].failed, gate))
         found = replace(found, failed=failed)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)

@@ -56,6 +56,8 @@ class Assembled:
     """What is in and what is out, in the order of the sections."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """What each source raised that did not answer; it has no section."""
+    by_words: str | None = None
+    """What the embedding model failed by, where words alone were sought; None if it did not."""
 
     def __str__(self) -> str:
         return self.text
@@ -71,7 +73,8 @@ class Assembled:
         tokens = f"{self.tokens:,} of {budget:,} tokens"
         told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
         told += f"; {', '.join(self.failed)} failed" if self.failed else ""
-        return f"{told}: the budget is too small for any" if self.nothing_fits else told
+        told += ": the budget is too small for any" if self.nothing_fits else ""
+        return told if self.by_words is None else f"{told}; by words alone: {self.by_words}"
 
     @property
     def nothing_fits(self) -> bool:
