@@ -146,12 +146,10 @@ def consolidation_due(
 ) -> Runnable[Any, str]:
     """A route for an agent's graph: to the subgraph when a cycle is due.
 
-    When a tenant's last cycle was is asked of the database, so that `every` counts over all threads
-    and workers. What else it reads is the thread's checkpointed state: the turns among `messages`,
-    whether the `session_ended`, and for `every_turns` what the subgraph writes to `consolidated`.
-    Add these keys to the agent's state, and give it a checkpointer and a thread: else each run is
-    the first. LangGraph drops what a `TypedDict` does not name without a word; of a Pydantic model
-    or a dataclass it is told.
+    `every` counts from the tenant's last cycle, in whichever thread. Else the thread's state says:
+    the turns among `messages`, `session_ended`, and `consolidated`, which the subgraph writes. Add
+    these keys to the agent's state, and give it a checkpointer and a thread. LangGraph drops what a
+    `TypedDict` does not name without a word; of a Pydantic model or a dataclass it is told.
 
     Args:
         schedule: When a cycle is due.
@@ -182,11 +180,10 @@ def consolidation_due(
     whose = Remembered(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
-        runtime = get_runtime()
+        runtime, last = get_runtime(), None
         store = tiered(runtime.store)
         known = state if isinstance(state, Mapping) else vars(state)
         _check_kept(schedule, state, known)
-        last = None
         if schedule.every is not None:
             tenant = whose.context(runtime.context, config).root
             last = yield from asked(store.run, store.arun, last_cycle(tenant))

@@ -282,6 +282,16 @@ def path_from_url(url: str) -> Path:
     return _expanded(text)
 
 
+def embedded_at(url: str) -> EmbeddedPostgres | None:
+    """Give the server that an `embedded:` URL names; None for a URL of another kind.
+
+    Raises:
+        InvalidInputError: it names no directory.
+
+    """
+    return EmbeddedPostgres(path_from_url(url)) if is_embedded_url(url) else None
+
+
 _started: set[EmbeddedPostgres] = set()
 
 

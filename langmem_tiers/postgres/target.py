@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.postgres import sql
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.postgres.sql import Statement
 
@@ -96,7 +96,8 @@ class Target:
         return any(self.statements[call.name].writes for call in query.calls)
 
     def _check(self) -> None:
-        if (wrong := _wrong_in(self.conninfo)) is not None:  # no cause: it would show the password
+        wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
+        if wrong is not None:  # no cause: it would show the password
             raise ConfigurationError(
                 f"this is no Postgres connection string ({wrong}): use "
                 "postgresql://user:password@host/database, with what is no letter or digit of the "
