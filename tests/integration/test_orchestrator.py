@@ -79,7 +79,7 @@ async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
         "Pending actions:\n- calling Ann (in_progress)",
         "Constraints:\n- Not on Fridays",
     ]
-    assert "<recalled_memories>" in context.text
+    assert "<memories>" in context.text
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
@@ -470,7 +470,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
         await call("store", f"Key {n} rotates on day {n}", memory_type="semantic", key=f"k{n}")
 
     async with turning(call, turn_id="a/b %") as turn:
-        context = await turn("assemble_context", "key", 250)
+        context = await turn("assemble_context", "key", 120)
         kept = await turn("memorize", "The API key is rotated on Mondays.")
         report = await turn("commit")
 
