@@ -52,8 +52,8 @@ _LIMIT: Final = 20
 """Messages that are shown unless a stage says otherwise."""
 _AFTER_AN_EXCHANGE: Final = 2.5
 """When the summary of the rest gets room: after the last two messages."""
-_SUMMED_UP: Final = 12
-"""Questions of the earlier conversation that its summary names: our own choice."""
+_SUMMED_UP: Final = 24
+"""Messages of the earlier conversation that its summary names: our own choice."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 
 
@@ -225,15 +225,20 @@ class Conversation:
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
-    """What the last hour's messages say was said; without any, what the session's memories say."""
+    """What the last hour's messages say was said; without any, what the session's memories say.
+
+    Where the context names an agent, what others of the session were told or said is not its own.
+    """
     if memory.context.session_id is None:
         return []
     limit = metadata["options"].get("limit", _LIMIT)
-    known = yield from unit(look(Whose.of(memory.context), metadata["now"], limit=limit))
+    whose, agent = Whose.of(memory.context), memory.context.agent_id
+    known = yield from unit(look(whose, metadata["now"], limit=limit, agent_id=agent))
     if known.messages:
         return list(_said(known.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
-    ask = memory.asking.ask("", memory.context, memory_types=EPISODES, limit=limit, filter=spoken)
+    own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
+    ask = memory.asking.ask("", memory.context, **own)
     # said in any case: no accesses
     said = unit(only(memory.flows.recall([ask], lambda _: True)))
     found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
@@ -314,12 +319,11 @@ def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:
-    """What the earlier conversation was about: what was asked, word for word and shortened."""
-    questions = [one.text for one in older if one.fields["role"] in ("USER", "HUMAN")]
-    named = questions[-_SUMMED_UP:]
-    head = f"Earlier in this conversation, {len(older)} messages. Asked was:"
-    lines = [f"- {shortened(one, 120)}" for one in named]
-    left_out = len(questions) - len(named)
+    """What the earlier conversation came to: what each said, word for word and shortened."""
+    named = older[-_SUMMED_UP:]
+    head = f"Earlier in this conversation, {len(older)} messages:"
+    lines = [f"- {one.fields['speaker']}: {shortened(one.text, 120)}" for one in named]
+    left_out = len(older) - len(named)
     more = [f"- and {left_out} more before"] if left_out else []
     return Fragment(
         text="\n".join([head, *more, *lines]),
