@@ -105,7 +105,7 @@ def consolidating(store: TieredStore, state: dict[str, object]) -> None:
     graph.invoke({}, context=MemoryContext(tenant="a"))
     report = ConsolidationReport.of(state)
     assert_type(report.count("merge", "kept"), int)
-    assert_type(consolidation_due(ConsolidationSchedule(every_turns=1))(state), str)
+    assert_type(consolidation_due(ConsolidationSchedule(every_turns=1)).invoke(state), str)
     report.count("merge", "merged")  # type: ignore[arg-type]
     ConsolidationPolicy(merge=True)  # type: ignore[arg-type]
     ConsolidationSchedule(every=5)  # type: ignore[arg-type]
