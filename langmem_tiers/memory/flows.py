@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, MemoryStats, Recollection, StoreResult, Tier
+from langmem_tiers.core.memory import TIERS, MemoryStats, Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
@@ -27,6 +27,7 @@ from langmem_tiers.recall.recall import (
     reach,
     recall,
 )
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.gating import (
     Gate,
@@ -232,17 +233,20 @@ class MemoryFlows:
         return one
 
     def recall(
-        self, asks: Sequence[Inquiry], hidden: Callable[[Candidate], bool] | None = None
-    ) -> Flow[list[list[Recollection]]]:
+        self,
+        asks: Sequence[Inquiry],
+        hidden: Callable[[Candidate], bool] | None = None,
+        vectors: Vectors | None = None,
+    ) -> Flow[list[Recollections]]:
         """Recall for several questions at once; what is hidden does not count as accessed."""
-        answers = yield from recall(asks, self._reader, self._store, hidden)
+        answers = yield from recall(asks, self._reader, self._store, hidden, vectors)
         for found in answers:
             self.note(found)
         return answers
 
     def intended_near(
         self, queries: Sequence[str], context: MemoryContext
-    ) -> Flow[list[list[Recollection]]]:
+    ) -> Flow[list[Recollections]]:
         """The prospective memories that several queries are about, best first.
 
         None counts as read or recalled, and nothing orders them anew.

@@ -132,19 +132,18 @@ def remind(
     least once.
 
     Args:
-        query: What is asked or said, for cues.
+        query: What is asked or said, for cues and topics.
         tool: NextTools about to run: a name, a tool call (`name` and `args`), or several.
         state: The graph's state, for predicates.
         predicates: The functions of the state by the names that intentions know them by.
         kinds: Raise only what has such a trigger, and has it met now: `time`, `cue`, `tool`,
-            `state`. What was put off is raised again by its time alone, if this is not given.
+            `state`, `topic`. What was put off is raised by its time alone, if this is not given.
         limit: How many at most.
         lease_seconds: How long a reminder waits to be acknowledged.
-        run_id: Whom they are raised for. The same run is given the same reminders again, as
-            long as they are not closed, and no others.
+        run_id: Whom they are raised for: the same run gets the same ones alone, until closed.
         judge: A chat model that says which cues the query shows, of those whose names and last
-            word it holds: one request, and none where there are no such cues. If not given,
-            their words say so.
+            word it holds, and which topics: one request, none where there are no such. If not
+            given, their words and their match say so.
 
     Raises:
         InvalidInputError: for what cannot be asked.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator as operators
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import TieredStore
-from tests.support.opening import empty
+from tests.support.opening import empty, text_index
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(
@@ -195,6 +195,13 @@ def plain(answer: Any) -> Any:
             for one in answer
         ]
     return answer.value if isinstance(answer, Item) else answer
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TieredStore]:
+    """By the machine's clock: what is put later is newer."""
+    with TieredStore(url, index=text_index()) as opened:
+        yield opened
 
 
 def check_history(store: TieredStore, url: str, batches: list[list[Op]]) -> None:

@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
+from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore
@@ -21,9 +22,11 @@ from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.turn import create_assemble_node
 from langmem_tiers.recall.fence import recalled_text, with_recalled
 from tests.support.agents import Way
 from tests.support.graphs import ACME
+from tests.support.opening import DIMS, FailingEmbeddings, text_index
 from tests.support.recollections import NOW, recollection
 
 ASKED: dict[str, Any] = {"messages": [HumanMessage("Where is the vault?")]}
@@ -67,6 +70,24 @@ async def test_a_node_recalls_for_the_last_human_message_however_the_graph_is_ru
     assert json.loads(json.dumps(state["recalled"])) == state["recalled"]
     assert graph.get_state(config).values["recalled"] == state["recalled"]
     assert state["recalled"][0].keys() >= {"key", "tier", "score", "explanation", "created_at"}
+
+
+def test_the_state_says_that_a_recall_went_by_words_and_no_more_once_it_did_not(url: str) -> None:
+    failed = "recalled by words alone: LookupError: the model refuses this text"
+    config: Any = {"configurable": {"thread_id": "1"}}
+    with TieredStore(url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
+        remember(store)
+        for node, written in (
+            (create_recall_node(limit=1), "recalled_text"),
+            (create_assemble_node(), "context"),
+        ):
+            graph = graph_of(node, store, checkpointer=InMemorySaver())
+            for question, errors in (("Poison in the vault?", {"recall": failed}), ("Vault?", {})):
+                anew = [RemoveMessage(REMOVE_ALL_MESSAGES), HumanMessage(question.lower())]
+                asked: Any = {"messages": anew}
+                state = graph.invoke(asked, config, context=ACME)
+                assert VAULT in state[written]
+                assert state["memory_errors"] == errors
 
 
 def test_the_thread_is_the_session_where_the_context_names_none(store: TieredStore) -> None:

@@ -27,6 +27,7 @@ CUT = {
     "learn.signature._SIGNS": _LINE,
     "learn.signature._STEPS": _LINE,
     "learn.signature._ASSERTED": _LINE,
+    "learn.signature._ACCIDENTS": _LINE,
 }
 """Patterns of which no text is longer than this: lines of failures are cut before they are read."""
 HELD = 0.5
