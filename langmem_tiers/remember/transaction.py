@@ -92,6 +92,7 @@ def needs_admission(writes: Sequence[Write]) -> bool:
         or one.held
         or one.rooms
         or one.awaits_review
+        or one.intends
         or (one.named and one.value is not None)
         for one in writes
     )
@@ -190,6 +191,7 @@ def apply(
             *_quarantine_calls(puts, now),
             *_awaiting_calls(puts),
             *derive_calls(puts, now),
+            *_intend_calls(puts),
             *further(applied),
         ),
     )
@@ -319,6 +321,14 @@ def _awaiting_calls(puts: Sequence[Write]) -> list[Call]:
         )
         for tenant, mine in by_tenant(one for one in puts if one.awaits_review)
     ]
+
+
+def _intend_calls(puts: Sequence[Write]) -> Iterator[Call]:
+    """The calls that say when what was just put is to be raised."""
+    for one in puts:
+        if one.intends is not None:
+            place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
+            yield Call("intend", {**one.intends, **place, "held": bool(one.held)})
 
 
 def derive_calls(
