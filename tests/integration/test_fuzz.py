@@ -65,8 +65,9 @@ OPERATIONS = st.dictionaries(
     min_size=1,
     max_size=2,
 )
+HOLDING = st.fixed_dictionaries({"$contains": SCALARS | st.lists(SCALARS, max_size=2)})
 CONDITIONS: st.SearchStrategy[Any] = st.recursive(
-    JSON | OPERATIONS,
+    JSON | OPERATIONS | HOLDING,
     lambda inner: st.dictionaries(FIELDS, inner, max_size=2),
     max_leaves=4,
 )
@@ -167,6 +168,11 @@ def matches(value: Any, wanted: Any) -> bool:
 def compares(value: Any, operator: str, operand: Any) -> bool:
     if operator in ("$eq", "$ne"):
         return same(value, operand) == (operator == "$eq")
+    if operator == "$contains":
+        if not isinstance(value, list):
+            return not isinstance(operand, list) and same(value, operand)
+        wanted = operand if isinstance(operand, list) else [operand]
+        return all(any(same(one, each) for one in value) for each in wanted)
     if not (number(value) and number(operand)) and not (
         isinstance(value, str) and isinstance(operand, str)
     ):

@@ -467,16 +467,20 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
         fact = await turn("memorize", "The API key is rotated on Mondays.")
         said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
         event = await turn("memorize", said, {"channel": "chat"})
-        traced = turn.of.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
+        plan = await turn("memorize", "I need to renew the certificate.")
+        looked = {"parameters": {"at": "calendar"}, "result": "Monday"}
+        traced = await turn("track_tool_invocation", "look", **looked)
+        assert (await turn("get_budget_status")).events_used == 4
         before = tables(url)["memories"]
         report = await turn("commit")
 
     assert before == []
     assert [one.memory_type for one in fact.destinations] == ["semantic"]
     assert [one.memory_type for one in event.destinations] == ["episodic"]
+    assert [one.memory_type for one in plan.destinations] == ["prospective"]
     assert (fact.pending, fact.stored, fact.trust) == (True, False, 1.0)
     assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
-    assert [one["key"] for one in report.semantic] == list(fact.keys)
+    assert [one["key"] for one in report.semantic] == [*fact.keys, *plan.keys]
     assert (await call("get", event.keys[0])).metadata == {"channel": "chat"}
     assert report.summary["episodic"] == 3  # the trace of the run is one
 
