@@ -7,7 +7,6 @@ instructions and trust, the reviewers, then where it goes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +19,7 @@ from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.candidate import Candidate, Known, Part
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
+from langmem_tiers.remember.intending import intending
 from langmem_tiers.remember.review import Reviewers, instructing
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
 
@@ -39,8 +39,6 @@ _MANY: Final = 5
 """Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
-_INTENDED: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
-"""The specification's keywords of prospective memory."""
 
 
 class Decision(StrEnum):
@@ -350,7 +348,10 @@ def _noise(word: str) -> str | None:
 def route(
     content: str, memory_type: str | None = None, avoiding: Collection[str] = ()
 ) -> Destination:
-    """Where a text goes: to the type that is named; else by the specification's keywords.
+    """Where a text goes: to the type that is named; else by what it intends.
+
+    It intends something by the specification's keywords, or by asking to be reminded; a question or
+    a denial does not.
 
     Words lead to none of the types that are to be avoided, as what is stored there expires.
 
@@ -364,6 +365,6 @@ def route(
     """
     if memory_type is not None:
         return Destination(memory_type, "its type was named")
-    if "prospective" not in avoiding and _INTENDED.search(ends_of(content)):
+    if "prospective" not in avoiding and intending(content):
         return Destination("prospective", "it is intended")
     return Destination("episodic", "nothing says otherwise")
