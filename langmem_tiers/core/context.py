@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -13,6 +14,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
+from langmem_tiers.core.zones import zone_of
 
 ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
@@ -34,7 +36,8 @@ class MemoryContext:
     Users of one tenant share what its team learns, and nothing that one of them says: with a
     `user_id` what is personal (see `MemoryType.personal`) is written behind a further label,
     `@ada`, and a recall finds that user's own and what is shared. Without one it finds what is
-    shared. Users who share nothing get a tenant each.
+    shared. Users who share nothing get a tenant each. `timezone` is the user's, such as
+    "Europe/Berlin": what is said of days and hours is read in it; UTC if not given.
 
     Example:
         ```python
@@ -49,6 +52,7 @@ class MemoryContext:
     project_id: str | None = None
     session_id: str | None = None
     user_id: str | None = None
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a label."""
@@ -66,6 +70,13 @@ class MemoryContext:
             )
         if utf8_bytes(self.user_id or "", "user_id") > MAX_NAMESPACE_BYTES:
             raise InvalidInputError(f"user_id has {MAX_NAMESPACE_BYTES} bytes of UTF-8 at most")
+        if self.timezone is not None:
+            zone_of(self.timezone)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The user's time zone."""
+        return zone_of(self.timezone or "UTC")
 
     def namespace(self, tier: Tier, *, personal: bool = False) -> tuple[str, ...]:
         """Where memories of a tier are written, and the prefix under which they are sought.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -172,9 +172,17 @@ class Recollection:
 class Recollections(list[Recollection]):
     """Recalled memories, best first: a list that prints well."""
 
+    def __init__(self, found: Iterable[Recollection] = (), *, by_words: str | None = None) -> None:
+        """Hold what was found."""
+        super().__init__(found)
+        self.by_words = by_words
+        """What the embedding model failed by, where words alone were sought; None if it did not."""
+
     def __str__(self) -> str:
         """One line a memory."""
-        return "\n".join(map(str, self)) or "No memories."
+        lines = list(map(str, self)) or ["No memories."]
+        told = [] if self.by_words is None else [f"By words alone: {plain(self.by_words)}"]
+        return "\n".join([*lines, *told])
 
     def _repr_html_(self) -> str:
         """A table with a bar for each term of each score, for notebooks.
@@ -182,13 +190,14 @@ class Recollections(list[Recollection]):
         It is one fragment with inline styles. Bars are to the scale of the largest term in the
         table; negative ones are hollow. All text is escaped.
         """
+        told = "" if self.by_words is None else f"<p>By words alone: {_html(self.by_words)}</p>"
         if not self:
-            return "<p>No memories.</p>"
+            return f"<p>No memories.</p>{told}"
         terms = (abs(term) for one in self for term in one.explanation.values())
         largest = max(terms, default=0.0) or 1.0
         head = "".join(f'<th style="{_CELL_STYLE}">{name}</th>' for name in _HEADINGS)
         rows = "".join(_row(one, largest) for one in self)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{told}"
 
 
 _HEADINGS = ("memory", "tier", "type", "score", "made of")

@@ -112,6 +112,8 @@ class OrchestratorSettings:
     """Tools whose calls are not kept, by name."""
     enable_skill_extraction: bool = True
     """Whether a commit looks for skills in what the project's turns called."""
+    source_seconds: float | None = None
+    """How long a turn waits for what a source of one's own asks; None is as long as that takes."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -126,6 +128,8 @@ class OrchestratorSettings:
         object.__setattr__(self, "untracked_tools", tuple(names))
         if not all(isinstance(one, str) for one in self.untracked_tools):
             raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
+        if self.source_seconds is not None:
+            checked_number(self.source_seconds, "source_seconds", 0, _HOUR_S, but=(0,))
         for key in ("enable_tool_tracking", "enable_skill_extraction"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
@@ -159,7 +163,8 @@ class PromotionSettings:
         checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
 
 
-_HOUR_MS = 3_600_000
+_HOUR_S = 3_600
+_HOUR_MS = 1000 * _HOUR_S
 MOST_TIMES = 1_000_000
 MOST_DAYS = 36_500
 

@@ -139,11 +139,50 @@ async def adone_by(
     return [task.result() if task in done else None for task in tasks]
 
 
-async def answer_awaited(verb: Any, *given: Any) -> Any:
-    """What a function answers; one that blocks does so in a thread."""
+def answers_by(seconds: float, calls: Sequence[Callable[[], T]], daemons: Daemons) -> list[T]:
+    """What each call returned, made at once; see `done_by`.
+
+    Raises:
+        TimeoutError: if one was not done in time.
+    """
+    return _in_time(done_by(seconds, [partial(_held, one) for one in calls], daemons), seconds)
+
+
+async def answers_awaited_by(
+    seconds: float, calls: Sequence[Callable[[], Awaitable[T]]]
+) -> list[T]:
+    """What each call returned, awaited side by side.
+
+    Raises:
+        TimeoutError: if one was not done in time; it is cancelled.
+    """
+
+    async def held(call: Callable[[], Awaitable[T]]) -> tuple[T]:
+        return (await call(),)
+
+    found = await adone_by(seconds, [partial(held, one) for one in calls], len(calls))
+    return _in_time(found, seconds)
+
+
+def _held(call: Callable[[], T]) -> tuple[T]:
+    return (call(),)
+
+
+def _in_time(found: Sequence[tuple[T] | None], seconds: float) -> list[T]:
+    done = [one[0] for one in found if one is not None]
+    if len(done) < len(found):
+        raise TimeoutError(f"there was no answer within {seconds:g} seconds")
+    return done
+
+
+async def answer_awaited(verb: Any, *given: Any, daemons: Daemons | None = None) -> Any:
+    """What a function answers; one that blocks does so in a thread, of these if any are given."""
     if inspect.iscoroutinefunction(verb):
         return await verb(*given)
-    answer = await asyncio.to_thread(verb, *given)
+    if daemons is None:
+        answer = await asyncio.to_thread(verb, *given)
+    else:
+        answer = await asyncio.wrap_future(daemons.submit(partial(verb, *given)))
     if isinstance(answer, Future):
         return await asyncio.wrap_future(answer)
     return await answer if inspect.isawaitable(answer) else answer

@@ -1,8 +1,8 @@
 """Recalling, remembering and learning as LangSmith's runs, where tracing is on.
 
-A recall is a `retriever` run whose output is documents, every other verb a `tool` run. Each hangs
-below the run it was called in. Vectors are in none, and of a model no more than its name. With
-tracing off, a verb is called as it is, and nobody looks at its arguments.
+A recall is a `retriever` run whose output is documents, also within another verb, and every other
+verb a `tool` run. Each hangs below the run it was called in. Vectors are in none, and of a model no
+more than its name. With tracing off, a verb is called as it is, and nobody looks at its arguments.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, KeysView, Mapping
+from collections.abc import Awaitable, Callable, Generator, KeysView, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from datetime import date
 from functools import cache, wraps
@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 from langmem_tiers.core.memory import Recollection, facts
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
+Found = TypeVar("Found")
 
 _OURS = "langmem_tiers."
 _VARIABLES = (
@@ -61,6 +62,20 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
         return cast("Verb", _awaited(verb, run) if awaited else _blocking(verb, run))
 
     return decorate
+
+
+def recalling(
+    name: str, coordinator: Any, asked: Mapping[str, Any], flow: Generator[Any, Any, Found]
+) -> Generator[Any, Any, Found]:
+    """A flow that recalls for a verb of another kind, as a retriever run below the verb's."""
+    if not tracing():
+        return (yield from flow)
+    from langsmith import trace
+
+    with trace(name, "retriever", inputs=_inputs(asked), **_scope(coordinator)) as run:
+        found = yield from flow
+        run.end(outputs={"output": _outputs(found)})
+        return found
 
 
 def tracing() -> bool:

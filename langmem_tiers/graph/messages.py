@@ -27,7 +27,7 @@ from langmem_tiers.graph.runs import thread_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS
+from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
@@ -224,7 +224,8 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     """What a call of `write_todos` says of a todo."""
     todos = args.get("todos")
     known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
-    return next((one.get("status") for one in known if one.get("content") == content), None)
+    found = next((one.get("status") for one in known if one.get("content") == content), None)
+    return status_of(found) if isinstance(found, str) else None
 
 
 def said(

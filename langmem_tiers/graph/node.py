@@ -254,6 +254,11 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     return GOING_ON if goes_on == "continue" else _TELLING
 
 
+def by_words(failed: str | None) -> dict[str, str]:
+    """What is told of a recall that sought words alone, as the embedding model failed."""
+    return {} if failed is None else {"recall": f"recalled by words alone: {failed}"}
+
+
 def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, Any]:
     """What the state says of errors: those of its turn, if that is `known`, and what is `told`."""
     before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}

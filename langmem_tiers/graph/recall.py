@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Unpack
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from typing_extensions import TypedDict
 
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, facts
@@ -18,9 +19,11 @@ from langmem_tiers.graph.messages import concern_of, led_by
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OfState,
+    by_words,
     checked,
     checked_lessons,
     checked_of_state,
+    errors_of,
     last_question,
     node,
     of_state,
@@ -49,6 +52,8 @@ class MemoryState(TypedDict, total=False):
     """What was assembled for it, as a text for a prompt."""
     committed: dict[str, Any]
     """What the last turn left behind."""
+    memory_errors: dict[str, str]
+    """What the latest recall goes without: the error of what was to be done."""
 
 
 def create_recall_node(
@@ -65,10 +70,11 @@ def create_recall_node(
 
     What was learned from a failure among the last messages, or in a tool that the last message
     calls, comes first. It writes three keys of the state, `recalled`, `recalled_text` and
-    `recalled_run`; see `MemoryState`. Each recall is a run of its own, which `create_outcome_node`
-    credits; a retry of the node is the same run, a loop that comes by again another one. Its
-    memory is that of the store the graph was compiled with. Whose it is says the run's context,
-    a `MemoryContext` or a mapping with its fields, and over it the arguments here.
+    `recalled_run`, and `memory_errors` where the embedding model fails; see `MemoryState`. Each
+    recall is a run of its own, which `create_outcome_node` credits; a retry of the node is the
+    same run, a loop that comes by again another one. Its memory is that of the store the graph
+    was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
+    fields, and over it the arguments here.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -124,7 +130,8 @@ def _recall(
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first),
+        "recalled_text": recalled_text(found, first, now=memory.tiered_store.flows.now),
+        **errors_of(state, by_words(found.by_words), known=None),
     }
 
 

@@ -33,7 +33,9 @@ from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
     OfState,
+    by_words,
     checked_of_state,
+    errors_of,
     last_question,
     node,
     of_state,
@@ -155,8 +157,10 @@ def create_assemble_node(
         yield from begun(turn, of_state(state, "turn", None), question)
         asked = text_of(question) if prompt is None else of_state(state, prompt)
         text = storable(str(asked))
-        context = yield from context_of(turn, text, messages=messages or None, **about)
-        return {"context": context, "turn": turn.to_state()}
+        told: dict[str, str] = {}
+        context = yield from context_of(turn, text, told, messages=messages or None, **about)
+        errors = errors_of(state, told, known=None)
+        return {"context": context, "turn": turn.to_state(), **errors}
 
     return turns.node(name, assemble)
 
@@ -255,13 +259,20 @@ def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) ->
             _log.warning("something is not memorized: %s", refused)
 
 
-def context_of(turn: MemoryOrchestrator, prompt: str, **options: Any) -> Flow[str]:
-    """The text of a turn's context; where there is no budget for one it is told and left empty."""
+def context_of(
+    turn: MemoryOrchestrator, prompt: str, told: dict[str, str] | None = None, **options: Any
+) -> Flow[str]:
+    """The text of a turn's context; where there is no budget for one it is told and left empty.
+
+    It is `told` if words alone were sought for it.
+    """
     try:
         found = yield from assemble_context(turn, prompt, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
+    if told is not None:
+        told |= by_words(found.by_words)
     return found.text
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import filterfalse
 from typing import Any, Unpack
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -40,7 +41,8 @@ def get_context(
     """Recall what matters for a query, best first; an empty query gets the newest.
 
     It looks in the session's short_term, the project's working and the tenant's long_term
-    memory, in one statement. What is returned counts as accessed.
+    memory, in one statement. What is returned counts as accessed. Where the embedding model
+    fails, words alone are sought: the log says so, and the answer's `by_words` what it failed by.
 
     Args:
         query: A question, or any text.
@@ -88,8 +90,11 @@ def _recalled(
         asked = asks[0].project_id if asks else None  # the options of a batch are one question's
         project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
         yield from noted(everything, memory.context.whose, project, shown_to, now)
-        answers = [[one for one in found if not shown_to.hides(one)] for found in answers]
-    return [Recollections(found) for found in answers]
+        answers = [
+            Recollections(filterfalse(shown_to.hides, found), by_words=found.by_words)
+            for found in answers
+        ]
+    return answers
 
 
 def showing(run_id: str | Run | None, holdout: float) -> Showing | None:

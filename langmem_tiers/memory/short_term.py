@@ -45,7 +45,7 @@ def add_interaction(
     *,
     message_id: str | None = None,
 ) -> Flow[Message]:
-    """Add to the session's conversation what somebody has just said.
+    """Add to the session's conversation what somebody has just said, with which agent it was said.
 
     A conversation keeps the last hour, and of that the newest 200 messages.
 
@@ -65,6 +65,7 @@ def add_interaction(
         content=content,
         at=state.now,
         metadata={} if metadata is None else metadata,
+        agent_id=state.context.agent_id,
     )
     return flows.add_message(state.whose, said)
 

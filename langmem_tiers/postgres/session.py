@@ -250,7 +250,7 @@ class Session:
                 cursor = yield from self._call(conn.new_cursor(conn), call)
                 cursors.append(cursor)
             if query.commit and self._open:
-                yield conn.commit()
+                yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
         except BaseException as error:
             if is_half_sent(error, conn):
                 yield conn.close()  # what was sent is undone, what was prepared is in doubt

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.recall.dedupe import Feature, features, words
 
@@ -33,6 +33,8 @@ class Considered:
     chosen: bool
     tokens: int
     reason: str
+    repeats: Recollection | None = None
+    """The chosen memory that it is nearest to, where it adds nothing to those that are chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,38 +87,25 @@ def choose(
     tokens = sum(costs[member] for member in chosen)
     so_far = useful.worth_of(chosen)
 
-    def why_not(member: int) -> str:
-        if useful.gain(member, so_far) <= NEGLIGIBLE:
+    def decided(member: int, memory: Recollection) -> Considered:
+        cost, repeats = costs[member], None
+        if member in chosen:
+            reason = f"fits: {_tokens(cost)}"
+        elif useful.gain(member, so_far) <= NEGLIGIBLE:
             nearest = min(chosen, key=lambda one: useful.gain(member, useful.worth_of([one])))
-            return f"repeats {memories[nearest].key}"
-        verb = "does" if costs[member] == 1 else "do"
-        return f"{_tokens(costs[member])} {verb} not fit into the {max_tokens - tokens} left"
+            repeats = memories[nearest]
+            reason = f"left out: repeats {repeats.key}"
+        else:
+            verb = "does" if cost == 1 else "do"
+            reason = f"left out: {_tokens(cost)} {verb} not fit into the {max_tokens - tokens} left"
+        return Considered(
+            memory=memory, chosen=member in chosen, tokens=cost, reason=reason, repeats=repeats
+        )
 
     return Choice(
         chosen=[memories[member] for member in chosen],
-        decisions=[
-            Considered(memory=memory, chosen=True, tokens=cost, reason=f"fits: {_tokens(cost)}")
-            if member in chosen
-            else Considered(
-                memory=memory, chosen=False, tokens=cost, reason=f"left out: {why_not(member)}"
-            )
-            for member, (memory, cost) in enumerate(zip(memories, costs, strict=True))
-        ],
+        decisions=[decided(member, memory) for member, memory in enumerate(memories)],
         tokens=tokens,
-    )
-
-
-_STABLE = {Tier.LONG_TERM: 0, Tier.WORKING: 1, Tier.SHORT_TERM: 2}
-
-
-def stable_order(chosen: Iterable[Recollection]) -> list[Recollection]:
-    """Order by tier, long_term first, then by age, namespace and key.
-
-    What lasts comes first and new memories come last in their tier, so that one prompt shares a
-    long beginning with the next and is served from a prompt cache.
-    """
-    return sorted(
-        chosen, key=lambda one: (_STABLE[one.tier], one.created_at, one.namespace, one.key)
     )
 
 

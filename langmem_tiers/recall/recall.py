@@ -14,7 +14,7 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Tier
+from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, check_key, scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector
@@ -26,9 +26,9 @@ from langmem_tiers.recall.matching import Weights, answerable, judge
 from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.read import embed_texts
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
@@ -137,6 +137,16 @@ class _Sought(NamedTuple):
     ask: Inquiry
     question: Question
     vector: PackedVector | None
+    by_words: str | None
+    """What the model failed by that would have made one."""
+
+
+def _sought(ask: Inquiry, vectors: Vectors, moment: Moment) -> _Sought:
+    vector = ask.embedding or vectors.get(ask.query)
+    by_words = vectors.failed if vector is None and not ask.blank else None
+    if by_words is not None:
+        ask = replace(ask, cutoff=False)
+    return _Sought(ask, read_question(ask.query, moment.now), vector, by_words)
 
 
 def recall(
@@ -144,21 +154,20 @@ def recall(
     reader: Reader,
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
-) -> Flow[list[list[Recollection]]]:
+    vectors: Vectors | None = None,
+) -> Flow[list[Recollections]]:
     """Recall for several questions at once, all in one round trip; an empty one gets the newest.
 
-    What is returned counts as read, if it is not hidden.
+    What is returned counts as read, if it is not hidden. The `vectors` are those known already, and
+    new ones are added. Where the embedding model fails, words alone are sought, and the answer says
+    so; the cut-off, which goes by nearness as well, refuses nothing then.
     """
     store.begin_to_flush()
     yield from store.refresh_state()
     moment = store.moment()
-    vectors = yield from embed_texts(
-        [ask.query for ask in asks if ask.embedding is None], store.options
-    )
-    sought = [
-        _Sought(ask, read_question(ask.query, moment.now), ask.embedding or vectors.get(ask.query))
-        for ask in asks
-    ]
+    vectors = Vectors() if vectors is None else vectors
+    yield from vectors.add((ask.query for ask in asks if ask.embedding is None), store.options)
+    sought = [_sought(ask, vectors, moment) for ask in asks]
     rows = yield from _rows(sought, reader, store, moment)
     found, ranked = [], []
     for one, some in zip(sought, rows, strict=True):
@@ -166,7 +175,10 @@ def recall(
         found.append({row.place: row for row in candidates})
         ranked.append(memories)
     best = yield from _ordered_again(asks, ranked, reader)
-    answers = [_cut(memories, ask, reader) for ask, memories in zip(asks, best, strict=True)]
+    answers = [
+        Recollections(_cut(memories, one.ask, reader), by_words=one.by_words)
+        for one, memories in zip(sought, best, strict=True)
+    ]
     read = [
         by_place[each.namespace, each.key]
         for answer, by_place in zip(answers, found, strict=True)
@@ -212,7 +224,8 @@ def _rows(
 
 def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
     ask, index = one.ask, store.options.index
-    by_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers) and not ask.narrowed
+    has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
+    by_hnsw = has_hnsw and one.vector is not None and not ask.narrowed
     name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
     params = {
         **ask.reach.bounds,

@@ -76,11 +76,19 @@ class Whose:
 
 
 def look(
-    whose: Whose, now: dt.datetime, *, limit: int = 0, kinds: Sequence[str] = ()
+    whose: Whose,
+    now: dt.datetime,
+    *,
+    limit: int = 0,
+    kinds: Sequence[str] = (),
+    agent_id: str | None = None,
 ) -> Flow[ShortTermSnapshot]:
-    """What is going on: the newest messages, and what there is of these kinds."""
-    since = now - WINDOW
-    call = _call("states", whose, since=since, limit=limit, kinds=list(kinds), now=now)
+    """What is going on: the newest messages, and what there is of these kinds.
+
+    The messages are those of all agents, or of one that is named, and those of none.
+    """
+    about = {"since": now - WINDOW, "now": now, "limit": limit, "kinds": list(kinds)}
+    call = _call("states", whose, **about, reader=agent_id)
     (rows,) = yield Query((call,), commit=True)
     found: dict[str, list[Row]] = {}
     for row in rows:
@@ -102,7 +110,8 @@ def look(
 
 def add_message(whose: Whose, said: Message) -> Flow[Message]:
     """Add to a conversation; said again under its id, a message is replaced in its place."""
-    value = {"role": said.role, "content": said.content, "metadata": said.metadata}
+    names = ("role", "content", "metadata", "agent_id")
+    value = {name: getattr(said, name) for name in names}
     params = {
         "name": said.message_id,
         "value": encode_value(value, whose.bounds),

@@ -30,13 +30,15 @@ class Message:
     content: str
     at: dt.datetime
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    agent_id: str | None = None
+    """Which agent of the session it was said to, or by."""
 
     def __post_init__(self) -> None:
         """Refuse what nobody can have said."""
         _check(
             self, message_id=checked_id, role=checked_text, content=checked_text, metadata=_mapping
         )
-        _check(self, at=parsed_moment)
+        _check(self, at=parsed_moment, agent_id=label)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,14 @@ COMPLETED: Final = "completed"
 IN_PROGRESS: Final = "in_progress"
 STATUSES: Final = ("pending", IN_PROGRESS, COMPLETED)
 """Those of a todo that a list tells; a task may have others."""
+_DONE: Final = "done"
+"""What completed is called as well."""
+
+
+def status_of(told: str) -> str:
+    """A status as it is compared: in small letters, its words joined by `_`."""
+    status = "_".join(told.replace("-", " ").replace("_", " ").casefold().split())
+    return COMPLETED if status == _DONE else status
 
 
 def workflow_of(
@@ -31,7 +39,7 @@ def workflow_of(
         InvalidInputError: for what is no todo.
     """
     told = _of_task(todo, ended) if isinstance(todo, Task) else _checked(todo)
-    if told["status"] != COMPLETED:
+    if status_of(told["status"]) != COMPLETED:
         return None
     kind = label(told.get("task_type"), "task_type")
     content = told.get("content") or kind
@@ -104,7 +112,7 @@ def _checked(todo: object) -> Mapping[str, Any]:
             f"a todo has a status, such as {', '.join(STATUSES)}: {short(dict(todo))}"
         )
     checked_text(todo.get("content"), "the content of a todo")
-    return todo
+    return {**todo, "status": status_of(todo["status"])}
 
 
 def _steps(steps: object) -> Sequence[str]:

@@ -25,7 +25,7 @@ from langmem_tiers.core.config import (
 )
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.postgres.runner import Runner
@@ -78,13 +78,12 @@ class TieredStore(SweepingStore):
         """Describe a store; nothing is opened yet.
 
         Args:
-            conn_string: A Postgres URL or key-value connection string.
+            conn_string: A Postgres URL or key-value connection string, or `embedded:./path`.
             index: LangGraph's index mapping (`dims`, `embed`, `fields`, `distance_type`,
                 `ann_index_config`), plus `language`, a Postgres text search configuration.
                 Without `dims` and `embed` the index is lexical only.
-            ttl: LangGraph's TTL mapping. It is kept, not copied, and read at each call. With
-                none at all, expired memories are never returned; with one, `omit_expired`
-                says so, False if left out, as in LangGraph's stores.
+            ttl: LangGraph's TTL mapping, kept and read at each call. With none at all, expired
+                memories are never returned; with one, `omit_expired` says so, False if left out.
             pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout` (seconds), …
             schema_prefix: Put before the four schema names, so that stores can share a database.
             short_term_ttl: Minutes that a short_term memory lives unread; None for ever.
@@ -117,6 +116,7 @@ class TieredStore(SweepingStore):
             self.options, clock=clock or partial(datetime.now, UTC), ttl=lambda: self.ttl_config
         )
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
+        server = server or embedded_at(conn_string)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside = self.runner.briefly
 
@@ -137,6 +137,7 @@ class TieredStore(SweepingStore):
     ) -> Self:
         """A store on a Postgres that is there, with `PostgresStore`'s own arguments.
 
+        With `embedded:./path` it is a Postgres of its own, set up by itself; `index` as given here.
         `pipeline` changes nothing: every call takes one round trip where one will do. Further
         `options` are those of the class.
 

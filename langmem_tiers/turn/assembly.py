@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    DatabaseError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
-from langmem_tiers.turn.record import LONGEST_TASK, both_ends
+from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
 from langmem_tiers.turn.sources import items_of
 from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
 _UNLIMITED = 10**9
 _ANSWERED = "what its source answered"
+_GOING_ON = (DatabaseError, ConfigurationError)
+"""What ends a turn's context, whichever source raises it."""
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +47,8 @@ def assemble_context(
 ) -> Flow[Assembled]:
     """Ask every source in the layout's order, and put what fits into one text.
 
-    Each source is told what the earlier ones answered.
+    Each source is told what the earlier ones answered. What one of the caller's own raises costs
+    its section; `failed` of the answer says so.
 
     Args:
         prompt: What the turn is about.
@@ -61,11 +73,12 @@ def assemble_context(
         "mode": turn.mode,
         "filters": {**turn.settings.default_filters, **checked_filters(filters or {})},
         "now": turn.now,
-        "vectors": {},
+        "vectors": Vectors(),
         "messages": _checked_list(messages, "messages"),
         "tools": _checked_list(tools, "tools"),
         "show_messages": show_messages,
         "budget": _room(turn, wanted),
+        "seconds": turn.settings.source_seconds,
     }
     said = turn.memory.tiered_store.options.bounds.beginning(prompt)
     turn.memory.asking.ask(said, turn.context, **told["filters"])
@@ -77,19 +90,26 @@ def _assembled(
 ) -> Flow[Assembled]:
     """Ask, fit, and keep in the record what is shown."""
     sections: dict[str, Section] = {}
+    failed: dict[str, str] = {}
     for stage in turn.layout.stages:
-        sections[stage.source] = yield from _asked(turn, stage, prompt, told, dict(sections))
-    gate = turn.memory.gate
+        about = {**told, "sections": dict(sections)}
+        sections[stage.source] = yield from _asked(turn, stage, prompt, about, failed)
+    gate, stages = turn.memory.gate, turn.layout.stages
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
         found = fit(
-            [(stage, sections[stage.source]) for stage in turn.layout.stages],
+            [(one, sections[one.source]) for one in stages if one.source not in failed],
             layout=turn.layout,
             budget=room,
             count_tokens=turn.count_tokens,
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
+        if told["vectors"].failed is not None:
+            found = replace(found, by_words=shown(told["vectors"].failed, gate))
+        found = replace(found, failed=failed)
+        for name, why in failed.items():
+            record.refuse(f"ask the source {name!r}", why, turn.now)
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
         record.prompt = record.prompt or both_ends(kept)
         record.tokens += found.tokens
@@ -106,20 +126,33 @@ def _asked(
     stage: Stage,
     prompt: str,
     told: Mapping[str, Any],
-    sections: Mapping[str, Section],
+    failed: dict[str, str],
 ) -> Flow[Section]:
     """What the source of a stage answers, told what the earlier ones did.
 
-    It answers a text, a `Section`, items, or None for nothing. What it raises goes on, with a note
-    that names it.
+    It answers a text, a `Section`, items, or None for nothing. What a user's own raises is told in
+    `failed`; what Postgres refuses, a turn that cannot work and what ours raise go on, with a note
+    that names the source.
     """
-    about = {**told, "options": stage.options, "title": stage.title, "sections": sections}
+    about = {**told, "options": stage.options, "title": stage.title}
     try:
         answer = yield from turn.sources[stage.source].flow(prompt, about, turn.memory)
         return _section_of(answer, stage)
-    except Exception as error:  # a user's source can raise anything; it goes on with a note
-        error.add_note(f"raised by the source {stage.source!r} of the turn")
-        raise
+    except Exception as error:  # a user's source can raise anything
+        source = stage.source
+        if source not in turn.own_sources or isinstance(error, (*_GOING_ON, *_signals())):
+            error.add_note(f"raised by the source {source!r} of the turn")
+            raise
+        failed[source] = both_ends(shown(told_error(error), turn.memory.gate), LONGEST_TASK)
+        _log.warning("the source %r of a turn failed: %s", source, failed[source])
+        _log.debug("the source %r of a turn failed", source, exc_info=error)
+        return Section()
+
+
+def _signals() -> tuple[type[Exception], ...]:
+    """What LangGraph, where it runs the turn, raises to stop: a source may ask a person."""
+    errors = sys.modules.get("langgraph.errors")
+    return () if errors is None else (errors.GraphBubbleUp,)
 
 
 def _section_of(answer: Any, stage: Stage) -> Section:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import chain, groupby
 from typing import Any, Final
@@ -12,7 +13,8 @@ from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.recall.budget import TokenCounter, choose, counted
-from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of
+from langmem_tiers.turn.pieces import Piece, alike, nothing, place, told, words
 
 _BETWEEN_SECTIONS: Final = "\n\n"
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
@@ -52,6 +54,10 @@ class Assembled:
     """What is in, in the order in which it is shown."""
     decisions: tuple[Fitted, ...]
     """What is in and what is out, in the order of the sections."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What each source raised that did not answer; it has no section."""
+    by_words: str | None = None
+    """What the embedding model failed by, where words alone were sought; None if it did not."""
 
     def __str__(self) -> str:
         return self.text
@@ -66,7 +72,9 @@ class Assembled:
         left_out = sum(not one.chosen for one in self.decisions)
         tokens = f"{self.tokens:,} of {budget:,} tokens"
         told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
-        return f"{told}: the budget is too small for any" if self.nothing_fits else told
+        told += f"; {', '.join(self.failed)} failed" if self.failed else ""
+        told += ": the budget is too small for any" if self.nothing_fits else ""
+        return told if self.by_words is None else f"{told}; by words alone: {self.by_words}"
 
     @property
     def nothing_fits(self) -> bool:
@@ -96,12 +104,14 @@ def fit(
 ) -> Assembled:
     """Put sections into one text that fits.
 
-    Stages get room by rank. Within a rank, fragments that are no memories come first, by their own
-    ranks; memories share the rest by how useful they are together (`recall.budget.choose`). What
-    does not fit is left out whole. The count of the text never exceeds `budget`, whatever the
-    counter: it is what is counted in the end, and pieces go, the last one taken first, until it
-    fits. What stands in any case, as a persona's name and rules do, gets room before all, and is
-    cut where it may be. What an earlier stage shows is left out of the later ones: the same memory,
+    What stands in any case, as a persona's name and rules do, gets room before all, and is cut
+    where it may be. Then stages get it by rank, each at most its share of what is left: fragments
+    that are no memories by their own ranks, memories by how useful they are together
+    (`recall.budget.choose`). The best memory gets it before all but the first rank: so a larger
+    budget does not lose it to what matters less. What is left in the end goes to what was left out,
+    by rank, whatever the shares. Each piece is in whole, or out, and costs what the whole text
+    grows by: of that `count_tokens` never finds more than `budget`, and nothing is out that it
+    would find room for. What an earlier stage shows is left out of the later ones: the same memory,
     or one of the same words. So is a memory that says what `query`, the prompt, says. `spent` is
     what earlier contexts of the turn took.
 
@@ -112,34 +122,9 @@ def fit(
     """
     if budget < 0:
         raise InvalidInputError(f"the budget is {budget} tokens: give 0 or more")
-    fitting = _Fitting(filled, layout, count_tokens, query)
-    fitting.fill(budget, spent)
-    return fitting.whole(budget)
-
-
-@dataclass(slots=True, eq=False)
-class _Piece:
-    """A fragment of a stage, and what becomes of it."""
-
-    stage: Stage
-    fragment: Fragment
-    taken: bool = False
-    reason: str = ""
-    original: _Piece | None = None
-    """What says the same before it."""
-    repeats: bool = False
-    """Whether it is left out as its original says the same."""
-
-    @property
-    def written(self) -> str:
-        """As its stage writes it."""
-        return written(self.fragment, self.stage)
-
-    @property
-    def said(self) -> list[object]:
-        """What it is known by: its words, and as a memory its place."""
-        memory, words = self.fragment.memory, _words(self.fragment.text)
-        return [words] if memory is None else [words, _place(memory)]
+    fitting = _Fitting(filled, layout, count_tokens, query, budget)
+    fitting.fill(spent)
+    return fitting.whole()
 
 
 class _Fitting:
@@ -151,40 +136,39 @@ class _Fitting:
         layout: Layout,
         count_tokens: TokenCounter,
         query: str,
+        budget: int,
     ) -> None:
         self._stages = [stage for stage, _ in filled]
         self._sections = {
-            stage.source: [_Piece(stage, one) for one in _told(stage, section)]
+            stage.source: [Piece(stage, one) for one in told(stage, section)]
             for stage, section in filled
         }
         self._all = list(chain.from_iterable(self._sections.values()))
         self._gap = layout.gap
         self._count = cache(partial(counted, count_tokens=count_tokens))
         self._query = query
-        self._taken: list[_Piece] = []
-        """What is taken, in the order in which it was."""
+        self._budget = budget
+        self._left = budget
+        """The tokens that are left of it."""
 
-    def fill(self, budget: int, spent: int) -> None:
-        """Take what fits by what each piece costs alone."""
+    def fill(self, spent: int) -> None:
+        """Take what fits, what matters most first."""
         self._find_originals()
-        required = [one for one in self._all if one.fragment.least]
-        left = budget - sum(self._standing(one, budget, spent) for one in required)
-        for rank in sorted({stage.rank for stage in self._stages}):
-            members = (one for one in self._all if one.stage.rank == rank and not one.taken)
-            pieces = [one for one in members if not self._superfluous(one)]
-            left -= self._by_rank([one for one in pieces if one.fragment.memory is None], left)
-            left -= self._by_use([one for one in pieces if one.fragment.memory is not None], left)
-
-    def whole(self, budget: int) -> Assembled:
-        """What was taken as a text that fits."""
-        while (text := self._text()) and (tokens := self._count(text)) > budget:
-            gone = self._taken.pop()
-            gone.taken = False
-            gone.reason = f"left out: the whole came to {tokens:,} tokens, and there are {budget:,}"
         for one in self._all:
-            if one.repeats and one.original is not None and not one.original.taken:
-                title = one.original.stage.title
-                one.reason = f"left out: {title} says the same, and that does not fit"
+            if one.fragment.least:
+                self._stand(one, spent)
+        first, *others = sorted({stage.rank for stage in self._stages}) or [0]
+        self._take_rank(first)
+        self._lead(self._all)
+        for rank in others:
+            self._take_rank(rank)
+        for one in sorted(self._all, key=lambda one: one.precedence):
+            if not (one.taken or self._superfluous(one)):
+                self._put(one)
+
+    def whole(self) -> Assembled:
+        """What was taken, as a text."""
+        text = self._text()
         return Assembled(
             text=text,
             tokens=self._count(text) if text else 0,
@@ -201,104 +185,134 @@ class _Fitting:
             ),
         )
 
-    def _take(self, one: _Piece, reason: str) -> None:
-        one.taken, one.reason = True, reason
-        self._taken.append(one)
-
-    def _standing(self, one: _Piece, budget: int, spent: int) -> int:
-        """Take what stands in any case, cut if need be; what it costs.
+    def _stand(self, one: Piece, spent: int) -> None:
+        """Take what stands in any case, cut if need be.
 
         Together with all else that does, it fits as a whole; else there is no context.
         """
-        self._take(one, f"stands in any case: {self._cost(one):,} tokens")
+        one.taken, one.reason = True, f"stands in any case: {self._cost(one):,} tokens"
         whole = one.fragment
 
         def fits(text: str) -> bool:
-            one.fragment = replace(whole, text=text)
-            return self._count(self._text()) <= budget
+            one.says(replace(whole, text=text))
+            return self._count(self._text()) <= self._budget
 
         if not fits(whole.text):
-            one.fragment = whole.shortened(fits)
-            one.reason = f"cut to {self._cost(one):,} tokens, to fit into {budget:,}"
-        if (tokens := self._count(self._text())) > budget:
+            one.says(whole.shortened(fits))
+            one.reason = f"cut to {self._cost(one):,} tokens, to fit into {self._budget:,}"
+        if (tokens := self._count(self._text())) > self._budget:
             raise (BudgetExceededError if spent else InvalidInputError)(
                 f"the name and the rules of the source {whole.source!r} come to {tokens:,} tokens, "
-                f"and there are {budget:,}: give the turn a larger budget, or fewer rules"
+                f"and there are {self._budget:,}: give the turn a larger budget, or fewer rules"
             )
-        return self._cost(one) + self._frame(one.stage)
+        self._left = self._budget - tokens
 
-    def _by_rank(self, pieces: Sequence[_Piece], left: int) -> int:
-        """Take pieces in the order of their ranks while they fit; what they cost."""
-        spent: dict[str, int] = {}
+    def _put(self, one: Piece, room: int | None = None) -> bool:
+        """Take a piece, if the text as a whole grows by no more than there is room for."""
+        room = self._left if room is None else min(room, self._left)
+        grown = self._grown(one)
+        one.taken = grown <= room
+        if one.taken:
+            self._left -= grown
+            one.reason = f"fits: {self._cost(one):,} tokens"
+        elif one.original is not None:
+            title = one.original.stage.title
+            one.reason = f"left out: {title} says the same, and that does not fit"
+        else:
+            one.reason = f"left out: {grown:,} tokens do not fit into the {max(room, 0):,} left"
+        return one.taken
+
+    def _grown(self, one: Piece) -> int:
+        """The tokens by which the text grows with a piece, its section's heading among them."""
+        one.taken = True
+        tokens = self._count(self._text())
+        one.taken = False
+        return tokens - (self._budget - self._left)
+
+    def _lead(self, pieces: Sequence[Piece]) -> None:
+        """Take the best memory before all that is still to come, or what stands for it."""
+        memories = (one for one in pieces if one.fragment.memory is not None and not one.needless)
+        best = min(memories, key=lambda one: one.precedence[-1], default=None)
+        for one in () if best is None else filter(None, (best.original, best)):
+            if one.taken or self._put(one):
+                return
+
+    def _take_rank(self, rank: int) -> None:
+        """Take of the stages of a rank what fits into their shares of what is left."""
+        pieces = [one for one in self._all if one.stage.rank == rank]
+        self._by_rank([one for one in pieces if one.fragment.memory is None])
+        self._by_use([one for one in pieces if one.fragment.memory is not None])
+
+    def _by_rank(self, pieces: Sequence[Piece]) -> None:
+        """Take pieces in the order of their ranks while they fit."""
+        left, spent = self._left, Counter[str]()
         for one in sorted(pieces, key=lambda one: one.fragment.rank):
-            used = spent.get(one.stage.source, 0)
-            room = min(int(left * one.stage.share) - used, left - sum(spent.values()))
-            cost = self._cost(one) + (0 if used else self._frame(one.stage))
-            if cost <= room:
-                self._take(one, f"fits: {self._cost(one):,} tokens")
-                spent[one.stage.source] = used + cost
-            else:
-                one.reason = _no_room(cost, room)
-        return sum(spent.values())
+            if not (one.taken or self._superfluous(one)):
+                before, source = self._left, one.stage.source
+                self._put(one, int(left * one.stage.share) - spent[source])
+                spent[source] += before - self._left
 
-    def _by_use(self, pieces: Sequence[_Piece], left: int) -> int:
-        """Take the memories that are most useful together; what they cost."""
-        stages = [stage for stage in self._stages if any(one.stage is stage for one in pieces)]
-        share = int(left * max((stage.share for stage in stages), default=0.0))
-        frames = sum(map(self._frame, stages))
-        if frames >= share:
-            for one in pieces:
-                one.reason = _no_room(self._cost(one) + frames, share)
-            return 0
-        memories = [one.fragment.memory for one in pieces if one.fragment.memory is not None]
-        by_place = dict(zip(map(_place, memories), pieces, strict=True))
+    def _by_use(self, pieces: Sequence[Piece]) -> None:
+        """Take the memories that are most useful together, the best of them in any case."""
+        self._lead(pieces)
+        waiting = [one for one in pieces if not (one.taken or self._superfluous(one))]
+        if not waiting:
+            return
+        end = self._left - int(self._left * max(one.stage.share for one in waiting))
+        rivals = {place(memory): one for one in pieces if (memory := one.fragment.memory)}
+        known = [one for one in rivals.values() if one.taken or one in waiting]
+        free = {one.written + "\n" for one in known if one.taken}
         choice = choose(
-            memories,
-            share - frames,
-            self._count,
+            [one.fragment.memory for one in known if one.fragment.memory is not None],
+            max(self._left - end - self._frames(waiting), 1),
+            lambda text: 0 if text in free else self._count(text),
             query=self._query,
-            render=lambda memory: by_place[_place(memory)].written + "\n",
+            render=lambda memory: rivals[place(memory)].written + "\n",
         )
         for decision in choice.decisions:
-            one = by_place[_place(decision.memory)]
-            one.reason = decision.reason
+            one = rivals[place(decision.memory)]
             if decision.chosen:
-                self._take(one, decision.reason)
-        return choice.tokens + (frames if choice.chosen else 0)
+                if not (one.taken or self._superfluous(one)):
+                    self._put(one, self._left - end)
+            elif decision.repeats is not None:
+                one.nearest = rivals[place(decision.repeats)]
+
+    def _frames(self, pieces: Sequence[Piece]) -> int:
+        """What the sections of pieces cost beside them, as far as they do not stand yet."""
+        firsts = {one.stage.source: one for one in reversed(pieces)}
+        shown = {one.stage.source for one in self._all if one.taken}
+        opened = (one for source, one in firsts.items() if source not in shown)
+        return sum(max(0, self._grown(one) - self._cost(one)) for one in opened)
 
     def _find_originals(self) -> None:
-        """Find of each memory that says what stands before it, where that stands."""
-        seen: dict[object, _Piece] = {}
+        """Find of each memory what says the same before it, and what the model reads anyway."""
+        seen: dict[object, Piece] = {}
         for one in self._all:
-            said = one.said
-            if one.fragment.memory is not None:
-                one.original = next((seen[each] for each in said if each in seen), None)
-            for each in said:
+            fragment = one.fragment
+            if fragment.memory is not None:
+                one.original = next((seen[each] for each in one.said if each in seen), None)
+            if fragment.seen or (one.original is not None and one.original.fragment.seen):
+                one.needless, one.reason = True, _ELSEWHERE
+            elif fragment.memory is not None and words(fragment.text) == words(self._query):
+                one.needless, one.reason = True, _THE_PROMPT
+            for each in one.said:
                 seen.setdefault(each, one)
 
-    def _superfluous(self, one: _Piece) -> bool:
-        """Whether a piece says what the model reads anyway, or will read if there is room."""
-        fragment, original = one.fragment, one.original
-        if fragment.seen or (original is not None and original.fragment.seen):
-            one.reason = _ELSEWHERE
+    def _superfluous(self, one: Piece) -> bool:
+        """Whether the model reads elsewhere what a piece says."""
+        if one.needless:
             return True
-        if fragment.memory is not None and _words(fragment.text) == _words(self._query):
-            one.reason = _THE_PROMPT
-            return True
-        if original is None or (original.stage.rank < one.stage.rank and not original.taken):
+        twins = (each for each in self._all if each.taken and alike(one, each))
+        if (twin := next(twins, None)) is not None:
+            one.reason = f"left out: it stands under {twin.stage.title} already"
+        elif one.nearest is not None and one.nearest.taken:
+            one.reason = f"left out: repeats {one.nearest.fragment.key}"
+        else:
             return False
-        one.repeats, one.reason = True, f"left out: it stands under {original.stage.title} already"
         return True
 
-    def _cost(self, one: _Piece) -> int:
+    def _cost(self, one: Piece) -> int:
         return self._count(one.written + "\n")
-
-    def _frame(self, stage: Stage) -> int:
-        """What a section costs beside its fragments."""
-        head, tail = fence_of(stage)
-        data = any(one.fragment.data for one in self._sections[stage.source])
-        fence = f"{head}\n{tail}\n" if data else ""
-        return self._count(f"{stage.title}{self._gap}{fence}{_BETWEEN_SECTIONS}")
 
     def _text(self) -> str:
         return _BETWEEN_SECTIONS.join(section for _, section in self._shown())
@@ -312,9 +326,9 @@ class _Fitting:
                 recalled = not stage.dialogue and any(one.fragment.data for one in pieces)
                 explained = explained or recalled
 
-    def _section(self, stage: Stage, pieces: Sequence[_Piece], *, explained: bool) -> str:
+    def _section(self, stage: Stage, pieces: Sequence[Piece], *, explained: bool) -> str:
         """A section as it is shown: its own words as they are, data between fences."""
-        if [one.fragment for one in pieces] == [_nothing(stage)]:
+        if [one.fragment for one in pieces] == [nothing(stage)]:
             return stage.empty
         runs = []
         whole, tail = fence_of(stage)
@@ -324,30 +338,3 @@ class _Fitting:
             runs.append(f"{head}\n{text}\n{tail}" if data else text)
             explained = explained or data
         return f"{stage.title}{self._gap}" + "\n".join(runs)
-
-
-def _no_room(cost: int, room: int) -> str:
-    return f"left out: {cost:,} tokens do not fit into the {max(room, 0):,} left"
-
-
-def _place(memory: Recollection) -> tuple[tuple[str, ...], str]:
-    return memory.namespace, memory.key
-
-
-def _words(text: str) -> str:
-    """A text, whatever its case and spaces."""
-    return " ".join(text.split()).casefold()
-
-
-def _told(stage: Stage, section: Section) -> Iterator[Fragment]:
-    """What a section says; if nothing, what its stage says instead."""
-    if len(section):
-        yield from section
-    elif stage.empty:
-        yield _nothing(stage)
-
-
-def _nothing(stage: Stage) -> Fragment:
-    return Fragment(
-        text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
-    )

@@ -143,6 +143,7 @@ FIELDS: Final = frozenset(
         "when",
         "stamp",
         "speaker",
+        "by",
         "role",
         "relevance",
         "origin",
@@ -156,8 +157,8 @@ EPISODES: Final = ("episodic", "interaction", "achievement")
 NOTES: Final = ("working",)
 INTENTIONS: Final = ("prospective",)
 """What is intended: reminders raise it when it is due."""
-CIRCUMSTANCES: Final = ("conversation", "goals")
-"""Stages whose words a later one asks for as well."""
+CIRCUMSTANCES: Final = ("identity", "conversation", "working", "goals")
+"""Stages whose words a later one asks for as well; the semantic one asks for `episodic` too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +254,11 @@ class Layout:
         place = len(names) if before is None else names.index(before)
         return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
 
+    def with_another(self, stage: Stage) -> Layout:
+        """This layout with a stage in the place of the one of its source."""
+        stages = (stage if one.source == stage.source else one for one in self.stages)
+        return replace(self, stages=tuple(stages))
+
 
 def written(fragment: Fragment, stage: Stage) -> str:
     """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
@@ -311,7 +317,7 @@ ORCHESTRATOR: Final = Layout(
             options={
                 "other_than": (*EPISODES, *NOTES, *INTENTIONS),
                 "limit": 10,
-                "informed_by": CIRCUMSTANCES,
+                "informed_by": (*CIRCUMSTANCES, "episodic"),
             },
         ),
         Stage(source="tools", title="## Tool Specifications", rank=1, share=0.5),

@@ -21,16 +21,17 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.tracing import recalling
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.recall import Inquiry
+from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import triviality
 from langmem_tiers.state.flows import Whose, look
 from langmem_tiers.state.state import Message
-from langmem_tiers.store.read import embed_texts
 from langmem_tiers.turn.layout import EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5
@@ -51,8 +52,8 @@ _LIMIT: Final = 20
 """Messages that are shown unless a stage says otherwise."""
 _AFTER_AN_EXCHANGE: Final = 2.5
 """When the summary of the rest gets room: after the last two messages."""
-_SUMMED_UP: Final = 12
-"""Questions of the earlier conversation that its summary names: our own choice."""
+_SUMMED_UP: Final = 24
+"""Messages of the earlier conversation that its summary names: our own choice."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 
 
@@ -85,48 +86,41 @@ class MemorySource:
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = {} if alone else circumstances(metadata["sections"], stages)
-        found = yield from unit(_recalled(ask, told, metadata["vectors"], memory))
+        recalled = unit(_recalled(ask, told, metadata["vectors"], memory))
+        about = {"query": query, "informed_by": told or None, **asked}
+        found = yield from recalling(f"recall {self.name}", memory, about, recalled)
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
 
 
 def _recalled(
     ask: Inquiry,
     told: Mapping[str, str],
-    vectors: dict[str, Any],
+    vectors: Vectors,
     memory: MemoryCoordinator,
 ) -> Flow[list[Recollection]]:
     """Recall, in its circumstances too; a turn embeds each text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
-    ready = yield from _embedded(asks, vectors, memory)
     if ask.blank:
-        (found,) = yield from memory.flows.recall(ready, lambda _: True)  # shown, whatever is asked
-        return found
+        (newest,) = yield from memory.flows.recall(asks, lambda _: True)  # shown, whatever is asked
+        return newest
     rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
 
     def noted(row: Candidate) -> bool:
         rows[row.place] = row
         return True  # it counts as accessed once, below, if it is among the best
 
-    direct, *informed = yield from memory.flows.recall(ready, noted)
-    if ask.cutoff:
-        direct = [] if triviality(ask.query) else matching(direct, LEAST_MATCH)
+    direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors)))
+    if ask.cutoff and triviality(ask.query):
+        direct = []
+    if ask.cutoff and vectors.failed is None:
+        direct = matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
     found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
     return found
-
-
-def _embedded(
-    asks: Sequence[Inquiry], vectors: dict[str, Any], memory: MemoryCoordinator
-) -> Flow[list[Inquiry]]:
-    """The questions with their vectors; those that are not known yet are added."""
-    unready = (one.query for one in asks if one.embedding is None and one.query.strip())
-    if fresh := [text for text in unready if text not in vectors]:
-        vectors |= yield from embed_texts(fresh, memory.tiered_store.options)
-    return [replace(one, embedding=one.embedding or vectors.get(one.query)) for one in asks]
 
 
 def _types(
@@ -231,17 +225,23 @@ class Conversation:
 
 
 def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[Fragment]]:
-    """What the last hour's messages say was said; without any, what the session's memories say."""
+    """What the last hour's messages say was said; without any, what the session's memories say.
+
+    Where the context names an agent, what others of the session were told or said is not its own.
+    """
     if memory.context.session_id is None:
         return []
     limit = metadata["options"].get("limit", _LIMIT)
-    known = yield from unit(look(Whose.of(memory.context), metadata["now"], limit=limit))
+    whose, agent = Whose.of(memory.context), memory.context.agent_id
+    known = yield from unit(look(whose, metadata["now"], limit=limit, agent_id=agent))
     if known.messages:
         return list(_said(known.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
-    ask = memory.asking.ask("", memory.context, memory_types=EPISODES, limit=limit, filter=spoken)
+    own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
+    ask = memory.asking.ask("", memory.context, **own)
     # said in any case: no accesses
-    (found,) = yield from unit(memory.flows.recall([ask], lambda _: True))
+    said = unit(only(memory.flows.recall([ask], lambda _: True)))
+    found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
     return [_spoken(one) for one in sorted(found, key=_when)]
 
 
@@ -319,12 +319,11 @@ def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:
-    """What the earlier conversation was about: what was asked, word for word and shortened."""
-    questions = [one.text for one in older if one.fields["role"] in ("USER", "HUMAN")]
-    named = questions[-_SUMMED_UP:]
-    head = f"Earlier in this conversation, {len(older)} messages. Asked was:"
-    lines = [f"- {shortened(one, 120)}" for one in named]
-    left_out = len(questions) - len(named)
+    """What the earlier conversation came to: what each said, word for word and shortened."""
+    named = older[-_SUMMED_UP:]
+    head = f"Earlier in this conversation, {len(older)} messages:"
+    lines = [f"- {one.fields['speaker']}: {shortened(one.text, 120)}" for one in named]
+    left_out = len(older) - len(named)
     more = [f"- and {left_out} more before"] if left_out else []
     return Fragment(
         text="\n".join([head, *more, *lines]),

@@ -339,7 +339,7 @@ def called(
     given = {_text(name): one for name, one in (parameters or {}).items()}
     written = {name: _said(one) for name, one in given.items()}
     whole = "\n".join((*written, *written.values()))
-    came = _said(result) if error is None else _failed(error)
+    came = _said(result) if error is None else told_error(error)
     one = Invocation(
         tool=tool.encode()[:MAX_NAMESPACE_BYTES].decode(errors="ignore"),
         parameters={name: both_ends(one) for name, one in written.items()}
@@ -382,7 +382,8 @@ def _said(given: Any) -> str:
     return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
-def _failed(error: BaseException | str) -> str:
+def told_error(error: BaseException | str) -> str:
+    """What an error says of itself, of which kind it is first."""
     named = f"{type(error).__name__}: {_text(error)}" if isinstance(error, BaseException) else error
     return _said(named).strip() or "it reported an error and nothing else"
 

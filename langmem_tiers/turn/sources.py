@@ -17,11 +17,16 @@ from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.core.errors import (
     ConfigurationError,
-    InvalidInputError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.threads import answer_awaited, answers_awaited
+from langmem_tiers.core.threads import (
+    Daemons,
+    answer_awaited,
+    answers_awaited,
+    answers_awaited_by,
+    answers_by,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
@@ -39,6 +44,9 @@ _QUERIES: Final = (
     ("What governance rules apply?", "governance", False),
 )
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
+_ASIDE: Final = Daemons(32)
+"""Where functions are asked that are waited for no longer than so long; one that hangs keeps its
+thread, so that there is an end to them: as many as `asyncio` has at most."""
 _LISTS: Final = ("active_goals", "pending_actions", "constraints")
 """What a mapping of goals says."""
 
@@ -107,11 +115,29 @@ class FunctionSource:
         """What it answers."""
         del memory
         about = (prompt, metadata)
-        return (
-            yield Ask(
-                partial(answer_of, self.verb, *about), partial(answer_awaited, self.averb, *about)
-            )
-        )
+        (answer,) = yield from _answers(self.verb, self.averb, [about], metadata["seconds"])
+        return answer
+
+
+def _answers(
+    verb: Any, averb: Any, asked: Sequence[tuple[Any, ...]], seconds: float | None
+) -> Flow[list[Any]]:
+    """What a verb answers to each of these, asked side by side; None waits as long as it takes."""
+    calls = [partial(answer_of, verb, *one) for one in asked]
+    ask = Ask(partial(_at_once, calls), partial(answers_awaited, averb, asked))
+    if seconds is not None:
+        acalls = [partial(answer_awaited, averb, *one, daemons=_ASIDE) for one in asked]
+        awaited = partial(answers_awaited_by, seconds, acalls)
+        ask = Ask(partial(answers_by, seconds, calls, _ASIDE), awaited)
+    found: list[Any] = yield ask
+    return found
+
+
+def _at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+    if len(calls) == 1:
+        return [calls[0]()]
+    with ContextThreadPoolExecutor(len(calls)) as pool:
+        return [one.result() for one in [pool.submit(call) for call in calls]]
 
 
 def _check_parameters(name: str | None, verb: Callable[..., Any]) -> None:
@@ -157,7 +183,7 @@ def answer_of(verb: Any, *given: Any) -> Any:
     """What a function answers at once.
 
     Raises:
-        InvalidInputError: if it must be awaited.
+        ConfigurationError: if it must be awaited.
     """
     answer = verb(*given)
     if isinstance(answer, Future):
@@ -165,7 +191,7 @@ def answer_of(verb: Any, *given: Any) -> Any:
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()
-        raise InvalidInputError(
+        raise ConfigurationError(
             "a source is async and cannot be asked here: use `async with` and "
             "aassemble_context, or give it a blocking twin, `remember`"
         )
@@ -196,9 +222,7 @@ class Identity:
         else:
             verb = self.answers.query
             asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
-            found = yield Ask(
-                partial(_side_by_side, verb, asked), partial(answers_awaited, verb, asked)
-            )
+            found = yield from _answers(verb, verb, asked, metadata["seconds"])
         items: dict[str, Fragment] = {}
         for (question, *_), answer in zip(_QUERIES, found, strict=True):
             for one in items_of(answer, "identity", question):
@@ -213,12 +237,6 @@ def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict
         told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
     items = [{"content": one} if isinstance(one, str) else one for one in told]
     return {"items": items, "effective_at": answers.get("effective_at")}
-
-
-def _side_by_side(verb: Any, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[Any]:
-    with ContextThreadPoolExecutor(len(asked)) as pool:
-        waiting = [pool.submit(answer_of, verb, text, given) for text, given in asked]
-        return [one.result() for one in waiting]
 
 
 def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:

@@ -71,7 +71,7 @@ class Turn:
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
                 also a mapping, or an object with `query(question, metadata)`; for `tools` and
                 `conversation` also a list. One that the layout has no stage for gets one at its
-                end.
+                end. What one raises costs its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -95,9 +95,9 @@ class Turn:
         self.layout = layout
         self.mode = label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
-        self.sources = built_in()
+        self.sources, self.own_sources = built_in(), set[str]()
         for name, given in (sources or {}).items():
-            self.register(name, given)
+            self.register(name, given, replace=True)
         checked_stages(self.layout, self.sources)
         self.router = router
         self.count_tokens = count_tokens or memory.count_tokens
@@ -136,23 +136,39 @@ class Turn:
         record = going_on(self, ended=True)
         return TurnTrace(turn=record.turn, events=tuple(record.events))
 
-    def register(self, name: str, source: Any, *, stage: Stage | None = None) -> None:
-        """Add a source, or put it in the place of the one of that name.
+    def register(
+        self, name: str, source: Any, *, stage: Stage | None = None, replace: bool = False
+    ) -> None:
+        """Add a source.
 
         Args:
             name: Of its stage. One that the layout has no stage for gets one at its end.
             source: See `sources` of the orchestrator.
-            stage: Its place in the layout, if it is new.
+            stage: How it is asked and shown.
+            replace: Put it in the place of the one of that name.
 
         Raises:
+            InvalidInputError: if there is one of that name, or the stage is another source's.
             InvalidTypeError: for what can be no source.
         """
-        self.sources[checked_text(name, "the name of a source")] = as_source(name, source)
-        if all(one.source != name for one in self.layout.stages):
+        if checked_text(name, "the name of a source") in self.sources and not replace:
+            raise InvalidInputError(
+                f"there is a source {name!r} already: register it with replace=True to put this "
+                "one in its place, or under another name"
+            )
+        if stage is not None and stage.source != name:
+            raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
+        self.sources[name] = as_source(name, source)
+        self.own_sources.add(name)
+        known = any(one.source == name for one in self.layout.stages)
+        if stage is not None and known:
+            self.layout = self.layout.with_another(stage)
+        elif not known:
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
-            new = stage or Stage(source=name, title=title, rank=rank)
-            self.layout = self.layout.with_stage(new)
+            self.layout = self.layout.with_stage(
+                stage or Stage(source=name, title=title, rank=rank)
+            )
 
     def begin(self, state: Mapping[str, Any] | None = None, *, about: str | None = None) -> Self:
         """Begin a turn, or go on with one that `to_state` told; `with` begins one by itself.

@@ -19,19 +19,21 @@ import pytest
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from psycopg.conninfo import make_conninfo
 
-from langmem_tiers import TieredStore
+from langmem_tiers import MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
+    EmbeddingError,
     NotSetUpError,
     PoolExhaustedError,
 )
 from langmem_tiers.core.threads import Work
+from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
 from langmem_tiers.postgres.session import driven
-from langmem_tiers.testing import TrigramEmbeddings
-from tests.support.coordinating import coordinator
+from langmem_tiers.testing import Mode, TrigramEmbeddings
+from tests.support.coordinating import Verbs, coordinator
 from tests.support.invariants import values
-from tests.support.opening import DIMS, Opened, opened_store, text_index
+from tests.support.opening import DIMS, FailingEmbeddings, Opened, opened_store, text_index
 from tests.support.servers import blocked, held, own_server, sessions, wait_until
 
 NAMESPACE = ("acme", "faults")
@@ -84,17 +86,18 @@ def test_an_absent_server_or_database_is_reported_at_open_in_two_seconds(
     before = set(threading.enumerate())
     with socket.create_server(("127.0.0.1", 0)) as listener:
         free_port = listener.getsockname()[1]
-    for url, said in (
-        (f"postgresql://postgres@127.0.0.1:{free_port}/postgres", "check that it runs"),
-        (f"host={tmp_path} dbname=postgres user=postgres", "check that it runs"),
-        (make_conninfo(server_url, dbname="no_such"), r"no_such.*connection string"),
+    away, runs = DatabaseUnavailableError, "check that it runs"
+    for url, error, said in (
+        (f"postgresql://postgres@127.0.0.1:{free_port}/postgres", away, runs),
+        (f"host={tmp_path} dbname=postgres user=postgres", away, runs),
+        (make_conninfo(server_url, dbname="no_such"), NotSetUpError, r"no_such.*connection string"),
     ):
         start = time.monotonic()
-        with pytest.raises(DatabaseUnavailableError, match=said), TieredStore(url):
+        with pytest.raises(error, match=said), TieredStore(url):
             pass
         assert time.monotonic() - start < 2
         store = TieredStore(url)
-        with pytest.raises(DatabaseUnavailableError):
+        with pytest.raises(error):
             store.get(NAMESPACE, "a")
         store.close()
     assert set(threading.enumerate()) - before == set()
@@ -159,15 +162,6 @@ def test_every_call_on_an_empty_database_says_to_set_it_up_and_works_once_anothe
 # Embeddings that fail
 
 
-class FailingEmbeddings(TrigramEmbeddings):
-    """Fails on any text with "poison" in it."""
-
-    def embed_query(self, text: str) -> list[float]:
-        if "poison" in text:
-            raise LookupError("the model refuses this text")
-        return super().embed_query(text)
-
-
 async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: str) -> None:
     poisoned = [GetOp(NAMESPACE, "0"), *puts(1), PutOp(NAMESPACE, "x", {"text": "poison"})]
     async with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
@@ -183,6 +177,56 @@ async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: s
             store.batch(poisoned)
         assert {value["turn"] for value in values(database_url).values()} == {2}
         assert len(store.search(NAMESPACE, query="turn")) == 10
+
+
+ANTIDOTE, LUNCH = "The antidote is in the cellar", "Lunch is at noon"
+POISONED = "Where is the antidote for the poison?"
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_where_the_model_fails_recall_goes_by_words_and_says_so(
+    url: str, opened: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = FailingEmbeddings(DIMS)
+    mode: Mode = "batch" if opened == "sync" else "abatch"
+    async with opened_store(TieredStore(url, index=text_index(embed=model)), opened) as store:
+        memory = coordinator(store)
+        call, retriever = Verbs(memory, mode), TieredMemoryRetriever(memory=memory)
+        await call("store_many", [ANTIDOTE, LUNCH])
+        found = await call("get_context", POISONED, cutoff=True)
+        none = await call("get_context", "poison?")
+        noon, again, newest = await call("get_context_batch", ["noon", POISONED, ""])
+        near = await call("get_context", "antidote")
+        (document,) = await Verbs(retriever, mode)("invoke", POISONED)
+        assert caplog.text.count("by words alone") == model.failures == 4
+
+        turn = MemoryOrchestrator(memory).begin()
+        context = await Verbs(turn, mode)("assemble_context", POISONED)
+        assert model.failures == 5  # once for all sources
+        (event,) = turn.trace.of_kind("assembled")
+
+    failed = "LookupError: the model refuses this text"
+    assert [one.content for one in found] == [one.content for one in again] == [ANTIDOTE]
+    assert none == []
+    assert [one.by_words for one in (found, none, again, noon)] == [failed] * 4
+    assert str(none) == f"No memories.\nBy words alone: {failed}"
+    assert [(len(one), one.by_words) for one in (near, newest)] == [(2, None)] * 2
+    assert (document.page_content, document.metadata["by_words"]) == (ANTIDOTE, failed)
+    assert ANTIDOTE in context.text
+    assert context.by_words == failed
+    assert failed in event.reasons[0]
+
+
+async def test_a_model_that_does_not_fit_the_store_fails_every_recall(url: str) -> None:
+    with TieredStore(url, index=text_index(embed=TrigramEmbeddings(DIMS + 1))) as store:
+        memory = coordinator(store)
+        with pytest.raises(EmbeddingError, match="dimensions"):
+            memory.get_context("antidote")
+        with (
+            pytest.raises(EmbeddingError, match="dimensions"),
+            MemoryOrchestrator(memory) as turn,
+        ):
+            turn.assemble_context("antidote")
 
 
 class AskingEmbeddings(TrigramEmbeddings):

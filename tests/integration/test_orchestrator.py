@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from langgraph.errors import GraphInterrupt
 
 from langmem_tiers import (
     Budget,
@@ -28,6 +29,7 @@ from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
+    QueryTimeoutError,
 )
 from langmem_tiers.turn.layout import ORCHESTRATOR, PERSONA, Layout, Stage
 from tests.support.coordinating import Caller, Verbs, calling, coordinator, keys
@@ -79,7 +81,7 @@ async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
         "Pending actions:\n- calling Ann (in_progress)",
         "Constraints:\n- Not on Fridays",
     ]
-    assert "<recalled_memories>" in context.text
+    assert "<memories>" in context.text
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
@@ -147,7 +149,7 @@ async def test_an_async_daemon_is_awaited_in_an_async_turn(memory: Any) -> None:
     async with MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}) as turn:
         assert len((await turn.aassemble_context("hello")).fragments) == 4
     blocking = MemoryOrchestrator(memory, sources={"identity": AsyncDaemon()}).begin()
-    with pytest.raises(InvalidInputError, match="use `async with` and aassemble_context"):
+    with pytest.raises(ConfigurationError, match="use `async with` and aassemble_context"):
         await asyncio.to_thread(blocking.assemble_context, "hello")
 
 
@@ -178,7 +180,8 @@ def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(memory: A
     texts = [one.text for one in context.fragments]
     assert texts[1:] == [f"message {n}" for n in range(4, 24)]
     assert texts[0] == (
-        "Earlier in this conversation, 4 messages. Asked was:\n- message 0\n- message 2"
+        "Earlier in this conversation, 4 messages:\n- user: message 0\n- assistant: message 1\n"
+        "- user: message 2\n- assistant: message 3"
     )
     assert "assistant: message 23" in context.text
 
@@ -198,6 +201,31 @@ def test_without_messages_a_conversation_is_what_the_session_remembers(
     texts = [one.text for one in context.fragments if one.source == "conversation"]
     assert texts == ["Where is it?", "Here."]
     assert "[2026-03-01T12:01:00+00:00] user: Where is it?" in context.text
+
+
+@pytest.mark.parametrize("noted", ["state", "memories"])
+def test_an_agent_reads_no_other_agents_conversation_as_its_own(
+    store: TieredStore, clock: Clock, noted: str
+) -> None:
+    said_to = {None: "The van is back", "ann": "Where is it?", "ben": "Pay the bill"}
+    for agent, text in said_to.items():
+        one = coordinator(store, session_id="chat", agent_id=agent)
+        clock.advance(minutes=1)
+        if noted == "state":
+            one.state.add_interaction("user", text)
+        else:
+            one.store(text, speaker="user")
+
+    def said(agent: str | None) -> list[str]:
+        memory = coordinator(store, session_id="chat", agent_id=agent)
+        with MemoryOrchestrator(memory) as turn:
+            shown = turn.assemble_context("thanks").fragments
+        return [one.text for one in shown if one.source == "conversation"]
+
+    of_nobody = ["The van is back"] if noted == "state" else []
+    assert said("ann") == [*of_nobody, "Where is it?"]
+    assert said("ben") == [*of_nobody, "Pay the bill"]
+    assert said(None) == list(said_to.values())
 
 
 def test_a_persona_remembers_no_intention_as_if_it_had_happened(memory: Any) -> None:
@@ -264,16 +292,87 @@ def test_a_filter_that_no_recall_takes_and_a_budget_of_a_turn_are_refused(memory
             make(filters=TYPO)
 
 
-def test_the_error_of_a_source_keeps_its_type_and_names_the_source(memory: Any) -> None:
-    def down(prompt: str, _: Mapping[str, Any]) -> str:
-        raise ConnectionError(f"down, asked {prompt}")
+def down(prompt: str, _: Mapping[str, Any]) -> str:
+    raise ConnectionError(f"down, asked {prompt}")
 
-    with MemoryOrchestrator(memory, sources={"crm": down}) as turn:
-        with pytest.raises(ConnectionError, match="down, asked keys") as raised:
+
+async def down_on_a_loop(prompt: str, told: Mapping[str, Any]) -> str:
+    return down(prompt, told)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (down, "ConnectionError: down, asked keys"),
+        (lambda *_: ["a list"], "InvalidTypeError: the source 'identity' answers a text"),
+        ({"identity": [5]}, "InvalidTypeError: an item of identity is a mapping"),
+    ],
+)
+async def test_a_source_that_fails_costs_its_own_section_and_is_told(
+    call: Caller, caplog: pytest.LogCaptureFixture, source: Any, said: str
+) -> None:
+    if source is down and call.mode == "abatch":
+        source = down_on_a_loop
+    sources = {"identity": source, "crm": lambda *_: "A ticket"}
+    async with turning(call, sources=sources) as turn:
+        context = await turn("assemble_context", "keys")
+        (refused,) = turn.of.trace.of_kind("refused")
+
+    assert list(context.sources) == ["crm"]
+    assert context.failed["identity"].startswith(said)
+    assert refused.reasons == (context.failed["identity"],)
+    assert refused.detail["what"] == "ask the source 'identity'"
+    assert f"the source 'identity' of a turn failed: {said}" in caplog.text
+
+
+async def test_a_source_that_is_slow_costs_its_own_section(call: Caller) -> None:
+    done = threading.Event()
+
+    def hangs(*_: Any) -> str:
+        done.wait(30)
+        return "late"
+
+    async def hangs_on_a_loop(*_: Any) -> str:
+        await asyncio.Event().wait()
+        return "late"
+
+    slow = {"crm": hangs, **({"desk": hangs_on_a_loop} if call.mode == "abatch" else {})}
+    settings = OrchestratorSettings(source_seconds=0.05)
+    sources = {**slow, "team": lambda *_: None, "wiki": lambda *_: "A page"}
+    async with turning(call, sources=sources, settings=settings) as turn:
+        context = await turn("assemble_context", "keys")
+    done.set()
+
+    assert list(context.sources) == ["wiki"]
+    late = "TimeoutError: there was no answer within 0.05 seconds"
+    assert context.failed == dict.fromkeys(slow, late)
+
+
+def test_what_postgres_refuses_a_source_and_what_a_source_asks_a_person_go_on(memory: Any) -> None:
+    for error in (QueryTimeoutError("too late"), GraphInterrupt()):
+
+        def refused(*_: Any, raised: Exception = error) -> str:
+            raise raised
+
+        with (
+            MemoryOrchestrator(memory, sources={"crm": refused}) as turn,
+            pytest.raises(type(error)) as known,
+        ):
             turn.assemble_context("keys")
-        turn.commit()
+        assert known.value.__notes__ == ["raised by the source 'crm' of the turn"]
 
-    assert raised.value.__notes__ == ["raised by the source 'crm' of the turn"]
+
+def test_a_source_is_replaced_only_where_that_is_asked_for(memory: Any) -> None:
+    with MemoryOrchestrator(memory, sources={"crm": lambda *_: "old"}) as turn:
+        for name in ("crm", "identity"):
+            with pytest.raises(InvalidInputError, match=f"a source '{name}' already.*replace=True"):
+                turn.register(name, lambda *_: "new")
+        assert "old" in turn.assemble_context("keys").text
+
+        turn.register("crm", lambda *_: "new", stage=Stage(source="crm", title="#"), replace=True)
+        assert turn.assemble_context("keys").text.startswith("#\n<memories")
+        with pytest.raises(InvalidInputError, match="the stage of 'wiki' names the source 'crm'"):
+            turn.register("wiki", lambda *_: "new", stage=Stage(source="crm", title="#"))
 
 
 def test_a_context_for_which_there_is_no_room_says_so(
@@ -368,16 +467,20 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
         fact = await turn("memorize", "The API key is rotated on Mondays.")
         said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
         event = await turn("memorize", said, {"channel": "chat"})
-        traced = turn.of.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
+        plan = await turn("memorize", "I need to renew the certificate.")
+        looked = {"parameters": {"at": "calendar"}, "result": "Monday"}
+        traced = await turn("track_tool_invocation", "look", **looked)
+        assert (await turn("get_budget_status")).events_used == 4
         before = tables(url)["memories"]
         report = await turn("commit")
 
     assert before == []
     assert [one.memory_type for one in fact.destinations] == ["semantic"]
     assert [one.memory_type for one in event.destinations] == ["episodic"]
+    assert [one.memory_type for one in plan.destinations] == ["prospective"]
     assert (fact.pending, fact.stored, fact.trust) == (True, False, 1.0)
     assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
-    assert [one["key"] for one in report.semantic] == list(fact.keys)
+    assert [one["key"] for one in report.semantic] == [*fact.keys, *plan.keys]
     assert (await call("get", event.keys[0])).metadata == {"channel": "chat"}
     assert report.summary["episodic"] == 3  # the trace of the run is one
 
@@ -470,7 +573,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
         await call("store", f"Key {n} rotates on day {n}", memory_type="semantic", key=f"k{n}")
 
     async with turning(call, turn_id="a/b %") as turn:
-        context = await turn("assemble_context", "key", 250)
+        context = await turn("assemble_context", "key", 120)
         kept = await turn("memorize", "The API key is rotated on Mondays.")
         report = await turn("commit")
 

@@ -64,6 +64,16 @@ def test_a_recall_waits_for_the_server_once(url: str, tmp_path: Path) -> None:
             assert waits(memory, ask, tmp_path / "trace") == 1
 
 
+def test_storing_what_an_agents_turn_said_waits_for_the_server_twice(
+    url: str, tmp_path: Path
+) -> None:
+    with TieredStore(url, index=text_index(), pool_config={"min_size": 1, "max_size": 1}) as store:
+        memory = coordinator(store)
+        memory.store_many(KIWIS)
+        said = [{**KIWIS[0], "key": "m1"}, {"content": "It is green", "key": "m2"}]
+        assert waits(memory, partial(memory.store_many, said), tmp_path / "trace") == 2
+
+
 async def test_many_questions_are_answered_as_if_each_was_asked_alone(
     open_store: Opener, url: str
 ) -> None:

@@ -85,6 +85,22 @@ def test_a_recall_hangs_below_what_it_was_called_in(done: Done, root: str) -> No
     assert len(done.runs.named("store_many", under=root)) == root.startswith("agent")
 
 
+def test_each_recall_of_a_turn_is_a_retriever_run_below_its_assembly(done: Done) -> None:
+    runs = sorted(done.runs.by_id.values(), key=lambda run: run["dotted_order"])
+    found = [run for run in runs if done.runs.path(run)[:-1] == ["assemble_context"]]
+    assert {(run["run_type"], run["extra"]["metadata"]["tenant"]) for run in found} == {
+        ("retriever", "globex")
+    }
+    names = ["recall working", "recall episodic", "recall semantic"]
+    assert [run["name"] for run in found] == ["recall conversation", *names, *names]
+    semantic = found[-1]
+    assert semantic["inputs"]["query"] == "Where is the vault?"
+    assert semantic["inputs"]["informed_by"]["conversation"] == "Globex"
+    documents = semantic["outputs"]["output"]
+    assert {one["type"] for one in documents} == {"Document"}
+    assert "The vault is in the attic" in {one["page_content"] for one in documents}
+
+
 @pytest.mark.parametrize("name", ["alone", "alone-ainvoke"])
 def test_a_retriever_is_one_retriever_run_with_documents(done: Done, name: str) -> None:
     (run,) = [run for run in done.runs.by_id.values() if done.runs.path(run)[0] == name]

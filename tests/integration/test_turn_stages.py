@@ -68,6 +68,27 @@ def test_a_follow_up_question_finds_what_the_conversation_is_about(
     assert sum(rank < 2 for rank in alone) <= 2
 
 
+def looking_at(memory: MemoryCoordinator, one: str, stage: str) -> list[Any]:
+    """The facts that a turn is shown whose identity, note or finding names one of them."""
+    named = f"The {one} have come up"
+    if stage == "identity":
+        return shown(memory, "When do they rotate?", sources={"identity": {"identity": [named]}})
+    asked = "When did Ann last rotate them?" if stage == "episodic" else "When do they rotate?"
+    noted = f"Ann: {named}" if stage == "episodic" else named
+    chat = coordinator(memory.tiered_store, project_id="ops", session_id=f"{stage}-{one}")
+    chat.store(noted, stage, key=f"{stage}-{one}", tier="short_term")
+    return shown(chat, asked)
+
+
+@pytest.mark.parametrize("stage", ["identity", "working", "episodic"])
+def test_what_an_agent_is_has_noted_or_finds_helps_to_find_what_it_is_about(
+    memory: MemoryCoordinator, stage: str
+) -> None:
+    found = {one: [each.text for each in looking_at(memory, one, stage)[:2]] for one in TURNING}
+
+    assert sum(fact(one) in first for one, first in found.items()) >= len(TURNING) - 1
+
+
 def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
     memory: MemoryCoordinator,
 ) -> None:

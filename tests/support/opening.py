@@ -40,6 +40,18 @@ def text_index(dims: int = DIMS, **options: Any) -> dict[str, Any]:
     return {"dims": dims, "embed": TrigramEmbeddings(dims), "fields": ["text"], **options}
 
 
+class FailingEmbeddings(TrigramEmbeddings):
+    """Fails on any text with "poison" in it, and counts how often."""
+
+    failures = 0
+
+    def embed_query(self, text: str) -> list[float]:
+        if "poison" in text:
+            self.failures += 1
+            raise LookupError("the model refuses this text")
+        return super().embed_query(text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
     """Opens stores in one way, and calls them in one way."""

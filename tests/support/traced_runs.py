@@ -31,6 +31,7 @@ from tests.support.agents import calls, scripted
 from tests.support.opening import text_index
 
 ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat-7")
+GLOBEX = MemoryContext(tenant="globex", session_id="s")
 QUERY = "Where is the vault?"
 ASKED: Any = {"messages": [HumanMessage(QUERY)]}
 
@@ -62,7 +63,7 @@ def blocking(store: TieredStore) -> None:
     retriever_of(memory).invoke(QUERY, named("alone"))
     graph_of(store).invoke(ASKED, named("graph-invoke"), context=ACME)
     agent_of(store).invoke(ASKED, named("agent-invoke"), context=ACME)
-    elsewhere(MemoryCoordinator(store, context=MemoryContext(tenant="globex", session_id="s")))
+    elsewhere(MemoryCoordinator(store, context=GLOBEX))
 
 
 def retriever_of(memory: MemoryCoordinator) -> TieredMemoryRetriever:
@@ -90,6 +91,8 @@ async def awaiting(store: TieredStore) -> None:
     await agent_of(store).ainvoke(ASKED, named("agent-ainvoke"), context=ACME)
     memory = MemoryCoordinator(store, context=ACME)
     await retriever_of(memory).ainvoke(QUERY, named("alone-ainvoke"))
+    async with MemoryOrchestrator(MemoryCoordinator(store, context=GLOBEX)) as turn:
+        await turn.aassemble_context(QUERY, messages=[HumanMessage("Of Globex")])
 
 
 def main(url: str) -> None:

@@ -48,7 +48,23 @@ def test_what_is_no_todo_is_refused() -> None:
     ):
         with pytest.raises(InvalidInputError):
             workflow_of(wrong)
-    assert all(workflow_of(todo(status=one)) is None for one in ("pending", "cancelled"))
+    assert all(workflow_of(todo(status=one)) is None for one in ("pending", "cancelled", "undone"))
+
+
+@pytest.mark.parametrize("status", ["done", "Done", " COMPLETED "])
+def test_a_todo_that_is_done_is_completed_however_that_is_written(status: str) -> None:
+    assert workflow_of(todo(status=status)) == workflow_of(todo())
+    task = Task(task_id="1", task_type="publishing", created_at=NOW, status=status)
+    assert workflow_of(task) is not None
+    (fresh,), seen = newly_completed([todo(status=status)], UNSEEN, NOW)
+    assert fresh["content"] == "Rotate the keys"
+    assert newly_completed([todo()], seen, NOW)[0] == []
+    messages = [
+        *called("write_todos", 1, todos=[todo(status="In Progress")]),
+        *called("look", 2),
+        *called("write_todos", 3, todos=[todo(status=status)]),
+    ]
+    assert len(steps_of("Rotate the keys", messages)) == 1
 
 
 LISTS = st.lists(

@@ -3,12 +3,14 @@
 
 -- name: states
 -- The end of a conversation and an agent's states of these kinds, in no order. With a limit of 0
--- there is no conversation, without kinds there are no states.
+-- there is no conversation, without kinds there are no states. A reader reads what was said with no
+-- other agent.
 (
     SELECT s.kind, s.name, s.value, s.at, s.number
     FROM {memory}.states s
     WHERE s.tenant = %(tenant)s AND s.owner = %(session)s AND s.kind = 'message'
       AND s.at > %(since)s::timestamptz
+      AND coalesce(s.value ->> 'agent_id' = %(reader)s::text, true)
     ORDER BY s.at DESC, s.number DESC
     LIMIT %(limit)s::int
 )
