@@ -216,6 +216,18 @@ async def _apart(users: list[User], left: str, told: str) -> None:
 # What names a user
 
 
+async def test_a_node_takes_the_user_from_the_run_that_it_is_in(way: Way) -> None:
+    ada = coordinator(way.store, user_id="ada", project_id="billing")
+    await Verbs(ada, "abatch")("store", "My desk is by the window.", "semantic")
+    whose = {"tenant": "acme", "project_id": "billing", "user_id": "{user_id}"}
+    builder = StateGraph(HookState).add_node("recall", create_recall_node(context=whose))
+    made = builder.add_edge(START, "recall").compile(store=way.store)
+    for user, seen in (("ada", True), ("ben", False)):
+        said = {"messages": [HumanMessage("Where is my desk?")]}
+        state = await way(made, said, config={"configurable": {"user_id": user}})
+        assert ("window" in state["recalled_text"]) == seen
+
+
 def test_a_type_says_whether_it_is_personal_and_who_stores_may_say_otherwise(
     store: TieredStore,
 ) -> None:
