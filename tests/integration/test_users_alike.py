@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -205,9 +206,9 @@ def test_a_turn_of_another_user_is_not_told_to_one_of_its_name(two: Two) -> None
     assert CANARY not in str(refused.value)
     with pytest.raises(InvalidInputError, match="no turn '1'"):
         MemoryOrchestrator(ben).history("1")
-    with pytest.raises(ValueError, match="no"), MemoryOrchestrator(ada, turn_id="2") as turn:
+    with suppress(ZeroDivisionError), MemoryOrchestrator(ada, turn_id="2") as turn:
         turn.assemble_context(f"Where is {CANARY}?")
-        raise ValueError("no")
+        raise ZeroDivisionError
     assert [one.turn for one in MemoryOrchestrator(ada).turns()] == ["2", "1"]
     assert MemoryOrchestrator(ben).turns() == []
     with pytest.raises(InvalidInputError, match="no turn '2'"):
