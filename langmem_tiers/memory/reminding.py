@@ -40,7 +40,6 @@ from langmem_tiers.remind.intentions import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.prompted import is_before
 from langmem_tiers.remind.raising import Here, intends
 from langmem_tiers.remind.triggers import (
     At,
@@ -254,19 +253,17 @@ def _intended(
 def _with_topics(memory: Memory, occasion: Occasion, here: Here, *, judged: bool) -> Flow[Occasion]:
     """The occasion with what names no other, as far as its query or its calls are about it."""
     kinds, query = occasion.kinds, occasion.query or ""
-    said = [query] if query.strip() and (kinds is None or Topic.kind in kinds) else []
+    about = bool(query.strip()) and (kinds is None or Topic.kind in kinds)
     calls = [one.name for one in occasion.calls] if kinds is None or "tool" in kinds else []
-    if not (said or calls) or not (yield from raising.open_topics(here)):
+    if not (about or calls):
         return occasion
-    found = yield from memory.flows.intended_near([*said, *calls], memory.context)
+    waits, before = yield from raising.open_topics(calls, here)
+    if not (waits and about):
+        return occasion._replace(before=before)
+    found = yield from memory.flows.intended_near(query, memory.context)
     floor = _MAY_BE_ABOUT if judged else _ABOUT
-    about = [one.content for some in found[: len(said)] for one in some if one.match >= floor]
-    named = zip(calls, found[len(said) :], strict=True)
-    before = [one.content for tool, some in named for one in some if is_before(one.content, tool)]
-    return occasion._replace(
-        topics=frozenset(Topic.of(one).about for one in about),
-        before=frozenset(Topic.of(one).about for one in before),
-    )
+    near = (Topic.of(one.content).about for one in found if one.match >= floor)
+    return occasion._replace(topics=frozenset(near), before=before)
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
