@@ -270,11 +270,13 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
         return occasion
     triggers, held = [of_json(one.trigger) for one in page], features(query)
     cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
-    cues |= {one.about for one in triggers if isinstance(one, Topic)} & occasion.topics
+    near = [one for one in triggers if isinstance(one, Topic) and one.about in occasion.topics]
+    cues |= {one.shown for one in near}
     if not cues:
         return occasion
     shown = yield from judged_cues(judge, query, sorted(cues))
-    return occasion._replace(shown=shown, topics=occasion.topics & shown)
+    topics = frozenset(one.about for one in near if one.shown in shown)
+    return occasion._replace(shown=shown, topics=topics)
 
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:
