@@ -96,7 +96,7 @@ class Score(NamedTuple):
     ended: Share
     """Of the planted changes, those that were superseded by the right memory."""
     collateral: Pairs
-    """What was superseded, and is true."""
+    """What was superseded by something else than a later value: it is true."""
     risen: Share
     """Of the notes that should rise."""
     stayed: Share
@@ -107,12 +107,12 @@ def score(left: Left, truth: Truth) -> Score:
     """Hold what a year left beside what was planted."""
     merged = left.pairs("merged")
     superseded, planted = left.ended(truth)
-    risen = {one for one, _ in left.pairs("risen")}
+    risen, later = {one for one, _ in left.pairs("risen")}, dict(planted)
     return Score(
         precision(merged, truth.duplicates),
         recall(merged, truth.duplicates),
         Share(len(planted & superseded), len(planted)),
-        superseded - planted,
+        {pair for pair in superseded if pair[1] not in _later(pair[0], later)},
         Share(len(risen & truth.rising.keys()), len(truth.rising)),
         Share(len(truth.expiring - risen), len(truth.expiring)),
     )
@@ -137,7 +137,7 @@ class Proposals(NamedTuple):
         What is proposed as contradicted may be ended by any later value, or be said again.
         """
         again = right({(newer, older) for older, newer in self.ended}, truth.duplicates)
-        later = {pair for pair in self.ended if pair[1] in _later(pair[0], truth)}
+        later = {pair for pair in self.ended if pair[1] in _later(pair[0], truth.contradictions)}
         planted = self.ended & set(truth.contradictions.items())
         return (
             precision(self.same, truth.duplicates),
@@ -147,10 +147,10 @@ class Proposals(NamedTuple):
         )
 
 
-def _later(key: str, truth: Truth) -> Iterator[str]:
+def _later(key: str, ended_by: Mapping[str, str]) -> Iterator[str]:
     """What ended a memory, what ended that, and so on."""
-    while key in truth.contradictions:
-        yield (key := truth.contradictions[key])
+    while key in ended_by:
+        yield (key := ended_by[key])
 
 
 def _findings(story: Story, step: str) -> Pairs:

@@ -75,7 +75,7 @@ GOODBYE = "Goodbye."
 SCHEDULE = ConsolidationSchedule(every_turns=20, on_session_end=True)
 
 _SUM = re.compile(r"-?\d+(?:\.\d+)?(?:\s*[-+*/]\s*\d+(?:\.\d+)?)+")
-_MEMORY = re.compile(r"<memory [^>]*>\n(.*?)\n</memory>", re.DOTALL)
+_MEMORY = re.compile(r"^- \d{4}-\d\d-\d\d[^:]*: (.*(?:\n    .*)*)", re.MULTILINE)
 _REMINDER = re.compile(r"<reminder [^>]*>\n(.*?)\n</reminder>", re.DOTALL)
 _LINE = re.compile(r"^- \d{4}-\d\d-\d\d \d\d:\d\d (?:\w+: )?")
 """How a line of a session's digest begins."""
@@ -302,7 +302,7 @@ def _said(messages: Sequence[BaseMessage], shown: str) -> list[str]:
     """What the user said before, in the memories that are shown and in this thread."""
     lines = "\n".join(unescape(one) for one in _MEMORY.findall(shown)).splitlines()
     here = [str(one.text).strip() for one in messages[:-1] if isinstance(one, HumanMessage)]
-    told = [_LINE.sub("", one) for one in lines if not one.startswith(_NOT_SAID)]
+    told = [_LINE.sub("", one.strip()) for one in lines if not one.startswith(_NOT_SAID)]
     return [one for one in [*told, *here] if not one.endswith("?")]
 
 

@@ -36,7 +36,7 @@ do not know."""
 NOTED = "I will remember that."
 UNKNOWN = "You have told me nothing that answers this."
 
-_MEMORY = re.compile(r'<memory [^>]*speaker="(.*?)">\n(.*?)\n</memory>', re.DOTALL)
+_MEMORY = re.compile(r"^- \d{4}-\d\d-\d\d ?(.*?): (.*(?:\n    .*)*)", re.MULTILINE)
 _WORD = re.compile(r"\w{3,}")
 _SAYS_LITTLE = re.compile(
     "and|are|but|can|did|does|for|from|had|has|have|her|his|not|our|she|the|their|they|was|were|"

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from langmem_tiers import TieredStore, local_index
-from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 
 
 @asynccontextmanager
@@ -18,11 +17,7 @@ async def generate_store() -> AsyncIterator[TieredStore]:
     `embedded:./.memory`. Embeddings are local. What has expired is swept in the background.
     """
     url = os.environ.get("LANGMEM_TIERS_URL") or "embedded:./.memory"
-    if is_embedded_url(url):
-        store = TieredStore.embedded(path_from_url(url))
-    else:
-        store = TieredStore.from_conn_string(url, index=local_index())
-    async with store:
+    async with TieredStore.from_conn_string(url, index=local_index()) as store:
         await store.asetup()
         await store.astart_ttl_sweeper()
         yield store

@@ -113,15 +113,10 @@ Json: TypeAlias = Annotated[
 @contextmanager
 def opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[TieredStore]:
     """Open the store that a URL names; without `index` it can count, not search."""
-    from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
     from langmem_tiers.store.store import TieredStore, local_index
 
     chosen = ({} if lexical else local_index()) if index else None
-    if is_embedded_url(url):
-        store = TieredStore.embedded(path_from_url(url), index=chosen)
-    else:
-        store = TieredStore.from_conn_string(url, index=chosen)
-    with store:
+    with TieredStore.from_conn_string(url, index=chosen) as store:
         yield store
 
 

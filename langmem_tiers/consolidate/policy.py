@@ -5,10 +5,8 @@ What rises, and when a cycle is due, are pure rules over these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from langmem_tiers.core.config import checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
@@ -195,7 +193,8 @@ class ConsolidationSchedule:
     """
 
     every: timedelta | None = None
-    """The time from the beginning of one cycle to that of the next."""
+    """The time from the beginning of one cycle of the tenant to that of the next, whoever runs
+    them."""
     every_turns: int | None = None
     """Messages of a human on this thread since the last cycle, of those that it still keeps."""
     on_session_end: bool = False
@@ -217,7 +216,7 @@ class ConsolidationSchedule:
 
 def due(
     schedule: ConsolidationSchedule,
-    last: Mapping[str, Any] | None,
+    last: datetime | None,
     *,
     now: datetime,
     turns: int = 0,
@@ -225,8 +224,8 @@ def due(
 ) -> str | None:
     """Why a cycle is due, None if none is.
 
-    `last` is the report of the last cycle, of which `started_at` (ISO 8601) is read; None if there
-    was none yet, in which case whatever goes by time is due at once. `turns` are those since then.
+    `last` is when the tenant's last cycle began; None if there was none yet, in which case whatever
+    goes by time is due at once. `turns` are those of the thread since its own last one.
     """
     if schedule.on_session_end and session_ended:
         return "the session ended"
@@ -237,9 +236,6 @@ def due(
     return None
 
 
-def until(every: timedelta, last: Mapping[str, Any] | None, now: datetime) -> timedelta:
+def until(every: timedelta, last: datetime | None, now: datetime) -> timedelta:
     """How long until the next cycle; zero if it is due, or overdue."""
-    if last is None:
-        return timedelta(0)
-    started = datetime.fromisoformat(last["started_at"])
-    return max(timedelta(0), started + every - now)
+    return timedelta(0) if last is None else max(timedelta(0), last + every - now)

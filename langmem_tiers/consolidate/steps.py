@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict, TypeVar
+from typing import Any, NamedTuple, NotRequired, Protocol, TypeVar
+
+from typing_extensions import TypedDict
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment

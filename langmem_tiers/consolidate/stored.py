@@ -285,18 +285,37 @@ class Group(NamedTuple):
         return sum(len(one.content) for one in self.memories.values())
 
 
-@begun_anew
 def note_seen(cycle: Cycle, step: str) -> Flow[dict[str, int]]:
     """Everything that was there at the cycle's moment has been looked at.
 
     Raises:
         LeaseLostError: if somebody else consolidates the tenant.
     """
+    yield from _note(cycle, step, cycle.moment.now - GRACE)
+    return {}
+
+
+def note_cycle(cycle: Cycle) -> Flow[None]:
+    """The cycle has ended: by when it began the tenant's next one is due.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    return _note(cycle, "cycle", cycle.moment.now)
+
+
+def last_cycle(tenant: str) -> Flow[datetime | None]:
+    """When the last cycle of a tenant that ended had begun; None if there was none."""
+    rows = yield from rows_of("last_cycle", tenant=tenant)
+    return rows[0][0] if rows else None
+
+
+@begun_anew
+def _note(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
     (guarded,) = yield Query((guard(cycle),))
     check_guard(guarded, cycle.tenant)
-    params = {"tenant": cycle.tenant, "step": step, "seen": cycle.moment.now - GRACE}
+    params = {"tenant": cycle.tenant, "step": step, "seen": seen}
     yield Query((Call("note_seen", params),), commit=True)
-    return {}
 
 
 def groups(

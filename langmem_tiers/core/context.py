@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.zones import zone_of
 
 ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
@@ -19,7 +21,8 @@ class MemoryContext:
     working to `(tenant, project)`, in long_term to the tenant. A recall looks under the same
     prefix in each tier, so a memory that rises through the tiers is still found. The agent is
     recorded on the memory and is not part of the namespace. Give each user a tenant: its projects
-    share what is in long_term.
+    share what is in long_term. `timezone` is the user's, such as "Europe/Berlin": what is said of
+    days and hours is read in it; UTC if not given.
 
     Example:
         ```python
@@ -33,6 +36,7 @@ class MemoryContext:
     agent_id: str | None = None
     project_id: str | None = None
     session_id: str | None = None
+    timezone: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be a label."""
@@ -48,6 +52,13 @@ class MemoryContext:
             raise InvalidInputError(
                 "LangGraph keeps the tenant 'langgraph' to itself: name another"
             )
+        if self.timezone is not None:
+            zone_of(self.timezone)
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The user's time zone."""
+        return zone_of(self.timezone or "UTC")
 
     def namespace(self, tier: Tier) -> tuple[str, ...]:
         """Where memories of a tier are written, and the prefix under which they are sought.

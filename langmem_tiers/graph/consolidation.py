@@ -14,6 +14,7 @@ from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.steps import CycleStep
+from langmem_tiers.consolidate.stored import last_cycle
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -141,19 +142,20 @@ def consolidation_due(
     *,
     then: str = "consolidation",
     otherwise: str = END,
-) -> Callable[[Any], str]:
-    """A routing function for an agent's graph: to the subgraph when a cycle is due.
+    context: Scope | None = None,
+) -> Runnable[Any, str]:
+    """A route for an agent's graph: to the subgraph when a cycle is due.
 
-    It reads the thread's checkpointed state alone: the turns among `messages`, whether the
-    `session_ended`, and in `consolidated`, which the subgraph writes, when the last cycle was. Add
-    these keys to the agent's state, and give it a checkpointer and a thread: else each run is the
-    first. LangGraph drops what a `TypedDict` does not name without a word; of a Pydantic model or a
-    dataclass it is told.
+    `every` counts from the tenant's last cycle, in whichever thread. Else the thread's state says:
+    the turns among `messages`, `session_ended`, and `consolidated`, which the subgraph writes. Add
+    these keys to the agent's state, and give it a checkpointer and a thread. LangGraph drops what a
+    `TypedDict` does not name without a word; of a Pydantic model or a dataclass it is told.
 
     Args:
         schedule: When a cycle is due.
         then: The node of the subgraph.
         otherwise: Where the run goes on if none is.
+        context: Whose memory it is, as `create_consolidation_graph` takes it.
 
     Raises:
         ConfigurationError: in a run, if its Pydantic model or dataclass lacks a key.
@@ -175,27 +177,32 @@ def consolidation_due(
     if not isinstance(schedule, ConsolidationSchedule):
         raise InvalidTypeError(f"schedule is a ConsolidationSchedule, not {short(schedule)}")
 
-    def route(state: Any) -> str:
+    whose = Remembered(context)
+
+    def route(state: Any, config: RunnableConfig) -> Flow[str]:
+        runtime, last = get_runtime(), None
+        store = tiered(runtime.store)
         known = state if isinstance(state, Mapping) else vars(state)
         _check_kept(schedule, state, known)
-        last = known.get("consolidated")
+        if schedule.every is not None:
+            tenant = whose.context(runtime.context, config).root
+            last = yield from asked(store.run, store.arun, last_cycle(tenant))
         reason = due(
             schedule,
             last,
-            now=tiered(get_runtime().store).flows.now,
-            turns=nodes.turns_since(known.get("messages") or (), last),
+            now=store.flows.now,
+            turns=nodes.turns_since(known.get("messages") or (), known.get("consolidated")),
             session_ended=bool(known.get("session_ended")),
         )
         return otherwise if reason is None else then
 
-    return route
+    return RunnableLambda(*ways(route), name="consolidation_due")
 
 
 def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
     """Raise if the state has no place for what says when the last cycle was."""
-    counts = schedule.every is not None or schedule.every_turns is not None
     needed = {
-        "consolidated": counts,
+        "consolidated": schedule.every_turns is not None,
         "messages": schedule.every_turns is not None,
         "session_ended": schedule.on_session_end,
     }

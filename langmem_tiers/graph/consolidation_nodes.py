@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple, TypedDict, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import HumanMessage, convert_to_messages
 from langchain_core.runnables import RunnableConfig
+from typing_extensions import TypedDict
 
 from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
@@ -22,6 +23,7 @@ from langmem_tiers.consolidate.steps import (
     StepDecision,
     reviewed,
 )
+from langmem_tiers.consolidate.stored import note_cycle
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import encode
@@ -258,17 +260,25 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
 
 
 def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
-    """Say what the cycle did."""
-    names = ("tenant", "cycle", "started_at", "counts", "skipped", "taken_over")
+    """Say what the cycle did, and note that it has ended, unless somebody else is at it."""
+    names = ("tenant", "cycle", "started_at", "counts", "skipped")
     turns = turns_in(state.get("messages") or ())
+    over = state["taken_over"]
+    if state["skipped"] is None and not over:
+        try:
+            yield from note_cycle(run.cycle(state))
+        except LeaseLostError:
+            if run.held is not None:
+                raise  # a worker that has lost its lease stops
+            over = True
     said = {
         **{name: state[name] for name in names},
+        "taken_over": over,
         "finished_at": run.store.flows.now.isoformat(),
         "turns": len(turns),
         "turn": turns[-1].id if turns else None,
     }
     return {"consolidated": said, "session_ended": False, "decisions": []}
-    yield  # a flow, though it needs nothing
 
 
 def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:

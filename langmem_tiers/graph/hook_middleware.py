@@ -48,11 +48,11 @@ class HooksState(AgentState[Any]):
 class MemoryHooksMiddleware(Remembering, AgentMiddleware[HooksState, Any, Any]):
     """Remembers what the user says and intends, and how todos were done; raises what is due.
 
-    Before the agent answers, what is due is shown to the model, at a session's first message with
-    all that is open, by priority; then the user's message is kept as working memory, and what it
-    intends as prospective memory. When tools have run, the todos of LangChain's
-    `TodoListMiddleware` that are newly completed are kept as procedural memories. That a session
-    ends no agent can know: call `MemoryHooks.on_session_stop`, or add `create_session_end_node`.
+    Before the agent answers, what is due is shown to the model; then the user's message is kept as
+    working memory, and what it intends as prospective memory. When tools have run, the todos of
+    LangChain's `TodoListMiddleware` that are newly completed are kept as procedural memories. That
+    a session ends no agent can know: call `MemoryHooks.on_session_stop`, or add
+    `create_session_end_node`.
 
     The session is the context's, else the thread. It works alone and beside `TurnMiddleware`, best
     after it, so that the turn's context does not hold the message itself.

@@ -182,7 +182,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
                 )
-        response = yield from handed_over(handler, shown(request, recalled_text(found, lessons)))
+        text = recalled_text(found, lessons, now=memory.tiered_store.flows.now)
+        response = yield from handed_over(handler, shown(request, text))
         update = errors_of(request.state, told, known is not None)
         if known is None:
             update["recalled_turn"] = self._kept(found)

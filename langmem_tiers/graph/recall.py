@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Unpack
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from typing_extensions import TypedDict
 
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, facts
@@ -129,7 +130,7 @@ def _recall(
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first),
+        "recalled_text": recalled_text(found, first, now=memory.tiered_store.flows.now),
         **errors_of(state, by_words(found.by_words), known=None),
     }
 

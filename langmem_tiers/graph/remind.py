@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.prompts import INTENDED_HEAD, REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.core.prompts import REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import about_to_run, messages_of
@@ -68,7 +68,8 @@ def create_reminder_node(
     answered, as `create_acknowledge_node` says behind it; else they are due again when the lease
     has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
     nothing. At a session's start, when the state has no `reminders` yet, it also writes
-    `intentions`: what else is open, by priority; nothing is raised by that. A state without the key
+    `intentions`: what else is open, by priority; nothing is raised by that, and the text does not
+    say it. A state without the key
     `reminders` would lose what is leased: a run is refused there, with a `ConfigurationError`,
     unless `lease_seconds` is None.
 
@@ -77,7 +78,7 @@ def create_reminder_node(
             what the last human message says.
         predicates: The functions of the state by the names that intentions know them by.
         limit: Reminders at most.
-        at_start: Open intentions at most that are shown at a session's start; 0 for none.
+        at_start: Open intentions at most that are listed at a session's start; 0 for none.
         as_message: Add the text to `messages` as well, as a system message.
         lease_seconds: After how many seconds what no model answered is due again; None delivers at
             once, so that a model that fails has used it up.
@@ -182,7 +183,7 @@ def remind(
     )
     starts = of_state(state, "reminders", None) is None
     beside = (yield from _beside(memory, raised, asking.at_start)) if starts else []
-    text = reminders_text(raised, beside)
+    text = reminders_text(raised)
     told = [{**facts(one), "after": answer} for one in raised]
     update: dict[str, Any] = {"reminders": told, "reminders_text": text}
     if starts:
@@ -231,11 +232,11 @@ def _beside(
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 
-def reminders_text(reminders: Sequence[Reminder], beside: Sequence[Intention] = ()) -> str:
+def reminders_text(reminders: Sequence[Reminder]) -> str:
     """Reminders as one text for a prompt; nothing if there are none.
 
     Each says its priority, its key and why it is raised; what could end the fence is written
-    `&lt;`. `beside` are open intentions that are listed after them.
+    `&lt;`.
 
     Example:
         ```python
@@ -244,15 +245,12 @@ def reminders_text(reminders: Sequence[Reminder], beside: Sequence[Intention] = 
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
     """
-    if not reminders and not beside:
+    if not reminders:
         return ""
-    lines = [REMINDERS_HEAD, *map(_shown, reminders)]
-    if beside:
-        lines += [INTENDED_HEAD, *map(_shown, beside)]
-    return "\n".join([*lines, REMINDERS_TAIL])
+    return "\n".join([REMINDERS_HEAD, *map(_shown, reminders), REMINDERS_TAIL])
 
 
-def _shown(one: Reminder | Intention) -> str:
+def _shown(one: Reminder) -> str:
     return REMINDERS_ONE.format(
         priority=one.priority,
         key=labelled(one.key),

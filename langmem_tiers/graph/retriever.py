@@ -22,7 +22,9 @@ class TieredMemoryRetriever(BaseRetriever):
 
     A document's page is what the memory says, its id the memory's key, and its metadata all
     else, as JSON: tier, memory_type, score, explanation, speaker, occurred_at, …; `by_words` is
-    what the embedding model failed by, where words alone were sought.
+    what the embedding model failed by, where words alone were sought. Beside these is whatever the
+    memory's own `metadata` holds. Of what is called alike, ours stands there; its own is under
+    `metadata`, whole.
 
     Every field but `memory` and `k` is an option of `MemoryCoordinator.get_context`, which says
     what it means; `memory_tags` are its `tags`, as a retriever's own tags are those of its runs.
@@ -97,11 +99,12 @@ class TieredMemoryRetriever(BaseRetriever):
 
 
 def _document(one: Recollection, by_words: str | None) -> Document:
-    """What it says as the page, all else as metadata."""
-    metadata = facts(one)
+    """What it says as the page, all else as metadata: the memory's own below what we know of it."""
+    known = facts(one)
+    page = known.pop("content")
     if by_words is not None:
-        metadata["by_words"] = by_words
-    return Document(id=one.key, page_content=metadata.pop("content"), metadata=metadata)
+        known["by_words"] = by_words
+    return Document(id=one.key, page_content=page, metadata={**known["metadata"], **known})
 
 
 _OPTIONS = tuple(

@@ -117,7 +117,8 @@ class Remembered:
                 raise InvalidInputError(
                     f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
                 )
-            MemoryContext(**{"tenant": "anyone", **given})
+            plain = {name: one for name, one in given.items() if "{" not in str(one)}
+            MemoryContext(**{"tenant": "anyone", **plain})
         for text in _labels(given).values():
             checked_template(text)
 

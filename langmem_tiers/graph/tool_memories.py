@@ -24,8 +24,9 @@ from langmem_tiers.recall.recall import visibility
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.transaction import Check, write
+from langmem_tiers.remind.prompted import PROSPECTIVE
+from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
@@ -33,7 +34,7 @@ from langmem_tiers.store.write import Write, keys_of
 
 T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
-_GATE: Final = Gate(reviewers=default_reviewers())
+_GATE: Final = Gate()
 _TRUST: Final = _GATE.policy.trust.of_source(Source.AGENT)
 _PERSONS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for a memory that no model changes; what names no source is the application's own."""
@@ -52,12 +53,16 @@ def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None
     tier = store.name if isinstance(store, TierView) else None
     wanted, held = ops.to_write(put, flows.options), None
     if put.value is not None:
-        said = NewMemory(content=_read(put.value["content"]), source=Source.AGENT)
+        said = NewMemory(content=_read(put.value["content"]), memory_type=None, source=Source.AGENT)
         verdict = _GATE.of(_GATE.candidate(said))
-        if not verdict.stored:
+        if verdict.destination is None:
             return result_of(verdict)
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
+        intends = verdict.destination.memory_type == PROSPECTIVE
+        told |= {"memory_type": PROSPECTIVE} if intends else {}
         whole = ops.to_write(put._replace(value=told, ttl=flows.default_ttl), flows.options)
+        if intends:
+            whole = raised_by_itself(whole, said.content, {}, flows.now, flows.now)
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         wanted = replace(whole, trust=verdict.trust, named=True, held=held)
     own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier))

@@ -19,6 +19,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
+from langmem_tiers.consolidate.stored import last_cycle
 from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,
@@ -49,9 +50,10 @@ _log = logging.getLogger(__name__)
 class ConsolidationWorker:
     """Runs the cycle of each tenant when it is due, one worker a tenant at a time.
 
-    When a cycle was last run is read from the checkpointer, where each tenant has a thread of its
-    own. A cycle that was broken off, by this worker or another, goes on from its checkpoint; of one
-    that has ended the last checkpoint alone is kept, where the checkpointer can prune.
+    When a tenant's last cycle was is asked of the store, whoever ran it. In the checkpointer each
+    tenant has a thread of its own: a cycle that was broken off, by this worker or another, goes on
+    from its checkpoint; of one that has ended the last checkpoint alone is kept, where the
+    checkpointer can prune.
 
     Example:
         ```python
@@ -93,9 +95,9 @@ class ConsolidationWorker:
             schedule: When a tenant is due; `every` counts, as no agent's turns are seen here.
             checkpointer: A `PostgresSaver`, so that any worker goes on where another one broke
                 off, an `AsyncPostgresSaver` for `arun` and `arun_due`. On a pool of connections it
-                outlives a restart of the server. With one in memory, every start of the worker is
-                a new beginning. What is read of it is what cycles write, and nothing else: the
-                worker puts its own serializer in the place of LangGraph's.
+                outlives a restart of the server. With one in memory, what a worker began is not
+                gone on with after its end. What is read of it is what cycles write, and nothing
+                else: the worker puts its own serializer in the place of LangGraph's.
             policy: What a cycle does; everything but archival if not given.
             model: A chat model for the cycles; see `create_consolidation_graph`.
             lease_seconds: How long after its last word a worker counts as gone. The clocks of all
@@ -218,14 +220,15 @@ class ConsolidationWorker:
             _log.exception("the cycle of %s broke off; the next pass goes on with it", tenant)
 
     def _turn(self, tenant: str) -> Flow[ConsolidationReport | None]:
-        if self._stopping or not self._is_due((yield from self._standing(tenant))):
+        if self._stopping or not (yield from self._is_due((yield from self._standing(tenant)))):
             return None
         mine = yield from leased(self._store, tenant, self.holder, self._lease_seconds)
         if mine is None:
             return None
         try:
             thread = yield from self._standing(tenant, mine.fence)  # another one may have been here
-            return (yield from self._cycle(mine, thread)) if self._is_due(thread) else None
+            is_due = yield from self._is_due(thread)
+            return (yield from self._cycle(mine, thread)) if is_due else None
         finally:
             yield from mine.end()
 
@@ -263,10 +266,12 @@ class ConsolidationWorker:
         )
         return Thread.of(tenant, history, fence)
 
-    def _is_due(self, thread: Thread) -> bool:
+    def _is_due(self, thread: Thread) -> Flow[bool]:
         if thread.is_at_work:
             return True
-        return due(self._schedule, thread.last, now=self._store.flows.now) is not None
+        store = self._store
+        last = yield from heard(store.run, store.arun, last_cycle(thread.tenant))
+        return due(self._schedule, last, now=store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""

@@ -17,6 +17,7 @@ from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
+from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.recall.recall import Inquiry, reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
@@ -73,7 +74,7 @@ class Asking:
             "max_tokens": checked_tokens,
             **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
             "min_importance": partial(share, what="min_importance"),
-            "filter": partial(compile_filter, bounds=bounds),
+            "filter": lambda given: compile_filter(_among_lists(given), bounds),
             "deduplicate": partial(checked_flag, what="deduplicate"),
             "similarity_threshold": _threshold,
             "profile": profile_of,
@@ -201,6 +202,14 @@ def _threshold(given: object) -> float:
     if threshold is None:
         raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
     return threshold
+
+
+def _among_lists(given: Any) -> Any:
+    """A filter in which a text stands for one that a list holds, where memories have lists."""
+    if not isinstance(given, Mapping):
+        return given
+    asked = {name for name in LISTS if isinstance(given.get(name), str)}
+    return {**given, **{name: {"$contains": given[name]} for name in asked}}
 
 
 def checked_flag(given: object, what: str) -> bool:

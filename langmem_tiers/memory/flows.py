@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -13,9 +14,19 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryStats, Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.reading import ends_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart
 from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.recall.recall import Inquiry, Reader, find, recall
+from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.recall import (
+    POOL,
+    QUERY_CHARACTERS,
+    Inquiry,
+    Reader,
+    find,
+    reach,
+    recall,
+)
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.gating import (
@@ -32,10 +43,13 @@ from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,
     origin_keys,
+    parsed_moment,
     read_once,
     to_write,
 )
 from langmem_tiers.remember.transaction import write
+from langmem_tiers.remind.prompted import PROSPECTIVE
+from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
@@ -152,12 +166,12 @@ class MemoryFlows:
         ]
 
     def checked(self, one: NewMemory, context: MemoryContext) -> Write:
-        """What would store a memory, but for what it is derived from.
+        """What would store a memory, but for what it is derived from, and raise what it intends.
 
         Raises:
             InvalidInputError: for what cannot be stored.
         """
-        return to_write(
+        stored = to_write(
             one,
             context=context,
             types=self._reader.types,
@@ -165,6 +179,12 @@ class MemoryFlows:
             default_ttl=self._store.default_ttl,
             bounds=self._store.options.bounds,
         )
+        if one.memory_type != PROSPECTIVE:
+            return stored
+        now, at = self._store.now, one.occurred_at
+        said = now if at is None else parsed_moment(at, "occurred_at")
+        here = said.astimezone(context.zone)
+        return raised_by_itself(stored, one.content, one.metadata, here, now)
 
     def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
         return apart(lambda: [self.checked(one, context) for one in memories], extent_of(memories))
@@ -223,6 +243,25 @@ class MemoryFlows:
         for found in answers:
             self.note(found)
         return answers
+
+    def intended_near(
+        self, queries: Sequence[str], context: MemoryContext
+    ) -> Flow[list[Recollections]]:
+        """The prospective memories that several queries are about, best first.
+
+        None counts as read or recalled, and nothing orders them anew.
+        """
+        asked = partial(
+            Inquiry,
+            reach=reach(context),
+            limit=POOL,
+            memory_types=[PROSPECTIVE],
+            profile=PROFILES["match"],
+            cutoff=False,
+        )
+        asks = [asked(query=ends_of(one, QUERY_CHARACTERS)) for one in queries]
+        reader = replace(self._reader, reranker=None)
+        return (yield from recall(asks, reader, self._store, lambda _: True))
 
     def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""

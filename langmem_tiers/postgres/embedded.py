@@ -243,7 +243,7 @@ class EmbeddedPostgres:
             self._users = None
 
 
-def is_embedded_url(url: str) -> bool:
+def is_embedded_url(url: object) -> bool:
     """Tell whether a URL names a directory for an embedded Postgres.
 
     Example:
@@ -251,7 +251,7 @@ def is_embedded_url(url: str) -> bool:
         (True, False)
 
     """
-    return url.startswith(_SCHEME)
+    return isinstance(url, str) and url.startswith(_SCHEME)
 
 
 def path_from_url(url: str) -> Path:
@@ -280,6 +280,16 @@ def path_from_url(url: str) -> Path:
         )
         raise InvalidInputError(msg)
     return _expanded(text)
+
+
+def embedded_at(url: str) -> EmbeddedPostgres | None:
+    """Give the server that an `embedded:` URL names; None for a URL of another kind.
+
+    Raises:
+        InvalidInputError: it names no directory.
+
+    """
+    return EmbeddedPostgres(path_from_url(url)) if is_embedded_url(url) else None
 
 
 _started: set[EmbeddedPostgres] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,7 @@ from langmem_tiers.core.errors import (
     PoolExhaustedError,
     QueryTimeoutError,
 )
-from langmem_tiers.postgres.flow import Effect, Query
+from langmem_tiers.postgres.flow import Effect, Query, Script
 
 NOT_SET_UP = (
     "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
@@ -30,6 +31,9 @@ _MISSING = (
     psycopg.errors.UndefinedColumn,
     psycopg.errors.InvalidSchemaName,
 )
+_NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
+"""What a server says by whom nobody was let in: the driver tells no code of it. In another language
+it is told as any connection that was refused."""
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
@@ -57,12 +61,13 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
         return QueryTimeoutError(
             f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
         )
-    if isinstance(error, _MISSING):
-        return NotSetUpError(NOT_SET_UP)
+    if (missing := _missing(error, effect)) is not None:
+        return NotSetUpError(missing)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
-            "that it runs and that the connection string is right, then repeat the call"
+            "that it runs and that the connection string is right, its database included, then "
+            "repeat the call"
         )
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return DatabaseError(
@@ -70,6 +75,26 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
             "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
         )
     return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+
+
+def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
+    """What the database, or the server, has to be given first; None if that is not it."""
+    if isinstance(error, _MISSING):
+        return NOT_SET_UP
+    if isinstance(error, psycopg.errors.FeatureNotSupported) and isinstance(effect, Script):
+        return (
+            f"pgvector is not installed on this Postgres server ({_first_line(error)}): install it "
+            "there (the package postgresql-NN-pgvector of Debian and Ubuntu, NN being the server's "
+            "version, or the Docker image pgvector/pgvector) and call setup again; or let the "
+            "store bring its own Postgres: TieredStore.embedded(path)"
+        )
+    refused = isinstance(error, psycopg.OperationalError) and error.sqlstate is None
+    if refused and (unknown := _NO_DATABASE.search(str(error))):
+        return (
+            f"there is no database {unknown[1]!r} on this server: create it (CREATE DATABASE, or "
+            "createdb) and call store.setup() once, or correct the connection string"
+        )
+    return None
 
 
 def _more_time(effect: Effect | None) -> str:

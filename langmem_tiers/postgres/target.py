@@ -16,7 +16,7 @@ from psycopg_pool import ConnectionPool
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.postgres import sql
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url
 from langmem_tiers.postgres.flow import Flow, Query
 from langmem_tiers.postgres.sql import Statement
 
@@ -96,12 +96,13 @@ class Target:
         return any(self.statements[call.name].writes for call in query.calls)
 
     def _check(self) -> None:
-        if (wrong := _wrong_in(self.conninfo)) is not None:  # no cause: it would show the password
+        wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
+        if wrong is not None:  # no cause: it would show the password
             raise ConfigurationError(
                 f"this is no Postgres connection string ({wrong}): use "
                 "postgresql://user:password@host/database, with what is no letter or digit of the "
                 "password percent-encoded, or host=… dbname=…; for a Postgres of the store's own, "
-                "TieredStore.embedded(path)"
+                "TieredStore.embedded(path) or embedded:./path"
             )
         for name in ("conninfo", "connection_class", "configure", "open"):
             if name in self.pool:
@@ -154,13 +155,21 @@ class Host:
             self.server.stop()
 
 
-def _wrong_in(conninfo: str) -> str | None:
+def _wrong_in(conninfo: object) -> str | None:
     """What is wrong in a connection string, without anything that may be a part of a password."""
+    if not isinstance(conninfo, str):
+        return f"it is a {type(conninfo).__name__}"
+    if driver := _DRIVER.match(conninfo):
+        return f"{driver[0]!r} names a driver, as for SQLAlchemy: leave {driver[1]!r} out"
     try:
         found = conninfo_to_dict(conninfo)
     except psycopg.ProgrammingError as error:
         said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
         return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)
+    return _wrong_among(found)
+
+
+def _wrong_among(found: Mapping[str, Any]) -> str | None:
     port = str(found.get("port") or "")
     if not all(one.isdecimal() and int(one) <= _LAST_PORT for one in port.split(",") if one):
         return "the port is no number from 1 to 65,535"
@@ -171,6 +180,7 @@ def _wrong_in(conninfo: str) -> str | None:
     return None
 
 
+_DRIVER: Final = re.compile(r"postgres(?:ql)?(\+\w+)(?=:)")
 _QUOTED: Final = re.compile(r'"([^"]*)(?:"|$)')
 _CREDENTIALS: Final = re.compile(r":[^@]*@")
 _LAST_PORT: Final = 65_535

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.recall.dedupe import Feature, features, words
 
@@ -106,20 +106,6 @@ def choose(
         chosen=[memories[member] for member in chosen],
         decisions=[decided(member, memory) for member, memory in enumerate(memories)],
         tokens=tokens,
-    )
-
-
-_STABLE = {Tier.LONG_TERM: 0, Tier.WORKING: 1, Tier.SHORT_TERM: 2}
-
-
-def stable_order(chosen: Iterable[Recollection]) -> list[Recollection]:
-    """Order by tier, long_term first, then by age, namespace and key.
-
-    What lasts comes first and new memories come last in their tier, so that one prompt shares a
-    long beginning with the next and is served from a prompt cache.
-    """
-    return sorted(
-        chosen, key=lambda one: (_STABLE[one.tier], one.created_at, one.namespace, one.key)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 from unicodedata import normalize
 
@@ -12,15 +13,18 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core import prompts
 from langmem_tiers.core.memory import Recollection, Source
 from langmem_tiers.core.prompts import (
+    LESSONS_HEAD,
+    RECALLED_DOUBTED,
     RECALLED_HEAD,
     RECALLED_ONE,
     RECALLED_ORIGIN,
     RECALLED_TAIL,
+    RECALLED_TODAY,
+    REST_HEAD,
     UNKNOWN_SPEAKER,
 )
 from langmem_tiers.core.reading import unseen
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.recall.budget import stable_order
 
 _TAGS: Final = {
     tag
@@ -34,19 +38,25 @@ _OPENING: Final = re.compile("[<\ufe64\uff1c]")
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
+_DOUBTED: Final = 0.8
+"""What is trusted less is doubtful: as far as an agent is trusted, by default."""
 _LONGEST: Final = 80
 """Characters of a label; what is longer ends with an ellipsis."""
 
 
 def recalled_text(
-    recollections: Iterable[Recollection], lessons: Iterable[Recollection] = ()
+    recollections: Iterable[Recollection],
+    lessons: Iterable[Recollection] = (),
+    *,
+    now: datetime | None = None,
 ) -> str:
-    """Memories as one text for a prompt; nothing if there are none.
+    """Memories as one text for a prompt, a line each; nothing if there are none.
 
-    Lessons stand first, in their order, each memory once. Each says its tier, type, day and
-    speaker, and, unless it is a user's own, its source and how far it is trusted. What could end
-    the fence is written `&lt;`; all else is verbatim. Of the others, what lasts comes first (see
-    `stable_order`).
+    Lessons stand first, in their order; the others follow, the newest first, so that what holds now
+    stands before what it replaced. Each memory is shown once: its day, who said it, and, unless it
+    is a user's own or what an assistant said, where it comes from and whether that is doubtful.
+    What could end the fence is written `&lt;`, and further lines of a memory are indented; all else
+    is verbatim. With `now`, it says which day it is.
 
     Example:
         ```python
@@ -57,12 +67,22 @@ def recalled_text(
     """
     first = list(lessons)
     taken = {(one.namespace, one.key) for one in first}
-    rest = [one for one in recollections if (one.namespace, one.key) not in taken]
-    texts = [
-        RECALLED_ONE.format_map({**fields_of(one), "content": quoted(one.content)})
-        for one in (*first, *stable_order(rest))
-    ]
-    return "\n".join([RECALLED_HEAD, *texts, RECALLED_TAIL]) if texts else ""
+    rest = sorted(
+        (one for one in recollections if (one.namespace, one.key) not in taken),
+        key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
+        reverse=True,
+    )
+    if not first and not rest:
+        return ""
+    today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
+    parts = [*map(_line, rest)]
+    if first:
+        parts = [LESSONS_HEAD, *map(_line, first), *([REST_HEAD] if rest else []), *parts]
+    return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
+
+
+def _line(one: Recollection) -> str:
+    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(one.content))})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -121,6 +141,7 @@ def fields_of(one: Recollection) -> dict[str, str]:
         "date": str(when.date()),
         "when": when.isoformat(),
         "speaker": brief(speaker),
+        "by": f" {brief(one.speaker)}" if one.speaker else "",
         "role": brief(speaker).upper(),
         "relevance": f"{one.score:.2f}",
         "origin": _origin(one),
@@ -134,8 +155,9 @@ def _plain(character: str) -> str:
 
 
 def _origin(one: Recollection) -> str:
-    """Whose word a memory is and how far it is trusted, unless it is a user's own."""
+    """Whose word a memory is and whether that is doubtful, unless it goes without saying."""
     source, trust = source_of(one.value), trust_of(one.value)
-    if source == Source.USER and trust >= 1:
+    if (source == Source.USER and trust >= 1) or (source == Source.AGENT and one.speaker):
         return ""
-    return RECALLED_ORIGIN.format(source=brief(source), trust=trust)
+    said = RECALLED_DOUBTED if trust < _DOUBTED else RECALLED_ORIGIN
+    return said.format(source=brief(source))

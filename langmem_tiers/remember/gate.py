@@ -7,21 +7,21 @@ instructions and trust, the reviewers, then where it goes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.candidate import Candidate, Known, Part
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
+from langmem_tiers.remember.intending import intending
 from langmem_tiers.remember.review import Reviewers, instructing
-from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy
+from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
@@ -39,8 +39,6 @@ _MANY: Final = 5
 """Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
-_INTENDED: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
-"""The specification's keywords of prospective memory."""
 
 
 class Decision(StrEnum):
@@ -70,6 +68,7 @@ class GatePolicy:
 
     Raises:
         InvalidInputError: for a length below one, or a threshold outside of 0…10.
+        InvalidTypeError: for what is of another kind.
     """
 
     trust: TrustPolicy = field(default_factory=TrustPolicy)
@@ -92,16 +91,52 @@ class GatePolicy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
+        for name, (kinds, meant) in _KINDS.items():
+            given = getattr(self, name)
+            if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
+                raise InvalidTypeError(f"{name} is {meant}, not {short(given)}")
         if self.longest < 1:
             raise InvalidInputError(f"longest is {self.longest}: use 1 or more characters")
         if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
             raise InvalidInputError(f"consensus is {self.consensus}: use a number from 0 to 10")
-        for name, most in {**self.capacity, **self.tier_capacity}.items():
-            if type(most) is not int or most < 1:
-                raise InvalidInputError(f"the capacity of {name!r} is {most!r}: use 1 or more")
+        checked_trust(self.keep_copies_from, "keep_copies_from")
+        _check_private(self.private)
+        _check_capacity(self.capacity, "capacity")
+        _check_capacity(self.tier_capacity, "tier_capacity")
         if unknown := self.tier_capacity.keys() - set(TIERS):
             raise InvalidInputError(
-                f"there is no tier {min(unknown)!r}: bound one of {', '.join(TIERS)}"
+                f"tier_capacity has no {min(unknown)!r}: bound one of {', '.join(TIERS)}"
+            )
+
+
+_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "trust": ((TrustPolicy,), "a TrustPolicy"),
+    "longest": ((int,), "a whole number of characters"),
+    "consensus": ((int, float), "a number from 0 to 10"),
+    "private": ((Mapping,), "a mapping such as {'email': Decision.REJECT}"),
+    "refuse_trivial": ((bool,), "True or False"),
+    "refuse_echoes": ((bool,), "True or False"),
+    "keep_copies_from": ((int, float), "a trust from 0 to 1"),
+    "capacity": ((Mapping,), "a mapping such as {'semantic': 100}"),
+    "tier_capacity": ((Mapping,), "a mapping such as {'working': 1000}"),
+}
+"""Of which kinds each field of a policy is, and what to give it."""
+
+
+def _check_private(private: Mapping[Any, Any]) -> None:
+    for kind, decision in private.items():
+        if not isinstance(kind, str) or decision not in list(Decision):
+            raise InvalidInputError(
+                f"private[{short(kind)}] is {short(decision)}: name a kind, and one of "
+                f"{', '.join(Decision)} for it"
+            )
+
+
+def _check_capacity(capacity: Mapping[Any, Any], what: str) -> None:
+    for name, most in capacity.items():
+        if not isinstance(name, str) or type(most) is not int or most < 1:
+            raise InvalidInputError(
+                f"{what}[{short(name)}] is {short(most)}: give a name 1 or more memories"
             )
 
 
@@ -246,7 +281,7 @@ def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
     decided = {policy.private.get(one.kind, Decision.ACCEPT) for one in found}
     for decision in (Decision.REJECT, Decision.QUARANTINE):
         if decision in decided:
-            kinds = sorted({one.kind for one in found if policy.private.get(one.kind) is decision})
+            kinds = sorted({one.kind for one in found if policy.private.get(one.kind) == decision})
             return Verdict(
                 decision=decision,
                 reason=f"private: it holds {', '.join(kinds)}; store it without",
@@ -313,7 +348,10 @@ def _noise(word: str) -> str | None:
 def route(
     content: str, memory_type: str | None = None, avoiding: Collection[str] = ()
 ) -> Destination:
-    """Where a text goes: to the type that is named; else by the specification's keywords.
+    """Where a text goes: to the type that is named; else by what it intends.
+
+    It intends something by the specification's keywords, or by asking to be reminded; a question or
+    a denial does not.
 
     Words lead to none of the types that are to be avoided, as what is stored there expires.
 
@@ -327,6 +365,6 @@ def route(
     """
     if memory_type is not None:
         return Destination(memory_type, "its type was named")
-    if "prospective" not in avoiding and _INTENDED.search(ends_of(content)):
+    if "prospective" not in avoiding and intending(content):
         return Destination("prospective", "it is intended")
     return Destination("episodic", "nothing says otherwise")

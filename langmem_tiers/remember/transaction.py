@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -91,6 +92,7 @@ def needs_admission(writes: Sequence[Write]) -> bool:
         or one.held
         or one.rooms
         or one.awaits_review
+        or one.intends
         or (one.named and one.value is not None)
         for one in writes
     )
@@ -189,6 +191,7 @@ def apply(
             *_quarantine_calls(puts, now),
             *_awaiting_calls(puts),
             *derive_calls(puts, now),
+            *_intend_calls(puts),
             *further(applied),
         ),
     )
@@ -210,20 +213,20 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
                 f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
                 "its own"
             )
-    origins = {
+    named = {
         **keys_of([one for one, _, _ in pairs]),
         "source_namespaces": [place.namespace for _, place, _ in pairs],
         "source_keys": [key for _, _, key in pairs],
         "alive_at": moment.alive_at,
     }
+    origins = [Call("origins_of_writes", named)] if pairs else []
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
-    calls = (*lock, Call("origins_of_writes", origins), standing)
-    rows, replaced = (yield Query(calls))[len(lock) :]
+    *rows, replaced = (yield Query((*lock, *origins, standing)))[len(lock) :]
     there = {
         (Place(tenant, namespace), key): _Standing(*told)
         for tenant, namespace, key, *told in replaced
     }
-    found = (Origin(*row) for row in rows)
+    found = (Origin(*row) for row in chain.from_iterable(rows))
     derived = [settled_by(one, [next(found) for _ in one.sources], changing) for one in writes]
     settled = [_said_again(one, there.get((one.place, one.key))) for one in derived]
     refused = {
@@ -318,6 +321,14 @@ def _awaiting_calls(puts: Sequence[Write]) -> list[Call]:
         )
         for tenant, mine in by_tenant(one for one in puts if one.awaits_review)
     ]
+
+
+def _intend_calls(puts: Sequence[Write]) -> Iterator[Call]:
+    """The calls that say when what was just put is to be raised."""
+    for one in puts:
+        if one.intends is not None:
+            place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
+            yield Call("intend", {**one.intends, **place, "held": bool(one.held)})
 
 
 def derive_calls(

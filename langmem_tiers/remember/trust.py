@@ -12,7 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import THRESHOLD, Source
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import encode_value
@@ -44,6 +44,7 @@ class TrustPolicy:
     Raises:
         InvalidInputError: for a trust or threshold outside of 0…1, or a threshold that what is
             released could not reach.
+        InvalidTypeError: for what is no mapping of names.
 
     Example:
         ```python
@@ -62,9 +63,14 @@ class TrustPolicy:
 
     def __post_init__(self) -> None:
         """Refuse what is outside of 0…1."""
-        named = {"threshold": self.threshold, **self.sources, **self.thresholds}
-        for name, value in named.items():
-            checked_trust(value, name)
+        checked_trust(self.threshold, "threshold")
+        given: dict[str, object] = {"sources": self.sources, "thresholds": self.thresholds}
+        for what, named in given.items():
+            if not (isinstance(named, Mapping) and all(isinstance(one, str) for one in named)):
+                meant = "a mapping of names to trusts"
+                raise InvalidTypeError(f"{what} is {meant}, not {short(named)}")
+            for name, value in named.items():
+                checked_trust(value, f"{what}[{name!r}]")
 
     def of_source(self, source: str) -> float:
         """How far a source is trusted; one that is not known, as `unknown` is."""

@@ -28,13 +28,8 @@ from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.core.structured import aask, ask, trimmed
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
+from langmem_tiers.remember.intending import DENIED, LEAD, sentences
 
-LEAD: Final = re.compile(
-    r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
-)
-"""What a cue begins with; what stands before it is no part of the cue."""
-_SENTENCE: Final = re.compile(r"[^\s.!?\n](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
-DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORECASE)
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
 _SHORT: Final = 3
 """Letters of words that say little, in lower case and beside longer ones."""
@@ -88,11 +83,6 @@ def matches(cue: str, text: str) -> bool:
     """Whether a text shows a cue."""
     wanted = read_cue(cue)
     return bool(wanted.anchors) and any(map(wanted.is_shown_by, _read(text)))
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the signs at its end."""
-    return _SENTENCE.findall(text)
 
 
 @lru_cache(maxsize=4096)

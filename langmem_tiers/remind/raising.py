@@ -1,4 +1,4 @@
-"""Intending, raising and closing, as flows.
+"""Intending and raising, as flows.
 
 Each is one statement that looks again at what it changes, so two that are at it at once never both
 raise the same intention.
@@ -7,8 +7,9 @@ raise the same intention.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -25,7 +26,6 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
 from langmem_tiers.remember.transaction import Applied, write_if
 from langmem_tiers.remind.cue import features, judged_cues
 from langmem_tiers.remind.intentions import (
-    OPEN,
     PRIORITIES,
     STORED_AS,
     Intention,
@@ -34,11 +34,13 @@ from langmem_tiers.remind.intentions import (
     Status,
     refuse_cycles,
 )
+from langmem_tiers.remind.prompted import intended_by
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
     If,
     Occasion,
+    Topic,
     Trigger,
     When,
     of_json,
@@ -52,18 +54,6 @@ NEEDS_LOCK = "\0intentions"
 _PAGE = 200
 _TRIES = 20
 _FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewIntention:
-    """What is to be raised, checked and ready."""
-
-    write: Write
-    trigger: Trigger
-    priority: Priority
-    expires_at: datetime | None
-    after: tuple[int, ...]
-    """The ids of those that must be done first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,55 +78,72 @@ class Here:
         }
 
 
-def intend(one: NewIntention, here: Here) -> Flow[Applied]:
+def intend(one: Write, after: Collection[int], here: Here) -> Flow[Applied]:
     """Store a memory and its intention, in one transaction; neither if the memory is refused.
+
+    It comes after those of these ids.
 
     Raises:
         InvalidInputError: if it would have to be done before itself.
     """
-    tenant, place = here.context.root, one.write.place
-    names = {"ids": list(one.after), "namespace": place.namespace, "key": one.write.key}
+    tenant = here.context.root
+    names = {"ids": list(after), "namespace": one.place.namespace, "key": one.key}
     needs = Call("needs_of", {"tenant": tenant, **names})
     applied = yield from write_if(
-        [one.write],
+        [one],
         options=here.options,
         moment=here.moment,
         keys=[(tenant, "", NEEDS_LOCK)],
-        calls=[needs] if one.after else [],
-        stands=lambda answers: _check_needs(one, answers[0]),
-        further=lambda applied: [_intend_call(one, here)] if applied.writes else [],
+        calls=[needs] if after else [],
+        stands=lambda answers: _check_needs(after, answers[0]),
     )
     return applied or Applied()
 
 
-def _check_needs(one: NewIntention, rows: Rows) -> bool:
+def raised_by_itself(
+    stored: Write, content: str, metadata: Mapping[str, Any], said: datetime, now: datetime
+) -> Write:
+    """A write of a prospective memory, with what it intends by what it says.
+
+    One that is to be raised at a time lasts until then, whatever its tier's memories do.
+    """
+    found = intended_by(content, metadata, said, now)
+    told = intends(found.trigger, found.priority, now)
+    return replace(
+        stored, intends=told, ttl=math.inf if isinstance(found.trigger, At) else stored.ttl
+    )
+
+
+def _check_needs(after: Collection[int], rows: Rows) -> bool:
     """Refuse to need what is not intended, or would come after this."""
-    if not {*one.after} <= {row[0] for row in rows}:
+    if not {*after} <= {row[0] for row in rows}:
         raise InvalidInputError(
             "`after` names a memory that nothing is intended by: name keys of intentions"
         )
-    refuse_cycles(rows[0][2], one.after, {row[0]: row[1] for row in rows})
+    refuse_cycles(rows[0][2], after, {row[0]: row[1] for row in rows})
     return True
 
 
-def _intend_call(one: NewIntention, here: Here) -> Call:
-    trigger, now = one.trigger, here.moment.now
-    at = getattr(trigger, "moment", None)
-    params = {
-        "tenant": one.write.place.tenant,
-        "namespace": one.write.place.namespace,
-        "key": one.write.key,
-        "priority": one.priority.rank,
+def intends(
+    trigger: Trigger,
+    priority: Priority,
+    now: datetime,
+    *,
+    expires_at: datetime | None = None,
+    after: Collection[int] = (),
+) -> dict[str, Any]:
+    """What a write says of when it is to be raised."""
+    at = trigger.moment if isinstance(trigger, At) else None
+    return {
+        "priority": priority.rank,
         "kind": trigger.kind,
         "trigger": json.dumps(to_json(trigger)),
         "due_at": at or now,
         "words": list(trigger.words) if isinstance(trigger, When) else None,
         "name": trigger.found_by,
-        "expires_at": one.expires_at,
-        "needs": list(one.after),
-        "held": one.write.held is not None,
+        "expires_at": expires_at,
+        "needs": list(after),
     }
-    return Call("intend", params)
 
 
 class Due(NamedTuple):
@@ -147,6 +154,7 @@ class Due(NamedTuple):
     due_at: datetime
     trigger: Mapping[str, Any]
     raised: bool
+    expires_at: datetime | None = None
 
     @property
     def place(self) -> tuple[int, datetime, int]:
@@ -156,9 +164,14 @@ class Due(NamedTuple):
     def is_met(self, occasion: Occasion) -> bool:
         """Whether it is to be raised on that occasion."""
         trigger = of_json(self.trigger)
-        if occasion.kinds is not None and trigger.kind not in occasion.kinds:
+        if occasion.kinds is not None and trigger.kind not in {*occasion.kinds, Topic.kind}:
             return False
         return (self.raised and occasion.kinds is None) or trigger.met(occasion)
+
+    def again(self, now: datetime) -> datetime | None:
+        """When it is due after this time, if it recurs."""
+        trigger = of_json(self.trigger)
+        return trigger.again(now, self.expires_at) if isinstance(trigger, At) else None
 
 
 def remind(
@@ -184,7 +197,13 @@ def remind(
         due = yield from _due(occasion, here, limit, judge)
         if not due:
             return []
-        raising = {**here.params, "ids": due, "holder": holder, "leased_until": until}
+        raising = {
+            **here.params,
+            "ids": [one.id for one in due],
+            "nexts": [one.again(here.moment.now) for one in due],
+            "holder": holder,
+            "leased_until": until,
+        }
         (rows,) = yield Query((Call("raise_intentions", raising),), commit=True)
         if rows:
             return _in_order(rows)
@@ -227,9 +246,9 @@ def _held_by(holder: str, here: Here) -> Flow[list[Reminder]]:
 
 def _due(
     occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None
-) -> Flow[list[int]]:
-    """The ids of the first that are due, page by page."""
-    found: list[int] = []
+) -> Flow[list[Due]]:
+    """The first that are due, page by page."""
+    found: list[Due] = []
     place, size = _FIRST, max(_PAGE, limit)
     asked = {**here.params, **_found_by(occasion), "limit": size}
     while len(found) < limit:
@@ -237,7 +256,7 @@ def _due(
         (rows,) = yield Query((Call("due_intentions", {**asked, **after}),), commit=True)
         page = [Due(*row) for row in rows]
         judged = yield from _judged(page, occasion, judge)
-        found += [one.id for one in page if one.is_met(judged)]
+        found += [one for one in page if one.is_met(judged)]
         if len(page) < size:
             break
         place = page[-1].place
@@ -249,23 +268,27 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     query = occasion.query
     if judge is None or query is None:
         return occasion
-    triggers, held = (of_json(one.trigger) for one in page), features(query)
-    cues = sorted({one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}})
+    triggers, held = [of_json(one.trigger) for one in page], features(query)
+    cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
+    cues |= {one.about for one in triggers if isinstance(one, Topic)} & occasion.topics
     if not cues:
         return occasion
-    return occasion._replace(shown=(yield from judged_cues(judge, query, cues)))
+    shown = yield from judged_cues(judge, query, sorted(cues))
+    return occasion._replace(shown=shown, topics=occasion.topics & shown)
 
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:
     """What may meet a trigger, by the names that intentions are found by."""
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
+    topics = occasion.topics | occasion.before
     names = {
         When.kind: words if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
+        Topic.kind: sorted(Topic(one).found_by for one in topics),
     }
-    asked = [kind for kind in names if kinds is None or kind in kinds]
+    asked = [kind for kind in names if kinds is None or kind in {*kinds, Topic.kind}]
     return {
         "timed": kinds is None or At.kind in kinds,
         "narrowed": kinds is not None,
@@ -291,48 +314,11 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     return bool(rows[0][0] == len(tokens))
 
 
-def snooze(one: int, until: datetime, here: Here) -> Flow[None]:
-    """Put off an intention.
-
-    Raises:
-        InvalidInputError: if it is none, is closed, or will have expired by then.
-    """
-    if not (yield from _changed("snooze", one, here, until=until)):
-        status, expires_at = yield from _status(one, here)
-        if status in OPEN:
-            raise InvalidInputError(
-                f"it expires at {expires_at}, and would never be raised after {until}: snooze it "
-                "for less, or intend it anew with another `expires_at`"
-            )
-        raise InvalidInputError(f"it is {status}, and cannot be put off: intend it anew")
-
-
-def close(one: int, status: Status, here: Here) -> Flow[bool]:
-    """Close an intention for good; False if it was closed already.
-
-    Raises:
-        InvalidInputError: if it is none.
-    """
-    changed = yield from _changed("close_intention", one, here, status=status.value)
-    if not changed:
-        yield from _status(one, here)
-    return changed
-
-
-def _changed(statement: str, one: int, here: Here, **params: Any) -> Flow[bool]:
-    known = {"tenant": here.context.root, "id": one, "now": here.moment.now, **params}
-    (rows,) = yield Query((Call(statement, known),), commit=True)
-    return bool(rows)
-
-
-def _status(one: int, here: Here) -> Flow[tuple[Status, datetime | None]]:
-    params = {"tenant": here.context.root, "id": one, "now": here.moment.now}
-    (rows,) = yield Query((Call("intention", params),), commit=True)
-    if not rows:
-        raise InvalidInputError(
-            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
-        )
-    return Status(rows[0][0]), rows[0][1]
+def open_topics(here: Here) -> Flow[bool]:
+    """Whether anything in the tenant waits for its topic."""
+    params = {"tenant": here.context.root}
+    (rows,) = yield Query((Call("open_topics", params),), commit=True)
+    return bool(rows[0][0])
 
 
 def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:

@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
+from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.values import encode_value
+from langmem_tiers.core.zones import zone_of
 from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
+from langmem_tiers.remind.recurring import checked_rule, next_time
 
 _LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
@@ -38,11 +42,18 @@ class Occasion(NamedTuple):
     """Raise only what has such a trigger, and has it met now."""
     shown: frozenset[str] | None = None
     """The cues that a judge takes the query to show; None leaves it to their words."""
+    topics: frozenset[str] = frozenset()
+    """What was intended without an occasion, and the query is about."""
+    before: frozenset[str] = frozenset()
+    """What was intended so, and names one of the calls behind a "before"."""
 
 
 @dataclass(frozen=True, slots=True)
 class At:
     """At a time, or at the next occasion if none is given.
+
+    With `every`, a rule of RFC 5545 that is read in a time zone, it recurs: once it was delivered,
+    or is completed, it is due at the next time.
 
     Example:
         ```python
@@ -50,16 +61,31 @@ class At:
         from langmem_tiers import At
 
         noon = At(datetime(2026, 3, 1, 12, tzinfo=UTC))
+        mondays = At(noon.moment, every="FREQ=WEEKLY;BYDAY=MO", timezone="Europe/Berlin")
         ```
     """
 
     kind: ClassVar[str] = "time"
     moment: datetime | None = None
+    every: str | None = None
+    timezone: str = "UTC"
 
     def __post_init__(self) -> None:
         """Take any moment that says its zone, and keep it in UTC."""
         if self.moment is not None:
             object.__setattr__(self, "moment", parsed_moment(self.moment, "at"))
+        zone_of(self.timezone)
+        if self.every is not None:
+            object.__setattr__(self, "every", checked_rule(self.every))
+            if self.moment is None:
+                raise InvalidInputError("what recurs has a first moment: At(moment, every=…)")
+
+    def again(self, now: datetime, ends: datetime | None = None) -> datetime | None:
+        """When it is due again, if it recurs and has not ended by then."""
+        if self.every is None or self.moment is None:
+            return None
+        found = next_time(self.every, self.moment, now, self.timezone)
+        return None if found is None or (ends is not None and ends <= found) else found
 
     @property
     def found_by(self) -> None:
@@ -71,7 +97,10 @@ class At:
         return self.moment is None or self.moment <= occasion.now
 
     def __str__(self) -> str:
-        return "as soon as possible" if self.moment is None else f"at {self.moment.isoformat()}"
+        if self.moment is None:
+            return "as soon as possible"
+        again = "" if self.every is None else f", {self.every} in {self.timezone}"
+        return f"at {self.moment.isoformat()}{again}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +235,35 @@ class If:
         return f"if {self.predicate}"
 
 
-Trigger: TypeAlias = At | When | BeforeTool | If
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """When what is asked or said is about the same: for what names no occasion.
+
+    A tool that is named behind "before" is an occasion as well.
+    """
+
+    kind: ClassVar[str] = "topic"
+    about: str
+
+    @classmethod
+    def of(cls, content: str) -> Topic:
+        """The topic of what is intended; of a longer text, of both its ends."""
+        return cls(ends_of(content, _LONGEST_CUE))
+
+    @property
+    def found_by(self) -> str:
+        """A short name of the text."""
+        return blake2b(self.about.encode(), digest_size=16).hexdigest()
+
+    def met(self, occasion: Occasion) -> bool:
+        """Whether it has come up."""
+        return self.about in occasion.topics or self.about in occasion.before
+
+    def __str__(self) -> str:
+        return "its topic came up"
+
+
+Trigger: TypeAlias = At | When | BeforeTool | If | Topic
 
 
 TRIGGERS: Mapping[str, type[Trigger]] = {
@@ -240,25 +297,31 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
     match trigger:
         case At():
             at = trigger.moment
-            return {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
+            told = {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
+            again = {"every": trigger.every, "timezone": trigger.timezone}
+            return told if trigger.every is None else {**told, **again}
         case When():
             return {"kind": trigger.kind, "cue": trigger.cue}
         case BeforeTool():
             return {"kind": trigger.kind, "tool": trigger.name, "args": dict(trigger.args)}
         case If():
             return {"kind": trigger.kind, "predicate": trigger.predicate}
+        case Topic():
+            return {"kind": trigger.kind, "about": trigger.about}
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
     """The trigger that was stored."""
     match stored["kind"]:
         case At.kind:
-            at = stored["at"]
-            return At(None if at is None else datetime.fromisoformat(at))
+            at = None if stored["at"] is None else datetime.fromisoformat(stored["at"])
+            return At(at, stored.get("every"), stored.get("timezone", "UTC"))
         case When.kind:
             return When(stored["cue"])
         case BeforeTool.kind:
             return BeforeTool(stored["tool"], stored["args"])
+        case Topic.kind:
+            return Topic(stored["about"])
         case _:
             return If(stored["predicate"])
 

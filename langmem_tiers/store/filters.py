@@ -3,7 +3,8 @@
 A filter is a mapping from top-level keys to what must hold, all of it: a scalar or a list is
 compared as JSON, a mapping of `$` operators applies each, any other mapping matches a part of
 an object, recursively. `$gt`, `$gte`, `$lt` and `$lte` compare numbers as numbers and strings
-by code point, and never match across types. `$ne` also matches what lacks the key.
+by code point, and never match across types. `$ne` also matches what lacks the key. `$contains`
+matches a list that has a scalar among others, or all scalars of a list, and the scalar itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, Too
 from langmem_tiers.core.values import encode_value
 
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
-_OPERATORS = ("$eq", "$ne", *_COMPARISONS)
+_OPERATORS = ("$eq", "$ne", "$contains", *_COMPARISONS)
 
 _LOGICAL = ("$and", "$or", "$nor", "$not")
 """Not offered. Taken for keys of the value, they would find nothing, in silence."""
@@ -89,6 +90,8 @@ def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bou
         )
     if operator in ("$eq", "$ne"):
         return _equal(path, operand, operator[1:], bounds)
+    if operator == "$contains":
+        return _held(path, operand, bounds)
     if isinstance(operand, float) and not math.isfinite(operand):
         return _beyond(path, operator, operand)
     return Condition(path, _COMPARISONS[operator], _json(operand, bounds))
@@ -98,6 +101,16 @@ def _equal(path: tuple[str, ...], operand: object, op: str, bounds: Bounds) -> C
     if isinstance(operand, float) and not math.isfinite(operand):
         return Condition(path, "never" if op == "eq" else "always", "null")
     return Condition(path, op, _json(operand, bounds))
+
+
+def _held(path: tuple[str, ...], operand: object, bounds: Bounds) -> Condition:
+    several = operand if isinstance(operand, list | tuple) else [operand]
+    if any(isinstance(one, Mapping | list | tuple) for one in several):
+        raise InvalidFilterError(
+            "$contains asks for a text, a number, true, false or null in a list, or for all of a "
+            "list of them"
+        )
+    return Condition(path, "contains", _json(operand, bounds))
 
 
 def _beyond(path: tuple[str, ...], operator: str, operand: float) -> Condition:

@@ -25,7 +25,7 @@ from langmem_tiers.core.config import (
 )
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
-from langmem_tiers.postgres.embedded import EmbeddedPostgres
+from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.postgres.runner import Runner
@@ -77,7 +77,7 @@ class TieredStore(SweepingStore):
         """Describe a store; nothing is opened yet.
 
         Args:
-            conn_string: A Postgres URL or key-value connection string.
+            conn_string: A Postgres URL or key-value connection string, or `embedded:./path`.
             index: LangGraph's index mapping (`dims`, `embed`, `fields`, `distance_type`,
                 `ann_index_config`), plus `language`, a Postgres text search configuration.
                 Without `dims` and `embed` the index is lexical only.
@@ -90,8 +90,7 @@ class TieredStore(SweepingStore):
             short_term_ttl: Minutes that a short_term memory lives after its last read; None
                 for ever.
             exact_limit: The number of vectors up to which a search is exact.
-            trace_days: How long the traces of turns are kept; None for ever. The sweeper removes
-                what is older.
+            trace_days: Days for which the traces of turns are kept, until a sweep; None for ever.
             bounds: How large and how long what one call gives may be; `Bounds()` if not given.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
@@ -117,6 +116,7 @@ class TieredStore(SweepingStore):
             self.options, clock=clock or partial(datetime.now, UTC), ttl=lambda: self.ttl_config
         )
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
+        server = server or embedded_at(conn_string)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside = self.runner.briefly
 
@@ -137,6 +137,7 @@ class TieredStore(SweepingStore):
     ) -> Self:
         """A store on a Postgres that is there, with `PostgresStore`'s own arguments.
 
+        With `embedded:./path` it is a Postgres of its own, set up by itself; `index` as given here.
         `pipeline` changes nothing: every call takes one round trip where one will do. Further
         `options` are those of the class.
 

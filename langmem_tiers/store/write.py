@@ -92,6 +92,8 @@ class Write:
     """Where its session has its notes, which live on with each write of the session."""
     noted: bool = False
     """Whether it is such a note: its type belongs into short_term."""
+    intends: Mapping[str, Any] | None = None
+    """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:

@@ -143,6 +143,7 @@ FIELDS: Final = frozenset(
         "when",
         "stamp",
         "speaker",
+        "by",
         "role",
         "relevance",
         "origin",

@@ -178,7 +178,7 @@ class OperationalState:
 _FRONT: Final = re.compile(
     r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
-_COMMENT: Final = re.compile("<!--.*?-->", re.DOTALL)
+_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _HEADING: Final = re.compile(r"#{1,6}\s+(?P<name>\S.*)")
 _NAMED: Final = re.compile(
     r"(?:[-*+]\s+)?\*{0,2}(?P<name>[A-Za-z][\w ]{0,79}?)\*{0,2}\s*:\*{0,2}\s*(?P<said>.*)$"

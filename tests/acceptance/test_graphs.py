@@ -5,20 +5,34 @@ from __future__ import annotations
 import importlib.util
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import ToolException
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
 from graphs import assistant, chat_agent, coding_agent, consolidation
 from graphs.chat_agent import NOTED, UNKNOWN, make_agent
 from graphs.coding_agent import NOTHING_TO_ADD, TRIES, run_python
-from langmem_tiers import ConsolidationReport, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    ConsolidationReport,
+    HookState,
+    MemoryContext,
+    MemoryCoordinator,
+    MemoryHooksMiddleware,
+    TieredMemoryMiddleware,
+    TieredStore,
+    TurnMiddleware,
+    create_assemble_node,
+    create_review_node,
+)
 from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import WAYS, How, calls, run, scripted
 from tests.support.opening import Opened, opened_store
@@ -173,6 +187,35 @@ async def test_a_server_can_run_each_graph_on_the_store_that_it_is_given(
             await graph.ainvoke(said(told), context={"tenant": "ada"})
             state = await graph.ainvoke(said(question), context={"tenant": "ada"})
             assert answered in state["messages"][-1].text
+
+
+def chain(node: Any) -> Any:
+    """A graph of one node over the state that ours write."""
+    builder: Any = StateGraph(HookState, context_schema=MemoryContext)
+    return builder.add_node("node", node).set_entry_point("node").compile()
+
+
+MIDDLEWARE: tuple[Any, ...] = (TieredMemoryMiddleware, TurnMiddleware, MemoryHooksMiddleware)
+MADE: dict[str, Callable[[], Any]] = {
+    **{name: partial(named, path) for name, path in SERVED["graphs"].items()},
+    "review": partial(chain, create_review_node()),
+    "assemble": partial(chain, create_assemble_node()),
+    **{
+        one.__name__: partial(create_agent, scripted(), [], middleware=[one()])
+        for one in MIDDLEWARE
+    },
+}
+"""Graphs that are served, and such as users make of ours."""
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_server_can_tell_what_each_graph_takes_and_gives(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LANGMEM_TIERS_MODEL", raising=False)
+    graph = MADE[name]()
+    for schema in (graph.get_input_jsonschema(), graph.get_output_jsonschema()):
+        assert schema["properties"].keys() & {"messages", "consolidated"}
 
 
 async def test_a_server_can_consolidate_the_memory_of_a_tenant(

@@ -19,6 +19,7 @@ from pydantic import BaseModel
 from langmem_tiers import (
     ConsolidationReport,
     ConsolidationSchedule,
+    ConsolidationWorker,
     MemoryContext,
     TieredStore,
     consolidation_due,
@@ -117,6 +118,31 @@ def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
     assert cycles == [timedelta(hours=hours) for hours in (0, 0, 10, 10)]
 
 
+@pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
+async def test_the_time_since_a_tenant_s_last_cycle_is_the_same_in_every_thread_and_for_a_worker(
+    new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How
+) -> None:
+    url, every = new_url(), ConsolidationSchedule(every=timedelta(hours=6))
+    async with opened_store(opened_world(url, clock), opened) as store, saver(kept, url) as keeping:
+        graph, alone = agent(store, every, keeping), agent(store, every)
+        await asyncio.to_thread(told, store, "1", "2")
+
+        async def runs(one: Any, thread: str, tenant: str = "acme") -> bool:
+            config: RunnableConfig = {"configurable": {"thread_id": thread}}
+            state = await run(one, how, says(), config=config, context={"tenant": tenant})
+            return "consolidated" in state
+
+        threads = [(graph, "1"), (graph, "2"), (alone, "3")]
+        assert [await runs(*one) for one in threads] == [True, False, False]
+        worker = ConsolidationWorker(store, every, checkpointer=InMemorySaver())
+        assert await worker.arun_due() == []
+        assert await runs(graph, "4", "other")
+        clock.advance(hours=6)
+        (report,) = await worker.arun_due()
+        assert report.tenant == "acme"
+        assert not await runs(alone, "5")
+
+
 @pytest.mark.parametrize("session", ["chat", None], ids=["named", "the thread"])
 def test_when_a_session_ends_all_of_it_and_nothing_else_rises_once(
     store: TieredStore, url: str, session: str | None
@@ -169,7 +195,7 @@ class Bare(BaseModel):
 @pytest.mark.parametrize(
     ("schedule", "name"),
     [
-        (ConsolidationSchedule(every=timedelta(days=1)), "consolidated"),
+        (ConsolidationSchedule(every_turns=1), "consolidated"),
         (ConsolidationSchedule(on_session_end=True), "session_ended"),
     ],
 )

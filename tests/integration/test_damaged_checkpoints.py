@@ -213,8 +213,6 @@ def of_another() -> tuple[str, bytes]:
 @pytest.mark.parametrize(
     "damaged",
     [
-        {"tenant": "acme"},
-        {"started_at": "soon"},
         "soon",
         "checkpoint = checkpoint - 'channel_versions'",
         """metadata = metadata || '{"fence": "first"}'""",
@@ -222,7 +220,7 @@ def of_another() -> tuple[str, bytes]:
     ids=str,
 )
 async def test_a_last_cycle_that_cannot_be_read_is_told_and_the_others_are_due(
-    workers: Workers, clock: Clock, damaged: Any
+    workers: Workers, clock: Clock, damaged: str
 ) -> None:
     await workers.due("run_due")
     with psycopg.connect(workers.url) as conn:
@@ -235,6 +233,16 @@ async def test_a_last_cycle_that_cannot_be_read_is_told_and_the_others_are_due(
     for how, ended in WAYS:
         assert tenants(await workers.due(how)) == ended
         assert list(workers.failures) == ["acme"]
+
+
+async def test_the_next_cycle_is_due_whatever_the_report_of_the_last_one_says(
+    workers: Workers, clock: Clock
+) -> None:
+    await workers.due("run_due")
+    with psycopg.connect(workers.url) as conn:
+        in_the_state("consolidated")(conn, "acme", plain({"started_at": "soon"}))
+    clock.advance(days=1)
+    assert tenants(await workers.due("run_due")) == ["acme", "beta", "coda"]
 
 
 @BOTH

@@ -1,6 +1,7 @@
 """The embedded Postgres, in real processes on real directories."""
 
 import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -16,7 +17,12 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, MissingExtraError
+from langmem_tiers.core.errors import (
+    EmbeddedServerError,
+    InvalidInputError,
+    MissingExtraError,
+    NotSetUpError,
+)
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
 
 AS_ROOT = os.geteuid() == 0
@@ -126,7 +132,7 @@ def is_running(directory: Path) -> bool:
 
 
 def ask(url: str, sql: str) -> object:
-    with psycopg.connect(url) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
         cursor = connection.execute(sql)
         row = cursor.fetchone() if cursor.description else None
         return row[0] if row else None
@@ -504,3 +510,35 @@ def test_an_embedded_url_names_its_path() -> None:
         with pytest.raises(InvalidInputError, match=r"embedded:\./path"):
             path_from_url(url)
     assert not is_embedded_url("postgresql://localhost/embedded:")
+
+
+@pytest.mark.parametrize("made", [TieredStore, TieredStore.from_conn_string])
+async def test_an_embedded_url_is_a_connection_string_wherever_one_is_taken(
+    used: Path, made: Callable[[str], TieredStore]
+) -> None:
+    with made(f"embedded:{used}") as store:
+        store.put(("acme",), "one", {"content": "Anna likes green tea."})
+    async with made(f"embedded:{used}") as store:
+        assert await store.aget(("acme",), "one") is not None
+    with TieredStore.embedded(used, index=None) as store:
+        assert store.get(("acme",), "one") is not None
+    assert not is_running(used)
+    with pytest.raises(InvalidInputError, match="names no directory"):
+        made("embedded:")
+
+
+async def test_what_a_server_lacks_is_told_with_what_to_do_about_it(used: Path) -> None:
+    with EmbeddedPostgres(used) as server:
+        ask(server.url, "CREATE DATABASE bare")
+        ask(server.url, "ALTER DATABASE bare SET extension_control_path = '/nowhere'")
+        for name, said in (
+            ("bare", r"pgvector is not installed.*postgresql-NN-pgvector.*TieredStore\.embedded"),
+            ("none", "no database 'none'.*CREATE DATABASE"),
+        ):
+            url = psycopg.conninfo.make_conninfo(server.url, dbname=name)
+            blocking, awaited = TieredStore(url), TieredStore(url)
+            with contextlib.closing(blocking), pytest.raises(NotSetUpError, match=said):
+                blocking.setup()
+            with pytest.raises(NotSetUpError, match=said):
+                await awaited.asetup()
+            await awaited.aclose()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator as operators
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import TieredStore
-from tests.support.opening import empty
+from tests.support.opening import empty, text_index
 
 FULL = os.environ.get("LANGMEM_TIERS_PROOF") == "full"
 COMMON = settings(
@@ -65,8 +65,9 @@ OPERATIONS = st.dictionaries(
     min_size=1,
     max_size=2,
 )
+HOLDING = st.fixed_dictionaries({"$contains": SCALARS | st.lists(SCALARS, max_size=2)})
 CONDITIONS: st.SearchStrategy[Any] = st.recursive(
-    JSON | OPERATIONS,
+    JSON | OPERATIONS | HOLDING,
     lambda inner: st.dictionaries(FIELDS, inner, max_size=2),
     max_leaves=4,
 )
@@ -167,6 +168,11 @@ def matches(value: Any, wanted: Any) -> bool:
 def compares(value: Any, operator: str, operand: Any) -> bool:
     if operator in ("$eq", "$ne"):
         return same(value, operand) == (operator == "$eq")
+    if operator == "$contains":
+        if not isinstance(value, list):
+            return not isinstance(operand, list) and same(value, operand)
+        wanted = operand if isinstance(operand, list) else [operand]
+        return all(any(same(one, each) for one in value) for each in wanted)
     if not (number(value) and number(operand)) and not (
         isinstance(value, str) and isinstance(operand, str)
     ):
@@ -195,6 +201,13 @@ def plain(answer: Any) -> Any:
             for one in answer
         ]
     return answer.value if isinstance(answer, Item) else answer
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[TieredStore]:
+    """By the machine's clock: what is put later is newer."""
+    with TieredStore(url, index=text_index()) as opened:
+        yield opened
 
 
 def check_history(store: TieredStore, url: str, batches: list[list[Op]]) -> None:

@@ -92,7 +92,7 @@ async def test_memories_are_shown_once_a_turn_and_never_saved_and_what_was_said_
 
     first = systems(model)[0]
     assert systems(model) == [first] * 3
-    assert first.startswith("Be brief\n\n<recalled_memories>\n")
+    assert first.startswith("Be brief\n\n<memories>\n")
     assert VAULT in first
     assert VAULT not in str(state)
     assert counting.asked == ["Where is the vault?"]

@@ -81,7 +81,7 @@ async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
         "Pending actions:\n- calling Ann (in_progress)",
         "Constraints:\n- Not on Fridays",
     ]
-    assert "<recalled_memories>" in context.text
+    assert "<memories>" in context.text
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
@@ -370,7 +370,7 @@ def test_a_source_is_replaced_only_where_that_is_asked_for(memory: Any) -> None:
         assert "old" in turn.assemble_context("keys").text
 
         turn.register("crm", lambda *_: "new", stage=Stage(source="crm", title="#"), replace=True)
-        assert turn.assemble_context("keys").text.startswith("#\n<recalled")
+        assert turn.assemble_context("keys").text.startswith("#\n<memories")
         with pytest.raises(InvalidInputError, match="the stage of 'wiki' names the source 'crm'"):
             turn.register("wiki", lambda *_: "new", stage=Stage(source="crm", title="#"))
 
@@ -467,16 +467,20 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
         fact = await turn("memorize", "The API key is rotated on Mondays.")
         said = {"content": "Ann asked for the key yesterday", "memory_type": "episodic"}
         event = await turn("memorize", said, {"channel": "chat"})
-        traced = turn.of.track_tool_invocation("look", {"at": "calendar"}, result="Monday")
+        plan = await turn("memorize", "I need to renew the certificate.")
+        looked = {"parameters": {"at": "calendar"}, "result": "Monday"}
+        traced = await turn("track_tool_invocation", "look", **looked)
+        assert (await turn("get_budget_status")).events_used == 4
         before = tables(url)["memories"]
         report = await turn("commit")
 
     assert before == []
     assert [one.memory_type for one in fact.destinations] == ["semantic"]
     assert [one.memory_type for one in event.destinations] == ["episodic"]
+    assert [one.memory_type for one in plan.destinations] == ["prospective"]
     assert (fact.pending, fact.stored, fact.trust) == (True, False, 1.0)
     assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
-    assert [one["key"] for one in report.semantic] == list(fact.keys)
+    assert [one["key"] for one in report.semantic] == [*fact.keys, *plan.keys]
     assert (await call("get", event.keys[0])).metadata == {"channel": "chat"}
     assert report.summary["episodic"] == 3  # the trace of the run is one
 
@@ -569,7 +573,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
         await call("store", f"Key {n} rotates on day {n}", memory_type="semantic", key=f"k{n}")
 
     async with turning(call, turn_id="a/b %") as turn:
-        context = await turn("assemble_context", "key", 250)
+        context = await turn("assemble_context", "key", 120)
         kept = await turn("memorize", "The API key is rotated on Mondays.")
         report = await turn("commit")
 

@@ -74,8 +74,13 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
 
 @pytest.mark.parametrize(
     "replies",
-    [[general(f"In {BILLING}, kiwis")] * 2, [fails(400, "no such model")], [says("no JSON")] * 2],
-    ids=["leaks", "refused", "malformed"],
+    [
+        [general(f"In {BILLING}, kiwis")] * 2,
+        [general("a\0b")] * 2,
+        [fails(400, "no such model")],
+        [says("no JSON")] * 2,
+    ],
+    ids=["leaks", "cannot be stored", "refused", "malformed"],
 )
 async def test_a_memory_that_a_model_fails_at_stays_and_holds_no_other_one_up(
     ours: Team, replies: list[Reply]

@@ -171,23 +171,26 @@ def test_how_far_apart_is_once_is_said_by_the_policy_and_told_by_when_it_happene
 @pytest.mark.parametrize(
     ("model", "states"),
     [
-        (Ruling(), {"a": "superseded", "b": None, "c": None, "d": "consolidated"}),
-        (Denying(), {"a": None, "b": None, "c": None, "d": None}),
+        (Ruling(), {"a": "superseded", "d": "consolidated", "e": "superseded", "f": "superseded"}),
+        (Denying(), {}),
     ],
     ids=["yes", "no"],
 )
 def test_what_is_near_is_merged_or_ended_where_the_model_that_is_named_says_so(
-    store: TieredStore, clock: Clock, url: str, model: BaseChatModel, states: dict[str, str | None]
+    store: TieredStore, clock: Clock, url: str, model: BaseChatModel, states: dict[str, str]
 ) -> None:
     memory = coordinator(store, project_id="home")
     for key, text in (
         ("a", "Ines lives in Lisbon."),
         ("b", "Ines lives in Portugal."),
         ("c", "Anna likes green tea."),
-        ("d", "Green tea is what Anna likes."),
+        ("d", "ANNA LIKES GREEN TEA."),
+        ("e", "The deployment port is 80."),
+        ("f", "The deployment port is 443."),
+        ("g", "The deployment port is 80."),  # again, and not what was said before it was 443
     ):
-        said(memory, key, text.replace("Green tea is what Anna likes", "ANNA LIKES GREEN TEA"))
+        said(memory, key, text)
         clock.advance(hours=1)
     report = cycle(store, model)
-    assert column(url, "state") == states
+    assert {key: state for key, state in column(url, "state").items() if state} == states
     assert report.proposed == ()

@@ -118,6 +118,7 @@ def many(store: TieredStore, clock: Clock) -> MemoryCoordinator:
             "importance": n / 10 if n else None,
             "occurred_at": clock.now - timedelta(days=9) if n == 9 else None,
             "metadata": {"n": n},
+            "entities": [["Dana", "Ben"], ["Ben"], ["Dana"], []][n % 4],
         }
         memory.store_many([kiwi])
     return memory
@@ -137,6 +138,12 @@ ASKED: list[tuple[dict[str, Any], str]] = [
     ({"min_importance": 0}, "123456789"),  # any that is known
     ({"filter": {"metadata": {"n": {"$gte": 4}}}}, "456789"),
     ({"filter": {"memory_type": "pattern"}}, "258"),
+    ({"filter": {"entities": "Dana"}}, "02468"),
+    ({"filter": {"entities": {"$contains": "Ben"}}}, "014589"),
+    ({"filter": {"entities": {"$contains": ["Ben", "Dana"]}}}, "048"),
+    ({"filter": {"entities": ["Dana"]}}, "26"),  # the whole list
+    ({"filter": {"entities": {"$eq": "Dana"}}}, ""),
+    ({"filter": {"tags": "red-fruit", "entities": "Ben"}}, "048"),
     (
         {
             "tiers": ["working"],

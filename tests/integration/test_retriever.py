@@ -22,6 +22,7 @@ MEMORIES: list[dict[str, Any]] = [
         "occurred_at": "2026-02-03T04:05:06+00:00",
         "importance": 0.7,
         "tags": ["Ops Team"],
+        "metadata": {"source": "runbook.md", "page": 7, "score": "high", "content": "short"},
     },
     {"content": "The API keys of staging rotate on Fridays", "memory_type": "semantic"},
     {"content": "Rotating the API keys takes ten minutes", "memory_type": "pattern"},
@@ -71,6 +72,8 @@ def test_a_document_says_what_the_memory_says_and_carries_all_else_as_json(
     told = {name: MEMORIES[0][name] for name in ("memory_type", "speaker", "occurred_at")}
     place = {"tier": "working", "namespace": ["acme", "billing"], "tags": ["ops-team"]}
     assert found.metadata | told | place == found.metadata
+    own = {"source": "runbook.md", "page": 7, "content": "short", "metadata": known.metadata}
+    assert found.metadata | own == found.metadata  # and of what is called alike ours stands
     assert found.metadata["score"] == pytest.approx(known.score, abs=0.01)
     assert found.metadata["explanation"].keys() == known.explanation.keys()
 

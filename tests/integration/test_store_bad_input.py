@@ -84,6 +84,8 @@ NAMESPACES_WRONG: tuple[Any, ...] = ((), "acme", None, (1, 2), ("x",) * 10_000, 
 FILTERS_WRONG: tuple[Any, ...] = (
     *([("a", 1)], {1: 1}, {"a": {1}}, nested(10_000), CIRCLE),
     *({"a": one} for one in ({"$in": [1]}, {"$gt": 1, "b": 2}, {"$gt": 1, (1,): 2})),
+    *({"a": {"$contains": [one]}} for one in ([1], {"b": 1}, math.inf)),
+    {"a": {"$contains": {"b": 1}}},
 )
 LONG = "x" * 10_000
 BAD: list[Any] = [

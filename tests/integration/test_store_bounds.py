@@ -83,9 +83,12 @@ class Unasked(TrigramEmbeddings):
 
 def test_a_million_characters_of_any_kind_are_a_value(url: str) -> None:
     with TieredStore(url, index=None) as store:
-        for letter in ("x", "漢", "🧠", "\x01", '"'):
+        letters = ("x", "漢", "🧠", "\x01", '"')
+        for letter in letters:
             store.put(NS, letter, {"content": letter * 1_000_000})
-        for item in store.search(NS):
+        found = store.search(NS)
+        assert {item.key for item in found} == {*letters}
+        for item in found:
             assert item.value == {"content": item.key * 1_000_000}
 
 

@@ -89,10 +89,11 @@ async def test_the_errors_of_a_call_cross_threads_and_loops(url: str) -> None:
         ):
             with pytest.raises(TypeError, match="JSON"):
                 await call
-        good, refused = await asyncio.gather(
-            store.aput(NS, "k", {}), store.aget(("a.b",), "k"), return_exceptions=True
+        stored, absent, refused = await asyncio.gather(
+            *(store.aput(NS, "k", {}), store.aget(NS, "none"), store.aget(("a.b",), "k")),
+            return_exceptions=True,
         )
-        assert good is None
+        assert stored is absent is None
         assert isinstance(refused, InvalidNamespaceError)
 
 

@@ -92,7 +92,7 @@ async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_told
     assert held.text.startswith("This call was not run")
     assert LESSON in held.text
     for said, amount in zip(ran, ("1,234", "1,234", "5,678"), strict=True):
-        assert said.text.startswith("<recalled_memories>")
+        assert said.text.startswith("<memories>")
         assert said.text.index(LESSON) < said.text.rindex(f"the amount '{amount}' has a comma")
     assert [one.status for one in (held, *ran)] == ["error"] * 4
 

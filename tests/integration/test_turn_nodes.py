@@ -174,7 +174,7 @@ async def test_an_agents_turn_shows_its_context_and_keeps_every_tool_call(way: W
 
     system = scripted_model.seen[0][0]
     assert isinstance(system, SystemMessage)
-    assert system.text.startswith("Be brief.\n\n## Semantic Memory\n<recalled_memories>")
+    assert system.text.startswith("Be brief.\n\n## Semantic Memory\n<memories>")
     assert "## Conversation History" not in system.text
     assert scripted_model.seen[1][0].text == system.text
     assert state["committed"]["summary"]["tool calls"] == 1

@@ -89,8 +89,16 @@ def every_pattern() -> tuple[Used, ...]:
                 _collect(value, f"{_short(module)}.{name}", found, seen)
     methods = _methods()
     in_turn = {_short(module): _of_those_in_turn(module) for module in modules()}
+    looped = {place: some for module in modules() for place, some in _of_loops(module).items()}
     used = [
-        Used(name, pattern, methods.get(id(pattern)) or in_turn[_home(name)] or {"search"})
+        Used(
+            name,
+            pattern,
+            methods.get(id(pattern))
+            or looped.get(name.partition("[")[0])
+            or in_turn[_home(name)]
+            or {"search"},
+        )
         for name, pattern in found.values()
     ]
     return (*used, *(one for module in modules() for one in _spelt_out(module)))
@@ -166,6 +174,25 @@ def _methods() -> dict[int, frozenset[str]]:
                 value = getattr(module, node.value.id, None)
                 if isinstance(value, re.Pattern) and node.attr in _METHODS:
                     found[id(value)] = found.get(id(value), frozenset()) | {node.attr}
+    return found
+
+
+def _of_loops(module: ModuleType) -> dict[str, frozenset[str]]:
+    """By the name of several patterns: what is called on each in comprehensions over them."""
+    found: dict[str, frozenset[str]] = {}
+    for node in _nodes(module):
+        for loop in getattr(node, "generators", ()):
+            if isinstance(loop.iter, ast.Name) and isinstance(loop.target, ast.Name):
+                called = {
+                    one.attr
+                    for one in ast.walk(node)
+                    if isinstance(one, ast.Attribute)
+                    and one.attr in _METHODS
+                    and isinstance(one.value, ast.Name)
+                    and one.value.id == loop.target.id
+                }
+                place = f"{_short(module)}.{loop.iter.id}"
+                found[place] = found.get(place, frozenset()) | called
     return found
 
 

@@ -18,12 +18,17 @@ from langmem_tiers import (
     StoreResult,
     Tier,
     TieredStore,
+    WorkingMemoryBuffer,
     consolidation_due,
     create_consolidation_graph,
 )
 from langmem_tiers.core.memory import Recollections, TierStats
+from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
+from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.skills import Trace
-from langmem_tiers.state.state import Goal, Task
+from langmem_tiers.memory.buffer import BufferedMemory
+from langmem_tiers.state.state import Goal, ShortTermSnapshot, Task
 from langmem_tiers.store.tier import TierView
 
 
@@ -64,6 +69,8 @@ async def coordinating(store: TieredStore) -> None:
     assert_type(found[0].score, float)
     assert_type(memory.get("k"), Recollection | None)
     assert_type(await memory.adelete_memory("k"), bool)
+    assert_type(memory.get_context_batch(["x"]), list[Recollections])
+    assert_type(await memory.astats(), LearningStats)
     memory.get_context()  # type: ignore[call-arg]
     memory.get_context("x", limit="5")  # type: ignore[arg-type]
     memory.store(5)  # type: ignore[arg-type]
@@ -75,6 +82,11 @@ async def learning(memory: MemoryCoordinator) -> None:
     assert_type(memory.expose(memory.get_context("x"), run_id="r"), Recollections)
     assert_type(memory.learn_skills(Trace("r", (), True)), list[StoreResult])  # noqa: FBT003
     assert_type(await memory.aevolve({"said": "x"}, {}, threshold=0.5), StoreResult)
+    assert_type(memory.record_outcome(run_id="r", success=False), OutcomeReport)
+    assert_type(await memory.apromote(), list[Promotion])
+    assert_type(memory.rollback("m"), bool)
+    assert_type(memory.explain("k"), Explanation)
+    memory.expose([])  # type: ignore[call-arg]
     memory.store_reflexion("x")  # type: ignore[call-arg]
     memory.evolve({"said": "x"})  # type: ignore[call-arg]
 
@@ -82,6 +94,8 @@ async def learning(memory: MemoryCoordinator) -> None:
 async def states(memory: MemoryCoordinator) -> None:
     assert_type(memory.state.close_task("x"), Task | None)
     assert_type(await memory.state.aget_goals(), list[Goal])
+    assert_type(memory.state.snapshot(), ShortTermSnapshot)
+    assert_type(await WorkingMemoryBuffer(memory).aupdate_context("x"), list[BufferedMemory])
     memory.state.advance_goal("x", 0.1)  # type: ignore[call-arg]
     memory.state.add_spend("1")  # type: ignore[arg-type]
 
@@ -91,7 +105,7 @@ def consolidating(store: TieredStore, state: dict[str, object]) -> None:
     graph.invoke({}, context=MemoryContext(tenant="a"))
     report = ConsolidationReport.of(state)
     assert_type(report.count("merge", "kept"), int)
-    assert_type(consolidation_due(ConsolidationSchedule(every_turns=1))(state), str)
+    assert_type(consolidation_due(ConsolidationSchedule(every_turns=1)).invoke(state), str)
     report.count("merge", "merged")  # type: ignore[arg-type]
     ConsolidationPolicy(merge=True)  # type: ignore[arg-type]
     ConsolidationSchedule(every=5)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from itertools import chain, combinations
 from typing import Any
 
@@ -12,17 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.budget import (
     GUARANTEE,
     Knapsack,
     Usefulness,
     choose,
     pack,
-    stable_order,
     usefulness,
 )
-from tests.support.recollections import NOW, recollection
+from tests.support.recollections import recollection
 
 WORDS = ["card", "declined", "retry", "refund", "bank", "the", "of", "to"]
 QUERY = "why is the card declined"
@@ -134,16 +132,3 @@ def test_a_counter_that_does_not_count_and_a_negative_budget_are_refused() -> No
         choose([], -1, tokens)
     assert choose([], 10, tokens).decisions == []
     assert choose([recollection("a", score=0.5)], 0, lambda _: 0).chosen == []
-
-
-def test_the_stable_order_lets_prompts_begin_alike() -> None:
-    later = NOW + timedelta(hours=1)
-    some = [
-        recollection("s", tier=Tier.SHORT_TERM),
-        recollection("new", created_at=later),
-        recollection("b"),
-        recollection("a"),
-        recollection("l", tier=Tier.LONG_TERM, created_at=later),
-    ]
-    assert [one.key for one in stable_order(some)] == ["l", "a", "b", "new", "s"]
-    assert stable_order(reversed(some)) == stable_order(some)

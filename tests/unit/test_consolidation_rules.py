@@ -193,11 +193,6 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 HOURLY = ConsolidationSchedule(every=timedelta(hours=1))
 
 
-def last(ago: timedelta) -> dict[str, Any]:
-    """A report of a cycle that began so long ago."""
-    return {"started_at": (NOW - ago).isoformat()}
-
-
 def test_a_schedule_by_which_nothing_can_be_due_is_refused() -> None:
     wrong: Any
     for wrong in (
@@ -211,13 +206,13 @@ def test_a_schedule_by_which_nothing_can_be_due_is_refused() -> None:
 
 def test_turns_and_the_end_of_a_session_are_reasons_where_they_are_asked_for() -> None:
     turns = ConsolidationSchedule(every_turns=20)
-    for known in (None, last(timedelta(0))):
+    for known in (None, NOW):
         assert due(turns, known, now=NOW, turns=19) is None
         assert due(turns, known, now=NOW, turns=20) == "20 turns since the last cycle"
     ending = ConsolidationSchedule(on_session_end=True)
-    assert due(ending, last(timedelta(0)), now=NOW, session_ended=True) == "the session ended"
+    assert due(ending, NOW, now=NOW, session_ended=True) == "the session ended"
     assert due(ending, None, now=NOW) is None
-    assert due(HOURLY, last(timedelta(0)), now=NOW, session_ended=True, turns=99) is None
+    assert due(HOURLY, NOW, now=NOW, session_ended=True, turns=99) is None
 
 
 _spans = st.timedeltas(timedelta(microseconds=1), timedelta(days=400))
@@ -228,12 +223,12 @@ _agos = st.timedeltas(timedelta(days=-10), timedelta(days=4000))
 def test_waiting_as_long_as_is_told_makes_it_due_and_not_earlier(
     every: timedelta, ago: timedelta
 ) -> None:
-    schedule, known = ConsolidationSchedule(every=every), last(ago)
+    schedule, known = ConsolidationSchedule(every=every), NOW - ago
     left = until(every, known, NOW)
     assert left >= timedelta(0)
     assert due(schedule, known, now=NOW + left) == "the time has come"
-    assert due(schedule, last(max(ago, every)), now=NOW) is not None  # one catches up
-    assert due(schedule, last(timedelta(0)), now=NOW) is None
+    assert due(schedule, NOW - max(ago, every), now=NOW) is not None  # one catches up
+    assert due(schedule, NOW, now=NOW) is None
     assert due(schedule, None, now=NOW) == "the time has come"
     if left:
         assert due(schedule, known, now=NOW + left - timedelta(microseconds=1)) is None

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import ECHO_HALVES, Half, held_out, tuned
-from langmem_tiers.core.prompts import RECALLED_ONE
+from langmem_tiers.core.prompts import RECALLED_DOUBTED, RECALLED_ONE
 from langmem_tiers.remember.candidate import Known
 from langmem_tiers.remember.echo import copy_of, echo_of
 
@@ -64,11 +64,8 @@ def test_a_fact_is_an_echo_of_itself_alone(one: str, other: str) -> None:
 
 
 def test_a_memory_in_its_fence_is_an_echo() -> None:
-    fenced = RECALLED_ONE.format(
-        tier="working", memory_type="semantic", date="2026-05-01", speaker="Ada",
-        origin=' source="tool" trust="0.6"',
-        content=PORT.content,
-    )  # fmt: skip
+    origin = RECALLED_DOUBTED.format(source="tool")
+    fenced = RECALLED_ONE.format(date="2026-05-01", by=" Ada", origin=origin, content=PORT.content)
 
     assert echo_of(fenced, [PORT]) is not None
 

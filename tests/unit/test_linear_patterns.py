@@ -27,6 +27,7 @@ CUT = {
     "learn.signature._SIGNS": _LINE,
     "learn.signature._STEPS": _LINE,
     "learn.signature._ASSERTED": _LINE,
+    "learn.signature._ACCIDENTS": _LINE,
 }
 """Patterns of which no text is longer than this: lines of failures are cut before they are read."""
 HELD = 0.5
@@ -75,9 +76,9 @@ def sampled(used: Used) -> list[Family]:
 
 def test_every_pattern_is_found() -> None:
     names = {one.name for one in every_pattern()}
-    assert len(names) > 200
+    assert len(names) > 150
     assert {
-        "remember.panel._EXACT",
+        "core.errors._CREDENTIALS",
         "learn.signature._ACCIDENTS",
         "recall.fence._FENCE",
     } <= names

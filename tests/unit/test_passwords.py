@@ -50,6 +50,18 @@ def test_a_malformed_connection_string_is_refused_without_its_password() -> None
             assert not any(part in told for part in PASSWORD)
 
 
+@pytest.mark.parametrize("name", ["postgresql", "postgres"])
+def test_of_a_url_for_sqlalchemy_it_is_told_what_to_leave_out(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"SQLAlchemy.*leave '\+psycopg' out"):
+        TieredStore.from_conn_string(f"{name}+psycopg://user:hunter2@127.0.0.1/db")
+
+
+@pytest.mark.parametrize("given", [None, 3, b"postgresql://127.0.0.1/db"])
+def test_what_is_no_text_is_no_connection_string(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="no Postgres connection string"):
+        TieredStore.from_conn_string(given)
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [

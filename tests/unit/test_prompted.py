@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.remind.prompted import intended_in, moment_in
+from langmem_tiers.remind.prompted import intended_in
+from langmem_tiers.remind.times import moment_in, time_in
+from langmem_tiers.remind.triggers import At
 
 MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 
@@ -42,6 +44,12 @@ def test_a_prompt_says_how_much_it_matters(prompt: str, priority: str) -> None:
         ("I'll fix it later", True, False),
         ("She needs to add an index", True, False),
         ("Can you remind me to check the logs?", True, True),
+        ("When the release is out, please remind me to tell Anna", True, True),
+        ("Remind me when Anna calls", True, True),
+        ("Can you remind me when the meeting is?", False, False),
+        ("Remind me what her name is", False, False),
+        ("Days like these remind me to be grateful", False, False),
+        ("It was a reminder to follow my passions", False, False),
         ("Don\N{RIGHT SINGLE QUOTATION MARK}t let me forget to call mum", True, True),
         ("Don't forget: the passport expires", True, True),
         ("What do I need to do later?", False, False),
@@ -73,6 +81,10 @@ def test_keywords_intend_and_questions_and_denials_do_not(
         ("before 2026-12-24", "2026-12-24T09:00"),
         ("at 8:15", "2026-03-03T08:15"),
         ("at 12am tomorrow", "2026-03-03T00:00"),
+        ("on the 15th", "2026-03-15T09:00"),
+        ("by the 1st at 8:00", "2026-04-01T08:00"),
+        ("by the end of the month", "2026-03-31T09:00"),
+        ("on the last day of the year", "2026-12-31T09:00"),
     ],
 )
 def test_a_moment_is_read_from_now_on(text: str, moment: str) -> None:
@@ -84,10 +96,39 @@ def test_a_moment_is_read_from_now_on(text: str, moment: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["later", "last Friday", "since May", "in March", "version 1.2.3", "on 30 February",
-     "on 2020-01-01", "at 25:99", "at 13pm", "today at 9:00", "in 0 minutes", "in 999999 weeks"],
+     "on 2020-01-01", "at 25:99", "at 13pm", "today at 9:00", "in 0 minutes", "in 999999 weeks",
+     "on the 3rd floor"],
 )  # fmt: skip
 def test_what_names_no_moment_to_come_names_none(text: str) -> None:
     assert moment_in(f"I need to do it {text}", MONDAY) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("every Monday", "09T09:00 FREQ=WEEKLY;BYDAY=MO"),
+        ("at 11:00 on Mondays", "02T11:00 FREQ=WEEKLY;BYDAY=MO"),
+        ("every 2 weeks on Friday", "06T09:00 FREQ=WEEKLY;INTERVAL=2;BYDAY=FR"),
+        ("every other day", "04T09:00 FREQ=DAILY;INTERVAL=2"),
+        ("every weekday at 9am", "03T09:00 FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"),
+        ("weekly", "09T09:00 FREQ=WEEKLY"),
+        ("hourly", "02T11:00 FREQ=HOURLY"),
+        ("each month on the 20th", "20T09:00 FREQ=MONTHLY;BYMONTHDAY=20"),
+        ("at the end of each month", "31T09:00 FREQ=MONTHLY;BYMONTHDAY=-1"),
+        ("every year on 30 March", "30T09:00 FREQ=YEARLY"),
+    ],
+)
+def test_what_recurs_is_a_rule_and_its_next_time(text: str, told: str) -> None:
+    found = time_in(f"I need to do it {text}.", MONDAY)
+    assert found is not None
+    at = datetime.fromisoformat(f"2026-03-{told.split(maxsplit=1)[0]}+00:00")
+    assert (found.moment, found.every) == (at, told.split()[1])
+
+
+@pytest.mark.parametrize("text", ["the weekly report", "each of them", "every 30 minutes"])
+def test_what_is_no_recurrence_is_none(text: str) -> None:
+    friday = datetime(2026, 3, 6, 9, tzinfo=UTC)
+    assert time_in(f"I need to do {text} on Friday", MONDAY) == At(friday)
 
 
 @given(
@@ -95,9 +136,9 @@ def test_what_names_no_moment_to_come_names_none(text: str) -> None:
     st.datetimes(datetime(1971, 1, 1), datetime(2500, 1, 1), timezones=st.just(UTC)),  # noqa: DTZ001
 )
 def test_whatever_is_said_no_moment_is_past_nor_far_away(text: str, now: datetime) -> None:
-    for framed in (text, f"in {text} days", f"at {text}:00", f"on {text} May", f"next {text}"):
-        found = moment_in(framed, now)
-        assert found is None or now < found
+    for frame in ("{}", "in {} days", "at {}:00", "on {} May", "next {}", "every {} days"):
+        found = time_in(frame.format(text), now)
+        assert found is None or found.moment is None or now < found.moment
 
 
 def test_a_trigger_is_a_tool_a_time_a_cue_or_the_start_of_a_session() -> None:

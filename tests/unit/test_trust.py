@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -115,9 +116,32 @@ def test_what_comes_of_values_is_trusted_as_the_least_of_them(values: list[Any])
     assert trust_of(derived) == min(map(trust_of, values), default=1.0)
 
 
+WRONG: dict[tuple[Any, str], tuple[Any, ...]] = {
+    (GatePolicy, "trust"): (0.5, None, {}),
+    (GatePolicy, "longest"): ("100", 0, 1.5, True),
+    (GatePolicy, "consensus"): ("6", 11, math.nan, None, True),
+    (GatePolicy, "private"): ("email", ["email"], {"email": "never"}, {7: None}),
+    (GatePolicy, "refuse_trivial"): ("no", 0, None),
+    (GatePolicy, "refuse_echoes"): ("no",),
+    (GatePolicy, "keep_copies_from"): ("0.7", 2, None),
+    (GatePolicy, "capacity"): (3, {"semantic": 0}, {"semantic": "2"}, {7: 2}),
+    (GatePolicy, "tier_capacity"): (3, {"cellar": 3}, {"cellar": 3, 7: 2}),
+    (TrustPolicy, "sources"): (0.5, ["web"], {"web": "0.5"}, {7: 0.5}),
+    (TrustPolicy, "threshold"): ("0.5", 2, None),
+    (TrustPolicy, "thresholds"): (0.5, {"semantic": "0.5"}),
+}
+
+
 @pytest.mark.parametrize(
-    "given_", [{"capacity": {"semantic": 0}}, {"tier_capacity": {"cellar": 3}}]
+    ("kind", "name", "given_"), [(*of, one) for of, several in WRONG.items() for one in several]
 )
-def test_a_place_holds_one_or_more_in_a_tier_that_is_there(given_: Any) -> None:
-    with pytest.raises(InvalidInputError):
-        GatePolicy(**given_)
+def test_a_policy_is_refused_that_cannot_be_meant_and_the_error_says_what_can(
+    kind: Any, name: str, given_: Any
+) -> None:
+    with pytest.raises(InvalidInputError, match=name):
+        kind(**{name: given_})
+
+
+def test_a_source_may_be_called_as_a_threshold_is() -> None:
+    with pytest.raises(InvalidInputError, match="threshold is a trust from 0 to 1"):
+        TrustPolicy(sources={"threshold": 0.5}, threshold=7)

@@ -61,6 +61,10 @@ INSERT INTO {memory}.cycles AS c (tenant, step, seen)
 VALUES (%(tenant)s, %(step)s, %(seen)s::timestamptz)
 ON CONFLICT (tenant, step) DO UPDATE SET seen = greatest(c.seen, excluded.seen);
 
+-- name: last_cycle
+-- When the last cycle of a tenant that ended had begun: what all of its steps together have seen.
+SELECT c.seen FROM {memory}.cycles c WHERE c.tenant = %(tenant)s AND c.step = 'cycle';
+
 -- name: select_expired
 -- Of a tenant, what has expired.
 SELECT m.id FROM {memory}.memories m

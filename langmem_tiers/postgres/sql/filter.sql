@@ -7,6 +7,7 @@
         WHEN 'eq' THEN m.value #> f.path::text[] = f.operand::jsonb
         WHEN 'ne' THEN m.value #> f.path::text[] IS DISTINCT FROM f.operand::jsonb
         WHEN 'type' THEN jsonb_typeof(m.value #> f.path::text[]) = f.operand
+        WHEN 'contains' THEN m.value #> f.path::text[] @> f.operand::jsonb
         WHEN 'always' THEN true
         WHEN 'never' THEN false
         ELSE CASE jsonb_typeof(m.value #> f.path::text[])

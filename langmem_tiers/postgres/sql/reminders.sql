@@ -59,6 +59,7 @@ SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excl
     raised = i.raised AND i.trigger = excluded.trigger,
     holder = CASE WHEN i.trigger = excluded.trigger THEN i.holder END,
     fence = i.fence + (i.trigger <> excluded.trigger)::int,
+    next_at = CASE WHEN i.trigger = excluded.trigger THEN i.next_at END,
     leased_until = CASE WHEN i.trigger = excluded.trigger THEN i.leased_until END,
     delivered_at = CASE WHEN i.trigger = excluded.trigger THEN i.delivered_at END,
     closed_at = CASE WHEN i.trigger = excluded.trigger THEN i.closed_at END;
@@ -84,7 +85,7 @@ JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id;
 -- raised before, and those found by a word of their cue, their tool or their predicate. Each priority
 -- and each name is a range of one index, read in order and no further than the page. `narrowed` asks
 -- for triggers alone, whether they were raised before or not.
-SELECT d.id, d.priority, d.due_at, d.trigger, d.raised
+SELECT d.id, d.priority, d.due_at, d.trigger, d.raised, d.expires_at
 FROM unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
 CROSS JOIN LATERAL (
     SELECT CASE WHEN p.priority = %(after_priority)s::smallint
@@ -94,7 +95,7 @@ CROSS JOIN LATERAL (
 ) a
 CROSS JOIN LATERAL (
     (
-        SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
+        SELECT i.id, i.priority, i.due_at, i.trigger, i.raised, i.expires_at
         FROM {memory}.intentions i
         {part in_sight}
         WHERE %(timed)s AND i.tenant = %(tenant)s AND i.priority = p.priority
@@ -106,7 +107,7 @@ CROSS JOIN LATERAL (
         SELECT f.*
         FROM unnest(%(kinds)s::text[], %(names)s::text[]) AS n (kind, name)
         CROSS JOIN LATERAL (
-            SELECT i.id, i.priority, i.due_at, i.trigger, i.raised
+            SELECT i.id, i.priority, i.due_at, i.trigger, i.raised, i.expires_at
             FROM {memory}.intentions i
             {part in_sight}
             WHERE i.tenant = %(tenant)s AND i.kind = n.kind AND i.name = n.name
@@ -124,27 +125,34 @@ LIMIT %(limit)s;
 
 -- name: raise_intentions
 -- Raise those of these that are due still: leased until a moment, or delivered at once without one.
--- They are locked in the order of ids, and what another raised meanwhile is left out.
+-- They are locked in the order of ids, and what another raised meanwhile is left out. What recurs is
+-- due at its next time from then on; under a lease once it is acknowledged.
 WITH held AS MATERIALIZED (
-    SELECT i.id, m.tier, m.namespace, m.key, m.value
+    SELECT i.id, i.due_at, a.next_at, m.tier, m.namespace, m.key, m.value
     FROM {memory}.intentions i
+    JOIN unnest(%(ids)s::bigint[], %(nexts)s::timestamptz[]) AS a (id, next_at) ON a.id = i.id
     {part in_sight}
     WHERE i.tenant = %(tenant)s AND i.id = ANY (%(ids)s::bigint[]) AND {part due}
     ORDER BY i.id
     FOR UPDATE OF i
 )
 UPDATE {memory}.intentions i
-SET raised = true, fence = i.fence + 1, holder = %(holder)s,
+SET raised = h.next_at IS NULL OR %(leased_until)s::timestamptz IS NOT NULL,
+    fence = i.fence + 1, holder = %(holder)s,
     leased_until = %(leased_until)s::timestamptz,
-    status = CASE WHEN %(leased_until)s::timestamptz IS NULL THEN 'delivered' ELSE 'pending' END,
+    status = CASE WHEN %(leased_until)s::timestamptz IS NULL AND h.next_at IS NULL
+                  THEN 'delivered' ELSE 'pending' END,
+    due_at = CASE WHEN %(leased_until)s::timestamptz IS NULL
+                  THEN coalesce(h.next_at, i.due_at) ELSE i.due_at END,
+    next_at = CASE WHEN %(leased_until)s::timestamptz IS NOT NULL THEN h.next_at END,
     delivered_at = CASE WHEN %(leased_until)s::timestamptz IS NULL THEN %(now)s::timestamptz END
 FROM held h
 WHERE i.tenant = %(tenant)s AND i.id = h.id
-RETURNING i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, h.tier::text,
+RETURNING i.id, i.priority, h.due_at, i.fence, i.trigger, i.leased_until, h.tier::text,
           i.tenant, h.namespace, h.key, h.value;
 
 -- name: raised_for
--- What a run was given before, and still holds.
+-- What a run was given before, and still holds; what recurs until it is due again.
 SELECT i.id, i.priority, i.due_at, i.fence, i.trigger, i.leased_until, m.tier::text,
        i.tenant, m.namespace, m.key, m.value
 FROM {memory}.intentions i
@@ -152,7 +160,8 @@ FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
   AND (i.expires_at IS NULL OR i.expires_at > %(now)s::timestamptz)
   AND (i.status = 'delivered'
-       OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz);
+       OR i.status = 'pending' AND i.leased_until > %(now)s::timestamptz
+       OR i.status = 'pending' AND i.delivered_at IS NOT NULL AND i.due_at > %(now)s::timestamptz);
 
 -- name: acknowledge
 -- Leases become deliveries, each if nobody else has raised it since and it is no other project's; what
@@ -181,7 +190,9 @@ WITH known AS MATERIALIZED (
     FOR UPDATE OF i
 ), told AS (
     UPDATE {memory}.intentions i
-    SET status = CASE WHEN i.expires_at <= %(now)s::timestamptz THEN 'expired' ELSE 'delivered' END,
+    SET status = CASE WHEN i.expires_at <= %(now)s::timestamptz THEN 'expired'
+                      WHEN i.next_at IS NOT NULL THEN 'pending' ELSE 'delivered' END,
+        due_at = coalesce(i.next_at, i.due_at), raised = i.next_at IS NULL, next_at = NULL,
         leased_until = NULL,
         delivered_at = coalesce(i.delivered_at, %(now)s::timestamptz)
     FROM held h
@@ -195,7 +206,7 @@ SELECT (SELECT count(*) FROM known k WHERE k.delivered_at IS NOT NULL)
 -- Not before a moment; one that was raised is raised again then, and its lease is worth nothing.
 UPDATE {memory}.intentions i
 SET status = 'pending', due_at = %(until)s::timestamptz, fence = i.fence + 1, holder = NULL,
-    leased_until = NULL, delivered_at = NULL
+    leased_until = NULL, delivered_at = NULL, next_at = NULL
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s AND i.status IN ('pending', 'delivered')
   AND (i.expires_at IS NULL
        OR i.expires_at > greatest(%(until)s::timestamptz, %(now)s::timestamptz))
@@ -210,7 +221,7 @@ RETURNING i.id;
 
 -- name: intention
 -- What one intention is.
-SELECT {part standing}, i.expires_at FROM {memory}.intentions i
+SELECT {part standing}, i.expires_at, i.trigger, i.due_at FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.id = %(id)s;
 
 -- name: intentions
@@ -238,6 +249,13 @@ CROSS JOIN LATERAL (
 ) f
 ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
+
+-- name: open_topics
+-- Whether anything is intended that names no occasion, and so waits for its topic.
+SELECT EXISTS (
+    SELECT FROM {memory}.intentions i
+    WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
+);
 
 -- name: expire_intentions
 -- Mark a batch of what expired before it was closed, raised or not, so that no look for what is due, or
