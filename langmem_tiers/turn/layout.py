@@ -185,7 +185,7 @@ class Stage:
     rank: int = 0
     """Which stages get room first; those of one rank share it by how useful their memories are."""
     share: float = 1.0
-    """In 0…1: how much of the room that is left it may take at most."""
+    """In 0…1: how much of the room that is left it may take at most, until all had their turn."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What its source is told; a recalling one takes those of `get_context`."""
 
