@@ -86,7 +86,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 
         agent = create_agent(
             model,
-            middleware=[TieredMemoryMiddleware(limit=3, remember=True)],
+            middleware=[TieredMemoryMiddleware(limit=3)],
             context_schema=MemoryContext,
             store=store,
         )
@@ -99,7 +99,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def __init__(
         self,
         *,
-        remember: bool = False,
+        remember: bool = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
         outcome: Callable[[Any], bool | None] | None = None,
