@@ -24,7 +24,6 @@ from langmem_tiers.recall.recall import visibility
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.remind.raising import raised_by_itself
@@ -35,7 +34,7 @@ from langmem_tiers.store.write import Write, keys_of
 
 T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
-_GATE: Final = Gate(reviewers=default_reviewers())
+_GATE: Final = Gate()
 _TRUST: Final = _GATE.policy.trust.of_source(Source.AGENT)
 _PERSONS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for a memory that no model changes; what names no source is the application's own."""

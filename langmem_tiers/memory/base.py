@@ -28,7 +28,7 @@ from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.gating import Gate, checked_detectors
-from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.panel import check_reachable, default_reviewers
 from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
 from langmem_tiers.remember.review_models import ReviewReport, panel_of
 from langmem_tiers.store.store import TieredStore
@@ -66,7 +66,7 @@ class Memory:
 
         Raises:
             ConfigurationError: if the store has no index, the weights are none, or there is no
-                model to review what is stored.
+                model to review what is stored, or to reach the gate's consensus.
         """
         self.tiered_store = self.runner = _checked_store(store)
         _check(context, MemoryContext, "context")
@@ -96,6 +96,8 @@ class Memory:
             panel=panel if review_storage == "before" else None,
             afterwards=review_storage == "background",
         )
+        if self.gate.panel is None:
+            check_reachable(self.reviewers, self.gate.policy.consensus)
         self.flows = MemoryFlows(store.flows, reader, self.gate)
         self.asking = self._asking(reader.reviews)
 

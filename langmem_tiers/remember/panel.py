@@ -1,16 +1,16 @@
 """The reviewers that are built in, and their deterministic rules.
 
-The rules grade; what says nothing is left to the trivial filter. So a plain fact in any language
-starts above the threshold, and signs of lasting worth raise it.
+What something is worth is for a model to judge, where one is named, or for reviewers of a user's
+own: without them the three that are specified give everything the same. What instructs its reader
+is told by a rule that is fitted.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Sequence
 from typing import Final
 
+from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.prompts import (
     ANALYZER_RELEVANCE,
     ANALYZER_STORAGE,
@@ -21,75 +21,34 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.gate import findings_in, triviality
+from langmem_tiers.remember.gate import findings_in
 from langmem_tiers.remember.review import BEST, INJECTION, Reviewer, Reviewers
 
-_PLAIN: Final = 6.5
-"""What a text gets that says something: the panel refuses no plain fact, even where a reviewer of
-a user's own, such as the specified `security`, gives it 5."""
-_SIGN: Final = 0.75
-"""What each sign of worth adds."""
-
-_EXACT: Final = re.compile(r"\d|[A-Z]{2}|\w[._/]\w|`[^`]+`")
-_NAMED: Final = re.compile(r"(?<=[\w,;] )[A-Z][a-z]+")
-_STEPS: Final = re.compile(r"(?:^|\s)(?:\d[.)]|[-*]) |->|→")
-_CODE: Final = re.compile(r"[(){}=<>;`]|--\w")
-_DATED: Final = re.compile(r"\b\d{4}\b|\d[:.]\d\d\b")
+UNGRADED: Final = 6.5
+"""What a rule gives that does not judge: above the specified threshold, and near enough to it that
+a reviewer of a user's own is heard, while the specified `security` refuses nothing by its 5."""
 _BEGINNING: Final = 4
 """Letters by which words are taken for forms of each other; shorter ones tell little."""
-_MUCH: Final = 12
-"""Different words of a text that tells much."""
 
 
-def _graded(candidate: Candidate, signs: Sequence[tuple[str, bool]]) -> tuple[float, str]:
-    """A score that begins at what says something, and rises with each sign that is there."""
-    kind = triviality(candidate.content)
-    if kind is not None:
-        return 0.0, f"trivial: {kind}"
-    found = [name for name, there in signs if there]
-    score = min(BEST, _PLAIN + _SIGN * len(found))
-    return score, ", ".join(found) or "it says something"
+def ungraded(_: Candidate) -> tuple[float, str]:
+    """Worth is not to be seen by rules: what says nothing was refused before."""
+    return UNGRADED, "not graded: name a review_model, or register a reviewer of your own"
 
 
-def analyzer_storage(candidate: Candidate) -> tuple[float, str]:
-    """How much it tells: exact values, names, many words."""
-    text = ends_of(candidate.content)
-    return _graded(
-        candidate,
-        (
-            ("exact values", bool(_EXACT.search(text))),
-            ("names", bool(_NAMED.search(text))),
-            ("many words", len(set(words(text))) >= _MUCH),
-        ),
-    )
+def check_reachable(reviewers: Reviewers, consensus: float) -> None:
+    """Refuse a threshold that nothing reaches, as all who count grade nothing.
 
-
-def patterns_storage(candidate: Candidate) -> tuple[float, str]:
-    """How well it can be used again: by its type, by steps, by code."""
-    text = ends_of(candidate.content)
-    reusable = candidate.memory_type in ("pattern", "procedural", "reflexion", "skill", "learning")
-    return _graded(
-        candidate,
-        (
-            ("steps", bool(_STEPS.search(text))),
-            ("code", bool(_CODE.search(text))),
-            ("a type to be used again", reusable),
-        ),
-    )
-
-
-def archaeologist_storage(candidate: Candidate) -> tuple[float, str]:
-    """How long it will be worth knowing: names, dates, what was marked."""
-    text = ends_of(candidate.content)
-    marked = bool(candidate.tags) or (candidate.importance or 0.0) >= 0.5  # noqa: PLR2004 - half
-    return _graded(
-        candidate,
-        (
-            ("names", bool(_NAMED.search(text))),
-            ("a time", bool(_DATED.search(text))),
-            ("tags or importance", marked),
-        ),
-    )
+    Raises:
+        ConfigurationError: for one.
+    """
+    rules = {one.storage for one in reviewers if one.name != INJECTION}
+    if rules == {ungraded} and consensus > UNGRADED:
+        raise ConfigurationError(
+            f"nothing reaches a consensus of {consensus:g}: without a model the reviewers give "
+            f"{UNGRADED:g} to whatever they see. Give a review_model and review_storage='before', "
+            "or reviewers of your own"
+        )
 
 
 def injection_storage(candidate: Candidate) -> tuple[float, str]:
@@ -123,21 +82,21 @@ def patterns_relevance(content: str, query: str) -> tuple[float, str]:
 
 ANALYZER: Final = Reviewer(
     name="analyzer",
-    storage=analyzer_storage,
+    storage=ungraded,
     relevance=analyzer_relevance,
     storage_question=ANALYZER_STORAGE,
     relevance_question=ANALYZER_RELEVANCE,
 )
 PATTERNS: Final = Reviewer(
     name="patterns",
-    storage=patterns_storage,
+    storage=ungraded,
     relevance=patterns_relevance,
     storage_question=PATTERNS_STORAGE,
     relevance_question=PATTERNS_RELEVANCE,
 )
 ARCHAEOLOGIST: Final = Reviewer(
     name="knowledge-archaeologist",
-    storage=archaeologist_storage,
+    storage=ungraded,
     storage_question=ARCHAEOLOGIST_STORAGE,
 )
 GUARD: Final = Reviewer(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
+from langmem_tiers.remember.review import Reviewer, Reviewers
 from tests.support.coordinating import beside, coordinator, keys
 from tests.support.opening import Clock, tables
 
@@ -48,6 +49,28 @@ def test_private_data_is_named_by_its_kind_and_may_be_refused(memory: Any) -> No
     assert "4111" not in refused.reason
     kept = watching.store("Ben's address is ben@example.com.")
     assert (kept.stored, kept.private) == (True, ("email",))
+
+
+# Reviewers without a model
+
+
+def test_without_a_model_the_reviewers_grade_nothing_and_refuse_nothing(memory: Any) -> None:
+    several = (FACT, "so be it", "Ben moved to Lisbon on 2026-05-04: `deploy --all` -> 7 steps.")
+    results = memory.store_many(several)
+    assert [one.stored for one in results] == [True, True, True]
+    assert len({one.score for one in results}) == 1
+    for one in results:
+        (said,) = {why for name, why in one.reasons.items() if name != "injection"}
+        assert "review_model" in said
+    assert beside(memory, gate=GatePolicy(refuse_trivial=False)).store("hi").stored
+
+
+def test_a_threshold_that_only_a_model_can_reach_is_refused_without_one(memory: Any) -> None:
+    strict = GatePolicy(consensus=7)
+    with pytest.raises(ConfigurationError, match=r"consensus.*review_model"):
+        beside(memory, gate=strict)
+    own = Reviewers([Reviewer(name="own", storage=lambda _: (8.0, "it is"))])
+    assert beside(memory, gate=strict, reviewers=own).store(FACT).stored
 
 
 # Sources

@@ -76,9 +76,9 @@ def sampled(used: Used) -> list[Family]:
 
 def test_every_pattern_is_found() -> None:
     names = {one.name for one in every_pattern()}
-    assert len(names) > 200
+    assert len(names) > 150
     assert {
-        "remember.panel._EXACT",
+        "remember.gate._INTENDED",
         "learn.signature._ACCIDENTS",
         "recall.fence._FENCE",
     } <= names
