@@ -30,6 +30,7 @@ from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OnError,
+    by_words,
     careful_of,
     checked,
     checked_blocking,
@@ -239,6 +240,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             options = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
+            told |= by_words(found.by_words)
             if self._remember:
                 seen = {key_of(one, ensure_config()) for one in request.messages}
                 new = [one for one in found if one.key not in seen][: self._limit]
