@@ -37,7 +37,7 @@ from langmem_tiers.turn.layout import EPISODES, Fragment, Section
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""
 MOST_WORDS: Final = 8
-"""Words of an earlier stage that are asked for; the time grows with them: our own choice."""
+"""Words of earlier stages that are asked for at once; the time grows with them: our own choice."""
 _TELLING: Final = re.compile(r"\w{4,}|\w*[A-Z0-9]{2,}\w*")
 """Words that say what is talked about: no short ones, but for abbreviations and numbers."""
 MOST_INFORMED: Final = 10
@@ -63,8 +63,8 @@ class MemorySource:
 
     Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
     newest, which then do not count as accessed; `other_than` names the memory types that are left
-    out, `informed_by` the earlier stages whose words it asks for as well; `own` asks for what the
-    agent remembered itself, where one is named.
+    out, `informed_by` the earlier stages whose words it asks for as well, of a tuple's together;
+    `own` asks for what the agent remembered itself, where one is named.
     """
 
     name: str
@@ -138,10 +138,18 @@ def _types(
     return [one for one in own if one in wanted]
 
 
-def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> dict[str, str]:
-    """What these stages said, as a question, as far as they said anything."""
-    told = {name: _told(name, sections.get(name, Section())) for name in stages}
-    return {name: said for name, said in told.items() if said}
+def circumstances(
+    sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
+) -> dict[str, str]:
+    """What these stages said, as questions, as far as they said anything; several share one."""
+    told = {}
+    for several in stages:
+        names = (several,) if isinstance(several, str) else several
+        saying = [name for name in names if len(sections.get(name, ()))]
+        parts = [_told(name, sections[name], MOST_WORDS // len(saying)) for name in saying]
+        if said := " ".join(filter(None, parts)):
+            told[" and ".join(saying)] = said
+    return told
 
 
 def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
@@ -175,14 +183,14 @@ def together(
     return sorted(found.values(), key=lambda one: -one.score)[:limit]
 
 
-def _told(stage: str, section: Section) -> str:
+def _told(stage: str, section: Section, most: int) -> str:
     """What a stage said, in a few words: the end of a conversation, the beginning of a list."""
     if stage == "conversation":
         said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
-        return " ".join(_telling(one, MOST_WORDS // _LAST) for one in said[-_LAST:]).strip()
+        return " ".join(_telling(one, max(1, most // _LAST)) for one in said[-_LAST:]).strip()
     text = str(section)
     listed = _LISTED.findall(text) or [text]
-    return _telling(" ".join(listed), MOST_WORDS)
+    return _telling(" ".join(listed), most)
 
 
 def _telling(text: str, most: int) -> str:
