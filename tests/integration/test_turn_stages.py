@@ -71,13 +71,14 @@ def test_a_follow_up_question_finds_what_the_conversation_is_about(
 def looking_at(memory: MemoryCoordinator, one: str, stage: str) -> list[Any]:
     """The facts that a turn is shown whose identity, note or finding names one of them."""
     named = f"The {one} have come up"
+    who = {"identity": {"identity": [named if stage == "identity" else "I keep a calendar"]}}
     if stage == "identity":
-        return shown(memory, "When do they rotate?", sources={"identity": {"identity": [named]}})
+        return shown(memory, "When do they rotate?", sources=who)
     asked = "When did Ann last rotate them?" if stage == "episodic" else "When do they rotate?"
     noted = f"Ann: {named}" if stage == "episodic" else named
     chat = coordinator(memory.tiered_store, project_id="ops", session_id=f"{stage}-{one}")
     chat.store(noted, stage, key=f"{stage}-{one}", tier="short_term")
-    return shown(chat, asked)
+    return shown(chat, asked, sources={**who, "goals": {"active_goals": [GOAL]}})
 
 
 @pytest.mark.parametrize("stage", ["identity", "working", "episodic"])
