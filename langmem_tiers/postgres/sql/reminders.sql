@@ -251,9 +251,14 @@ ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
 
 -- name: open_topics
--- Whether anything is intended that names no occasion, and so waits for its topic.
+-- Whether anything waits for its topic, and what of that holds one of these names.
 SELECT EXISTS (
     SELECT FROM {memory}.intentions i
+    WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
+), ARRAY(
+    SELECT DISTINCT i.trigger ->> 'about'
+    FROM unnest(%(names)s::text[]) AS n (name)
+    JOIN {memory}.intentions i ON strpos(lower(i.trigger ->> 'about'), lower(n.name)) > 0
     WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
 );
 
