@@ -24,7 +24,7 @@ DEV_EXTRAS := dev
 # Packages beside which this one is used, and which hold others back: an environment of their own.
 PEERS_EXTRAS := dev,langchain-postgres
 PEERS := deepagents langmem
-BENCHMARKS := store recall context learning consolidation turn gate
+BENCHMARKS := store recall context learning consolidation turn gate life
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -142,6 +142,10 @@ bench-learning: $(VENV)/.dev-stamp ## Measure what learning is worth; FILE=folde
 .PHONY: bench-consolidation
 bench-consolidation: $(VENV)/.dev-stamp ## Measure what consolidation finds and what it costs
 	@$(BIN)/python -m benchmarks.consolidation
+
+.PHONY: bench-life
+bench-life: $(VENV)/.dev-stamp ## Measure what an agent's model is shown over months; FILE=path for your data
+	@$(BIN)/python -m benchmarks.life $(FILE)
 
 .PHONY: bench-turn
 bench-turn: $(VENV)/.dev-stamp ## Measure a turn beside what the specifications ask for

@@ -17,7 +17,12 @@ Record = Mapping[str, Any]
 @cache
 def records(name: str) -> tuple[Record, ...]:
     """The records of a file in their order; lists are tuples."""
-    lines = (FOLDER / f"{name}.jsonl").read_text("utf-8").split("\n")
+    return records_of(FOLDER / f"{name}.jsonl")
+
+
+def records_of(file: Path) -> tuple[Record, ...]:
+    """The records of a file anywhere; lists are tuples."""
+    lines = file.read_text("utf-8").split("\n")
     return tuple(_frozen(json.loads(line)) for line in lines if line)
 
 

@@ -88,7 +88,7 @@ def make_agent(
     return create_agent(
         os.environ.get("LANGMEM_TIERS_MODEL") or QuotingModel(),
         system_prompt=INSTRUCTIONS,
-        middleware=[TieredMemoryMiddleware(remember=True)],
+        middleware=[TieredMemoryMiddleware()],
         context_schema=MemoryContext,
         store=store,
         checkpointer=checkpointer,

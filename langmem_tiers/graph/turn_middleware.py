@@ -200,9 +200,8 @@ class TurnMiddleware(Remembering, AgentMiddleware[TurnState, Any, Any]):
         if told:
             turn.begin(about=None if question is None else question.id)
         with self._careful("recall", runtime, told):
-            context = yield from context_of(
-                turn, prompt, filters=self._filters, messages=messages[:-1], show_messages=False
-            )
+            about: Any = {"filters": self._filters, "show_messages": False}
+            context = yield from context_of(turn, prompt, told, messages=messages[:-1], **about)
         return {"turn": turn.to_state(), "context": context, **errors_of(state, told, known=None)}
 
     def _ended(

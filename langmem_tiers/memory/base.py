@@ -121,13 +121,19 @@ class Memory:
             reviews=reviews,
         )
 
+    @property
+    def local(self) -> bool:
+        """Whether its texts are embedded by the local model, of which our thresholds are known."""
+        index = self.tiered_store.index_config or {}
+        return isinstance(index.get("embed"), LocalEmbeddings)
+
     def _asking(self, reviews: Collection[str]) -> Asking:
         """What checks what it is asked."""
         store = self.tiered_store
         return Asking(
             self.types,
             limit=self.settings.max_context_items,
-            cutoff=isinstance((store.index_config or {}).get("embed"), LocalEmbeddings),
+            cutoff=self.local,
             vector=store.options.index.vector if store.options.index else None,
             reviews=reviews,
             bounds=store.options.bounds,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -15,7 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryStats, Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import (
@@ -244,24 +243,21 @@ class MemoryFlows:
             self.note(found)
         return answers
 
-    def intended_near(
-        self, queries: Sequence[str], context: MemoryContext
-    ) -> Flow[list[Recollections]]:
-        """The prospective memories that several queries are about, best first.
+    def intended_near(self, query: str, context: MemoryContext) -> Flow[Recollections]:
+        """The prospective memories that a query is about, best first.
 
-        None counts as read or recalled, and nothing orders them anew.
+        None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
         """
-        asked = partial(
-            Inquiry,
+        ask = Inquiry(
+            query=ends_of(query, QUERY_CHARACTERS),
             reach=reach(context),
             limit=POOL,
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
             cutoff=False,
         )
-        asks = [asked(query=ends_of(one, QUERY_CHARACTERS)) for one in queries]
-        reader = replace(self._reader, reranker=None)
-        return (yield from recall(asks, reader, self._store, lambda _: True))
+        reader = replace(self._reader, reranker=None, timeout_ms=None)
+        return (yield from only(recall([ask], reader, self._store, lambda _: True)))
 
     def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
@@ -18,6 +18,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
+from langmem_tiers.memory.topics import with_topics
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
@@ -40,7 +41,7 @@ from langmem_tiers.remind.intentions import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.prompted import is_before
+from langmem_tiers.remind.prompted import cue_in
 from langmem_tiers.remind.raising import Here, intends
 from langmem_tiers.remind.triggers import (
     At,
@@ -52,12 +53,6 @@ from langmem_tiers.remind.triggers import (
     trigger_of,
 )
 
-_ABOUT: Final = 0.25
-"""The match from which on a text is about what is intended: where 1 to 3 turns of LoCoMo are, 33 to
-57 % of the questions match the turn that answers them so well, and 0 to 1.1 % another."""
-_MAY_BE_ABOUT: Final = 0.1
-"""The match from which on a judge is asked: 90 to 98 % of these."""
-
 
 def intend(
     memory: Memory,
@@ -68,6 +63,7 @@ def intend(
     cue: str | When | None = None,
     before_tool: str | BeforeTool | None = None,
     when: str | If | None = None,
+    topic: bool | Topic = False,
     priority: Priority | str = Priority.MEDIUM,
     expires_at: datetime | str | None = None,
     after: Iterable[str] = (),
@@ -87,6 +83,7 @@ def intend(
         cue: When a query shows it, such as "when Anna mentions the budget".
         before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
         when: When the predicate of that name holds of the graph's state.
+        topic: When a query is about it.
         priority: `high`, `medium` or `low`; what is higher is raised first.
         expires_at: From this moment on it is not raised any more.
         after: Keys of intentions that must be done first. What is cancelled or expired is not
@@ -104,7 +101,8 @@ def intend(
         memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
         ```
     """
-    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when)
+    about = Topic.of(content, cue_in(content)) if topic is True else topic or None
+    trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = checked_priority(priority)
     told = partial(intends, trigger, level, expires_at=checked_end(expires_at, trigger))
     return _intended(memory, _prospective(content, level, key, fields), told, _keys(after))
@@ -159,7 +157,7 @@ def remind(
         true_of(state, predicates),
         checked_kinds(kinds),
     )
-    occasion = yield from _with_topics(memory, occasion, here, judged=judge is not None)
+    occasion = yield from with_topics(memory, occasion, here, judged=judge is not None)
     raised = yield from raising.remind(
         occasion,
         here,
@@ -249,24 +247,6 @@ def _intended(
     result = admitted_as(judged.verdict, write, applied)
     begin_reviews(memory, [] if result.key is None else [result.key])
     return result
-
-
-def _with_topics(memory: Memory, occasion: Occasion, here: Here, *, judged: bool) -> Flow[Occasion]:
-    """The occasion with what names no other, as far as its query or its calls are about it."""
-    kinds, query = occasion.kinds, occasion.query or ""
-    said = [query] if query.strip() and (kinds is None or Topic.kind in kinds) else []
-    calls = [one.name for one in occasion.calls] if kinds is None or "tool" in kinds else []
-    if not (said or calls) or not (yield from raising.open_topics(here)):
-        return occasion
-    found = yield from memory.flows.intended_near([*said, *calls], memory.context)
-    floor = _MAY_BE_ABOUT if judged else _ABOUT
-    about = [one.content for some in found[: len(said)] for one in some if one.match >= floor]
-    named = zip(calls, found[len(said) :], strict=True)
-    before = [one.content for tool, some in named for one in some if is_before(one.content, tool)]
-    return occasion._replace(
-        topics=frozenset(Topic.of(one).about for one in about),
-        before=frozenset(Topic.of(one).about for one in before),
-    )
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:

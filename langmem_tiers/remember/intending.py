@@ -18,7 +18,7 @@ _TODO: Final = re.compile(r"\bto-?do\b", re.IGNORECASE)
 _KEYWORD: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
 """The specification's keywords of prospective memory."""
 _REMIND: Final = re.compile(
-    r"(?:^|[^\w\s]\s*|\b(?:and|please|then|you(?: to)?)\s+)remind (?:me|us)\b(?! of\b)(.*)"
+    r"(?:^|[^\w\s]\s*|\b(?:and|please|then|you(?: to)?)\s+)remind (?:me|us)\b(.*)"
     r"|(?:\bnot|n['\u2019]t) (?:let \w+ )?forget\b",
     re.IGNORECASE | re.DOTALL,
 )

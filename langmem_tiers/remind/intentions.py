@@ -16,7 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.remember.new import label, parsed_moment
-from langmem_tiers.remind.triggers import TRIGGERS, At, NextCall, Topic, Trigger
+from langmem_tiers.remind.triggers import TRIGGERS, At, NextCall, Trigger
 
 
 class Priority(StrEnum):
@@ -148,7 +148,7 @@ NextTools = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 DEFAULT_REMINDERS = 10
 """Reminders that one call raises at most: as many as the specification lists."""
-TRIGGER_KINDS = (*(one.kind for one in TRIGGERS.values()), Topic.kind)
+TRIGGER_KINDS = tuple(one.kind for one in TRIGGERS.values())
 _MOST_SECONDS = 30 * 86_400.0
 _TOKEN = re.compile(r"([0-9]+)\.([0-9]+)")
 """The id and the fence."""

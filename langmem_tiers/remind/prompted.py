@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remember.intending import LEAD, intending, sentences
 from langmem_tiers.remind.cue import read_cue
 from langmem_tiers.remind.intentions import PRIORITIES, Priority
 from langmem_tiers.remind.times import time_in
-from langmem_tiers.remind.triggers import At, BeforeTool, If, Topic, Trigger, When
+from langmem_tiers.remind.triggers import At, BeforeTool, If, Topic, Trigger
 
 PROSPECTIVE: Final = "prospective"
 """The type of a memory that is raised by itself."""
@@ -31,6 +30,8 @@ _LOW: Final = re.compile(
 _HIGH: Final = re.compile(
     r"\b(?:urgent|asap|immediately|critical|high[- ]priority)\b|\[high\]|!", re.IGNORECASE
 )
+_LONGEST: Final = 200
+"""Characters of a cue: our own choice."""
 _CUE: Final = re.compile(rf"{LEAD.pattern}\s+([^,;:.!?\n]+)", re.IGNORECASE)
 _BEFORE: Final = r"\bbefore (?:\w+ ){{0,3}}?`?{name}(?:`|\b)"
 
@@ -51,9 +52,9 @@ def intended_in(
 
     A question intends nothing, a request to be reminded does. Its trigger is the first of these
     that can be read from it: a tool of `tools` that something is to be done before; a time, in
-    the zone of `now` and from then on; a cue ("when Anna mentions the budget"). Else it waits for a
-    session to begin. With `asked` nothing is intended but what the prompt asks to be reminded of,
-    or names a todo.
+    the zone of `now` and from then on; a cue's topic ("when Anna mentions the budget"). Else it
+    waits for a session to begin. With `asked` nothing is intended but what the prompt asks to be
+    reminded of, or names a todo.
 
     Example:
         ```python
@@ -68,9 +69,9 @@ def intended_in(
     found = intending(prompt, asked=asked)
     if not found:
         return None
-    triggers = (_trigger(one, now, tuple(tools)) for one in found)
-    trigger = next((one for one in triggers if one is not None), None)
     content = " ".join(one.strip() for one in found)
+    triggers = (_trigger(one, now, tuple(tools), content) for one in found)
+    trigger = next((one for one in triggers if one is not None), None)
     return Intended(priority_of(ends_of(prompt), content), trigger or If(SESSION_STARTS), content)
 
 
@@ -87,7 +88,7 @@ def intended_by(
     told = intending(content) or sentences(ends)
     times = (_still(time_in(one, said), now) for one in told)
     time = next((one for one in times if one is not None), None)
-    return Intended(priority, time or Topic.of(content), content)
+    return Intended(priority, time or Topic.of(content, cue_in(content)), content)
 
 
 def is_before(about: str, tool: str) -> bool:
@@ -115,20 +116,16 @@ def _still(at: At | None, now: datetime) -> At | None:
     return None if again is None else At(again, at.every, at.timezone)
 
 
-def _trigger(sentence: str, now: datetime, tools: tuple[str, ...]) -> Trigger | None:
+def _trigger(sentence: str, now: datetime, tools: tuple[str, ...], content: str) -> Trigger | None:
     for name in tools:
         if is_before(sentence, name):
             return BeforeTool(name)
-    return time_in(sentence, now) or _cue(_LOW.sub(" ", sentence))
+    cue = cue_in(sentence)
+    return time_in(sentence, now) or (None if cue is None else Topic.of(content, cue))
 
 
-def _cue(sentence: str) -> When | None:
+def cue_in(text: str) -> str | None:
     """The first clause that says enough to be recognised: two words at least."""
-    for clause in _CUE.findall(sentence):
-        cue = f"when {clause.strip()}"
-        try:
-            if len(read_cue(cue).stems) > 1:
-                return When(cue)
-        except InvalidInputError:  # it is too long
-            continue
-    return None
+    clauses = _CUE.findall(_LOW.sub(" ", ends_of(text)))
+    cues = (f"when {one.strip()}" for one in clauses if len(one) <= _LONGEST)
+    return next((one for one in cues if len(read_cue(one).stems) > 1), None)

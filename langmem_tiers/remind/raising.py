@@ -34,7 +34,7 @@ from langmem_tiers.remind.intentions import (
     Status,
     refuse_cycles,
 )
-from langmem_tiers.remind.prompted import intended_by
+from langmem_tiers.remind.prompted import intended_by, is_before
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -105,10 +105,11 @@ def raised_by_itself(
 ) -> Write:
     """A write of a prospective memory, with what it intends by what it says.
 
-    One that is to be raised at a time lasts until then, whatever its tier's memories do.
+    One that is to be raised at a time lasts until then, whatever its tier's memories do. What is
+    intended in the same words already, and was not raised yet, is not raised twice.
     """
     found = intended_by(content, metadata, said, now)
-    told = intends(found.trigger, found.priority, now)
+    told = {**intends(found.trigger, found.priority, now), "sole": True}
     return replace(
         stored, intends=told, ttl=math.inf if isinstance(found.trigger, At) else stored.ttl
     )
@@ -143,6 +144,7 @@ def intends(
         "name": trigger.found_by,
         "expires_at": expires_at,
         "needs": list(after),
+        "sole": False,
     }
 
 
@@ -270,11 +272,13 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
         return occasion
     triggers, held = [of_json(one.trigger) for one in page], features(query)
     cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
-    cues |= {one.about for one in triggers if isinstance(one, Topic)} & occasion.topics
+    near = [one for one in triggers if isinstance(one, Topic) and one.about in occasion.topics]
+    cues |= {one.shown for one in near}
     if not cues:
         return occasion
     shown = yield from judged_cues(judge, query, sorted(cues))
-    return occasion._replace(shown=shown, topics=occasion.topics & shown)
+    topics = frozenset(one.about for one in near if one.shown in shown)
+    return occasion._replace(shown=shown, topics=topics)
 
 
 def _found_by(occasion: Occasion) -> dict[str, Any]:
@@ -314,11 +318,13 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     return bool(rows[0][0] == len(tokens))
 
 
-def open_topics(here: Here) -> Flow[bool]:
-    """Whether anything in the tenant waits for its topic."""
-    params = {"tenant": here.context.root}
+def open_topics(calls: Sequence[str], here: Here) -> Flow[tuple[bool, frozenset[str]]]:
+    """Whether anything in the tenant waits for its topic, and what names a call behind "before"."""
+    params = {"tenant": here.context.root, "names": list(calls)}
     (rows,) = yield Query((Call("open_topics", params),), commit=True)
-    return bool(rows[0][0])
+    waits, holding = rows[0]
+    before = (one for one in holding if any(is_before(one, call) for call in calls))
+    return bool(waits), frozenset(before)
 
 
 def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:

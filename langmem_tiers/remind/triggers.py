@@ -237,18 +237,24 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """When what is asked or said is about the same: for what names no occasion.
+    """When what is asked or said is about what is intended, or about the cue that it names.
 
-    A tool that is named behind "before" is an occasion as well.
+    A tool that it names behind "before" is an occasion as well.
     """
 
     kind: ClassVar[str] = "topic"
     about: str
+    cue: str | None = None
 
     @classmethod
-    def of(cls, content: str) -> Topic:
+    def of(cls, content: str, cue: str | None = None) -> Topic:
         """The topic of what is intended; of a longer text, of both its ends."""
-        return cls(ends_of(content, _LONGEST_CUE))
+        return cls(ends_of(content, _LONGEST_CUE), cue)
+
+    @property
+    def shown(self) -> str:
+        """What a judge is asked about."""
+        return self.cue or self.about
 
     @property
     def found_by(self) -> str:
@@ -260,7 +266,7 @@ class Topic:
         return self.about in occasion.topics or self.about in occasion.before
 
     def __str__(self) -> str:
-        return "its topic came up"
+        return "its topic came up" if self.cue is None else f"cue: {self.cue}"
 
 
 Trigger: TypeAlias = At | When | BeforeTool | If | Topic
@@ -271,6 +277,7 @@ TRIGGERS: Mapping[str, type[Trigger]] = {
     "cue": When,
     "before_tool": BeforeTool,
     "when": If,
+    "topic": Topic,
 }
 """Kinds of triggers, by the argument that says one."""
 
@@ -307,7 +314,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
         case If():
             return {"kind": trigger.kind, "predicate": trigger.predicate}
         case Topic():
-            return {"kind": trigger.kind, "about": trigger.about}
+            return {"kind": trigger.kind, "about": trigger.about, "cue": trigger.cue}
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
@@ -321,7 +328,7 @@ def of_json(stored: Mapping[str, Any]) -> Trigger:
         case BeforeTool.kind:
             return BeforeTool(stored["tool"], stored["args"])
         case Topic.kind:
-            return Topic(stored["about"])
+            return Topic(stored["about"], stored["cue"])
         case _:
             return If(stored["predicate"])
 

@@ -157,8 +157,10 @@ EPISODES: Final = ("episodic", "interaction", "achievement")
 NOTES: Final = ("working",)
 INTENTIONS: Final = ("prospective",)
 """What is intended: reminders raise it when it is due."""
-CIRCUMSTANCES: Final = ("identity", "conversation", "working", "goals")
-"""Stages whose words a later one asks for as well; the semantic one asks for `episodic` too."""
+_LASTING: Final = ("identity", "goals")
+CIRCUMSTANCES: Final = ("conversation", "working", _LASTING)
+"""Stages whose words a later one asks for as well; those of a tuple in one question, as each takes
+time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,7 @@ class Stage:
     rank: int = 0
     """Which stages get room first; those of one rank share it by how useful their memories are."""
     share: float = 1.0
-    """In 0…1: how much of the room that is left it may take at most."""
+    """In 0…1: how much of the room that is left it may take at most, until all had their turn."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What its source is told; a recalling one takes those of `get_context`."""
 
@@ -317,7 +319,7 @@ ORCHESTRATOR: Final = Layout(
             options={
                 "other_than": (*EPISODES, *NOTES, *INTENTIONS),
                 "limit": 10,
-                "informed_by": (*CIRCUMSTANCES, "episodic"),
+                "informed_by": (("conversation", "episodic"), "working", _LASTING),
             },
         ),
         Stage(source="tools", title="## Tool Specifications", rank=1, share=0.5),

@@ -20,7 +20,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RECALL_OPTIONS
-from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.reading import plain
 from langmem_tiers.core.tracing import recalling
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -30,14 +30,14 @@ from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import triviality
-from langmem_tiers.state.flows import Whose, look
+from langmem_tiers.state.flows import MOST_MESSAGES, Whose, look
 from langmem_tiers.state.state import Message
-from langmem_tiers.turn.layout import EPISODES, Fragment, Section
+from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5
 """How much of its score in the circumstances a memory is given at most: our own choice."""
 MOST_WORDS: Final = 8
-"""Words of an earlier stage that are asked for; the time grows with them: our own choice."""
+"""Words of earlier stages that are asked for at once; the time grows with them: our own choice."""
 _TELLING: Final = re.compile(r"\w{4,}|\w*[A-Z0-9]{2,}\w*")
 """Words that say what is talked about: no short ones, but for abbreviations and numbers."""
 MOST_INFORMED: Final = 10
@@ -52,8 +52,10 @@ _LIMIT: Final = 20
 """Messages that are shown unless a stage says otherwise."""
 _AFTER_AN_EXCHANGE: Final = 2.5
 """When the summary of the rest gets room: after the last two messages."""
-_SUMMED_UP: Final = 24
-"""Messages of the earlier conversation that its summary names: our own choice."""
+_SUMMED_UP: Final = 1_500
+"""Characters that the summary of the earlier conversation has: some 400 tokens, our own choice."""
+_BEGINNING, _END = 80, 60
+"""Characters of a message's two ends in a summary: our own choice."""
 _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 
 
@@ -63,8 +65,8 @@ class MemorySource:
 
     Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
     newest, which then do not count as accessed; `other_than` names the memory types that are left
-    out, `informed_by` the earlier stages whose words it asks for as well; `own` asks for what the
-    agent remembered itself, where one is named.
+    out, `informed_by` the earlier stages whose words it asks for as well, of a tuple's together;
+    `own` asks for what the agent remembered itself, where one is named.
     """
 
     name: str
@@ -138,10 +140,18 @@ def _types(
     return [one for one in own if one in wanted]
 
 
-def circumstances(sections: Mapping[str, Section], stages: Iterable[str]) -> dict[str, str]:
-    """What these stages said, as a question, as far as they said anything."""
-    told = {name: _told(name, sections.get(name, Section())) for name in stages}
-    return {name: said for name, said in told.items() if said}
+def circumstances(
+    sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
+) -> dict[str, str]:
+    """What these stages said, as questions, as far as they said anything; several share one."""
+    told = {}
+    for several in stages:
+        names = (several,) if isinstance(several, str) else several
+        saying = [name for name in names if len(sections.get(name, ()))]
+        parts = [_told(name, sections[name], MOST_WORDS // len(saying)) for name in saying]
+        if said := " ".join(filter(None, parts)):
+            told[" and ".join(saying)] = said
+    return told
 
 
 def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
@@ -175,14 +185,14 @@ def together(
     return sorted(found.values(), key=lambda one: -one.score)[:limit]
 
 
-def _told(stage: str, section: Section) -> str:
+def _told(stage: str, section: Section, most: int) -> str:
     """What a stage said, in a few words: the end of a conversation, the beginning of a list."""
     if stage == "conversation":
         said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
-        return " ".join(_telling(one, MOST_WORDS // _LAST) for one in said[-_LAST:]).strip()
+        return " ".join(_telling(one, max(1, most // _LAST)) for one in said[-_LAST:]).strip()
     text = str(section)
     listed = _LISTED.findall(text) or [text]
-    return _telling(" ".join(listed), MOST_WORDS)
+    return _telling(" ".join(listed), most)
 
 
 def _telling(text: str, most: int) -> str:
@@ -233,7 +243,8 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
         return []
     limit = metadata["options"].get("limit", _LIMIT)
     whose, agent = Whose.of(memory.context), memory.context.agent_id
-    known = yield from unit(look(whose, metadata["now"], limit=limit, agent_id=agent))
+    most = MOST_MESSAGES if metadata["options"].get("summary", True) else limit
+    known = yield from unit(look(whose, metadata["now"], limit=most, agent_id=agent))
     if known.messages:
         return list(_said(known.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
@@ -319,11 +330,17 @@ def _recent(one: Fragment, now: datetime, minutes: float | None) -> bool:
 
 
 def _summary(older: Sequence[Fragment]) -> Fragment:
-    """What the earlier conversation came to: what each said, word for word and shortened."""
-    named = older[-_SUMMED_UP:]
+    """What the earlier conversation came to: what each said last, both ends, word for word."""
+    lines: list[str] = []
+    room = _SUMMED_UP
+    for one in reversed(older):
+        line = f"- {one.fields['speaker']}: {_ends(one.text)}"
+        room -= len(line)
+        if room < 0:
+            break
+        lines.insert(0, line)
     head = f"Earlier in this conversation, {len(older)} messages:"
-    lines = [f"- {one.fields['speaker']}: {shortened(one.text, 120)}" for one in named]
-    left_out = len(older) - len(named)
+    left_out = len(older) - len(lines)
     more = [f"- and {left_out} more before"] if left_out else []
     return Fragment(
         text="\n".join([head, *more, *lines]),
@@ -333,3 +350,11 @@ def _summary(older: Sequence[Fragment]) -> Fragment:
         rank=_AFTER_AN_EXCHANGE,
         fields={"speaker": "summary", "role": "SUMMARY"},
     )
+
+
+def _ends(text: str) -> str:
+    """How a text begins and ends, in one line: what is asked or decided often comes last."""
+    line = plain(text)
+    if len(line) <= _BEGINNING + len(CUT) + _END:
+        return line
+    return f"{line[:_BEGINNING].rstrip()} {CUT} {line[-_END:].lstrip()}"

@@ -107,7 +107,7 @@ async def test_a_turn_is_recalled_once_and_no_checkpoint_and_no_stream_shows_wha
 ) -> None:
     saver = InMemorySaver()
     model = scripted(PAYS, "done", "one", "two", "three")
-    made = agent(model, ready, coordinator=counting, saver=saver)
+    made = agent(model, ready, coordinator=counting, saver=saver, remember=False)
     modes = ["values", "updates", "messages", "custom", "tasks"]
     streamed = made.astream(said(), thread("1"), context=ACME, stream_mode=modes)
     shown = [one async for one in streamed]
@@ -119,7 +119,7 @@ async def test_a_turn_is_recalled_once_and_no_checkpoint_and_no_stream_shows_wha
     assert len(checkpoints) > 3
     assert VAULT not in str(shown) + str(checkpoints)
     assert counting.asked == ["Where is the vault?", *(["And the key?"] * 3)]
-    assert kept(ready) == []  # nothing is remembered unless asked
+    assert kept(ready) == []  # where it is switched off
 
 
 def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_configurable(

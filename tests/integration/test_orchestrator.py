@@ -168,22 +168,42 @@ def test_mandates_of_a_mapping_are_those_of_the_mode(memory: Any) -> None:
     assert {one.version for one in context.fragments} == {"2026-01-01"}
 
 
-def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(memory: Any) -> None:
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_conversation_is_its_last_messages_and_a_summary_of_the_rest(
+    memory: Any, clock: Clock, *, noted: bool
+) -> None:
     messages = [
         {"role": "user" if n % 2 == 0 else "assistant", "content": f"message {n}"}
         for n in range(24)
     ]
+    messages[1]["content"] = f"Both would do. {'It depends. ' * 20}So the van leaves at nine."
+    for one in messages if noted else ():
+        clock.advance(seconds=1)
+        memory.state.add_interaction(**one)
 
     with MemoryOrchestrator(memory) as turn:
-        context = turn.assemble_context("message 24", messages=messages)
+        given = None if noted else messages
+        context = turn.assemble_context("message 24", messages=given)
 
     texts = [one.text for one in context.fragments]
     assert texts[1:] == [f"message {n}" for n in range(4, 24)]
-    assert texts[0] == (
-        "Earlier in this conversation, 4 messages:\n- user: message 0\n- assistant: message 1\n"
-        "- user: message 2\n- assistant: message 3"
-    )
+    first, *lines = texts[0].splitlines()
+    assert first == "Earlier in this conversation, 4 messages:"
+    assert lines[0::2] == ["- user: message 0", "- user: message 2"]
+    assert lines[1].startswith("- assistant: Both would do. ")
+    assert lines[1].endswith("So the van leaves at nine.")
+    assert lines[3] == "- assistant: message 3"
     assert "assistant: message 23" in context.text
+
+
+def test_a_summary_of_a_long_conversation_is_no_longer_for_it(memory: Any) -> None:
+    messages = [f"message {n} " * 9 for n in range(200)]
+    with MemoryOrchestrator(memory) as turn:
+        summary = turn.assemble_context("go on", messages=messages).fragments[0].text
+
+    assert len(summary) < 1_700
+    assert summary.splitlines()[1].startswith("- and 1")
+    assert "message 179" in summary.splitlines()[-1]
 
 
 def test_without_messages_a_conversation_is_what_the_session_remembers(

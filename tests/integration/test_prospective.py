@@ -14,8 +14,11 @@ from langmem_tiers import (
     At,
     MemoryContext,
     MemoryCoordinator,
+    MemoryHooks,
     MemoryHooksMiddleware,
     MemoryOrchestrator,
+    TieredStore,
+    local_index,
 )
 from langmem_tiers.cli.memories import import_records
 from langmem_tiers.core.errors import InvalidInputError
@@ -122,6 +125,23 @@ async def test_what_names_no_occasion_is_raised_when_its_topic_comes_up_unless_i
     assert await ours.raised("What do I pack for the trip to Lisbon?") == ["lisbon"]
     assert await ours.raised("The browser says the TLS certificate of the shop is old") == ["tls"]
     assert await ours.raised("The TLS certificate of the shop in Lisbon, on our trip") == []
+
+
+def test_a_cue_is_shown_by_what_is_near_and_not_by_other_talk(database_url: str) -> None:
+    with TieredStore(database_url, index=local_index()) as store:
+        store.setup()
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"), settings=PATIENT)
+        hooks = MemoryHooks(memory, session_id="s")
+        hooks.on_user_prompt_submit("Next time we speak of the aquarium, remind me of the pump")
+        memory.store("If Madrid comes up, mention the museum tickets", "prospective", key="madrid")
+        memory.intend("Ask whether the boiler was serviced", topic=True, key="boiler")
+        for other in ("Good morning!", "How do I cook rice?", "Which tickets do I need?"):
+            assert memory.remind(other) == []
+        assert keys(memory.remind("I am flying to Madrid in May")) == ["madrid"]
+        assert keys(memory.remind("Was the boiler serviced last year?")) == ["boiler"]
+        (pump,) = memory.remind("Thanks. The water of my aquarium is green, what can I do?")
+        assert "pump" in pump.content
+        assert memory.intentions("pending") == []
 
 
 async def test_a_judge_says_whether_a_topic_has_come_up(ours: Desk) -> None:
@@ -273,6 +293,21 @@ def test_what_is_no_recurrence_and_no_time_zone_is_refused() -> None:
     for zone in ("Mars/Base", "", "../etc"):
         with pytest.raises(InvalidInputError, match="is no time zone"):
             MemoryContext(tenant="acme", timezone=zone)
+
+
+@pytest.mark.parametrize("text", [FRIDAY, "Renew the TLS certificate of the shop"])
+async def test_what_was_said_twice_is_raised_once_and_what_is_said_again_later_again(
+    ours: Desk, text: str
+) -> None:
+    asked = "Is the TLS certificate of the shop renewed?"
+    for key in ("a", "b"):
+        await ours("store", text, "prospective", key=key)
+    ours.clock.now = datetime(2026, 3, 6, 9, tzinfo=UTC)
+    assert await ours.raised(asked) == ["a"]
+    assert await ours.raised(asked) == []
+    await ours("store", text, "prospective", key="c")
+    ours.clock.advance(days=7)
+    assert await ours.raised(asked) == ["c"]
 
 
 # In an agent

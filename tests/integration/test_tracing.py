@@ -95,7 +95,7 @@ def test_each_recall_of_a_turn_is_a_retriever_run_below_its_assembly(done: Done)
     assert [run["name"] for run in found] == ["recall conversation", *names, *names]
     semantic = found[-1]
     assert semantic["inputs"]["query"] == "Where is the vault?"
-    assert semantic["inputs"]["informed_by"]["conversation"] == "Globex"
+    assert semantic["inputs"]["informed_by"]["conversation and episodic"].startswith("Globex")
     documents = semantic["outputs"]["output"]
     assert {one["type"] for one in documents} == {"Document"}
     assert "The vault is in the attic" in {one["page_content"] for one in documents}

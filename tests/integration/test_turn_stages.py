@@ -71,13 +71,14 @@ def test_a_follow_up_question_finds_what_the_conversation_is_about(
 def looking_at(memory: MemoryCoordinator, one: str, stage: str) -> list[Any]:
     """The facts that a turn is shown whose identity, note or finding names one of them."""
     named = f"The {one} have come up"
+    who = {"identity": {"identity": [named if stage == "identity" else "I keep a calendar"]}}
     if stage == "identity":
-        return shown(memory, "When do they rotate?", sources={"identity": {"identity": [named]}})
+        return shown(memory, "When do they rotate?", sources=who)
     asked = "When did Ann last rotate them?" if stage == "episodic" else "When do they rotate?"
     noted = f"Ann: {named}" if stage == "episodic" else named
     chat = coordinator(memory.tiered_store, project_id="ops", session_id=f"{stage}-{one}")
     chat.store(noted, stage, key=f"{stage}-{one}", tier="short_term")
-    return shown(chat, asked)
+    return shown(chat, asked, sources={**who, "goals": {"active_goals": [GOAL]}})
 
 
 @pytest.mark.parametrize("stage", ["identity", "working", "episodic"])
@@ -96,6 +97,19 @@ def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
     for one in TURNING:
         prompt = f"When do the {one} rotate?"
         assert shown(memory, prompt, GOAL, sources=goals)[0].text == fact(one)
+
+
+def test_a_larger_budget_does_not_lose_the_answer(memory: MemoryCoordinator) -> None:
+    one, goals = TURNING[1], {"goals": {"active_goals": [GOAL]}}
+    said = [f"Message {n}: the {each} are in order" for n, each in enumerate(TURNING)]
+    answered = []
+    for budget in range(60, 900, 10):
+        with MemoryOrchestrator(memory, sources=goals) as turn:
+            found = turn.assemble_context(f"When do the {one} rotate?", budget, messages=said)
+        answered.append(fact(one) in found.text)
+
+    assert answered == sorted(answered)
+    assert answered.index(True) < 10
 
 
 def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(

@@ -60,7 +60,7 @@ def test_a_stage_or_a_layout_that_cannot_be_shown_is_refused() -> None:
     for wrong, said in (
         ({"title": " "}, "a stage needs a title"),
         ({"source": ""}, "a stage needs a source"),
-        ({"item": "{colour}"}, "names 'colour': use content"),
+        ({"item": "{colour}"}, "names 'colour': use by, content"),
         ({"item": "{content"}, "is no format"),
         ({"share": 0}, "above 0 and at most 1"),
         ({"share": 1.5}, "above 0 and at most 1"),

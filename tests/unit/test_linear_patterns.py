@@ -78,7 +78,7 @@ def test_every_pattern_is_found() -> None:
     names = {one.name for one in every_pattern()}
     assert len(names) > 150
     assert {
-        "remember.gate._INTENDED",
+        "core.errors._CREDENTIALS",
         "learn.signature._ACCIDENTS",
         "recall.fence._FENCE",
     } <= names
