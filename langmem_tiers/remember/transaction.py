@@ -191,7 +191,7 @@ def apply(
             *_quarantine_calls(puts, now),
             *_awaiting_calls(puts),
             *derive_calls(puts, now),
-            *_intend_calls(puts),
+            *_intend_calls(puts, now),
             *further(applied),
         ),
     )
@@ -323,12 +323,12 @@ def _awaiting_calls(puts: Sequence[Write]) -> list[Call]:
     ]
 
 
-def _intend_calls(puts: Sequence[Write]) -> Iterator[Call]:
+def _intend_calls(puts: Sequence[Write], now: datetime) -> Iterator[Call]:
     """The calls that say when what was just put is to be raised."""
     for one in puts:
         if one.intends is not None:
             place = {"tenant": one.place.tenant, "namespace": one.place.namespace, "key": one.key}
-            yield Call("intend", {**one.intends, **place, "held": bool(one.held)})
+            yield Call("intend", {**one.intends, **place, "held": bool(one.held), "now": now})
 
 
 def derive_calls(

@@ -105,10 +105,11 @@ def raised_by_itself(
 ) -> Write:
     """A write of a prospective memory, with what it intends by what it says.
 
-    One that is to be raised at a time lasts until then, whatever its tier's memories do.
+    One that is to be raised at a time lasts until then, whatever its tier's memories do. What is
+    intended in the same words already, and was not raised yet, is not raised twice.
     """
     found = intended_by(content, metadata, said, now)
-    told = intends(found.trigger, found.priority, now)
+    told = {**intends(found.trigger, found.priority, now), "sole": True}
     return replace(
         stored, intends=told, ttl=math.inf if isinstance(found.trigger, At) else stored.ttl
     )
@@ -143,6 +144,7 @@ def intends(
         "name": trigger.found_by,
         "expires_at": expires_at,
         "needs": list(after),
+        "sole": False,
     }
 
 

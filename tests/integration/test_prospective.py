@@ -295,6 +295,21 @@ def test_what_is_no_recurrence_and_no_time_zone_is_refused() -> None:
             MemoryContext(tenant="acme", timezone=zone)
 
 
+@pytest.mark.parametrize("text", [FRIDAY, "Renew the TLS certificate of the shop"])
+async def test_what_was_said_twice_is_raised_once_and_what_is_said_again_later_again(
+    ours: Desk, text: str
+) -> None:
+    asked = "Is the TLS certificate of the shop renewed?"
+    for key in ("a", "b"):
+        await ours("store", text, "prospective", key=key)
+    ours.clock.now = datetime(2026, 3, 6, 9, tzinfo=UTC)
+    assert await ours.raised(asked) == ["a"]
+    assert await ours.raised(asked) == []
+    await ours("store", text, "prospective", key="c")
+    ours.clock.advance(days=7)
+    assert await ours.raised(asked) == ["c"]
+
+
 # In an agent
 
 

@@ -68,6 +68,22 @@ USES: dict[str, tuple[str, Callable[[MemoryCoordinator], object], int]] = {
         lambda memory: memory.remind(tool="deploy", kinds=["tool"]),
         0,
     ),
+    "a topic": ("open_topics", lambda memory: memory.remind("Is it about topic5?"), 0),
+    "a tool that a topic names": (
+        "open_topics",
+        lambda memory: memory.remind(tool="tool5", kinds=["tool"]),
+        0,
+    ),
+    "what is stored for its topic": (
+        "intend",
+        lambda memory: memory.store("Ask about topic5", "prospective", key="new"),
+        5,
+    ),
+    "what is stored for a day": (
+        "intend",
+        lambda memory: memory.store("Do it on 2 January 2027", "prospective", key="new"),
+        5,
+    ),
     "a predicate": (
         "due_intentions",
         lambda memory: memory.remind(state=1, predicates={"odd": lambda one: one == 1}),

@@ -99,6 +99,19 @@ def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
         assert shown(memory, prompt, GOAL, sources=goals)[0].text == fact(one)
 
 
+def test_a_larger_budget_does_not_lose_the_answer(memory: MemoryCoordinator) -> None:
+    one, goals = TURNING[1], {"goals": {"active_goals": [GOAL]}}
+    said = [f"Message {n}: the {each} are in order" for n, each in enumerate(TURNING)]
+    answered = []
+    for budget in range(60, 900, 10):
+        with MemoryOrchestrator(memory, sources=goals) as turn:
+            found = turn.assemble_context(f"When do the {one} rotate?", budget, messages=said)
+        answered.append(fact(one) in found.text)
+
+    assert answered == sorted(answered)
+    assert answered.index(True) < 10
+
+
 def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
     memory: MemoryCoordinator,
 ) -> None:
