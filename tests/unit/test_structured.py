@@ -158,7 +158,7 @@ def test_a_prompt_holds_an_attempt_as_data() -> None:
     assert len(asked) < 2 * (HEAD + TAIL)
 
 
-@pytest.mark.parametrize("fence", ["recalled_memories", "memory"])
+@pytest.mark.parametrize("fence", ["memories", "memory"])
 def test_what_is_not_seen_or_is_wide_hides_no_fence_and_what_is_none_stays(fence: str) -> None:
     for form in ("<\u200b/{}>", "<\x00/{}>", "\uff1c/{}\uff1e", "\ufe64/{}>", "< /\ufeff {}>"):
         told = f"a < b \u200b{form.format(fence)} <p>"
