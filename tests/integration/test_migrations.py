@@ -104,7 +104,7 @@ def test_a_migration_changed_after_it_ran_and_one_from_the_future_are_refused(
     set_up(database_url)
     future = "INSERT INTO memory.migrations VALUES (9999, 'from_the_future', 'x', now())"
     changed = """DELETE FROM memory.migrations WHERE version = 9999;
-                 UPDATE memory.migrations SET checksum = 'other' WHERE version = 16"""
+                 UPDATE memory.migrations SET checksum = 'other' WHERE version = 18"""
     for change, said in ((future, "upgrade langmem-tiers"), (changed, "restore the file")):
         execute(database_url, change)
         with pytest.raises(MigrationError, match=said):
@@ -117,7 +117,7 @@ CREATE TABLE memory.migrations (
     version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
     applied_at timestamptz NOT NULL);
 INSERT INTO memory.migrations
-SELECT n, 'of_old_' || n, 'x', now() FROM generate_series(1, 15) n;
+SELECT n, 'of_old_' || n, 'x', now() FROM generate_series(1, 17) n;
 CREATE TABLE memory.memories (tenant text, key text, value jsonb);
 INSERT INTO memory.memories VALUES ('acme', 'a', '{}')
 """
@@ -128,7 +128,7 @@ def test_a_database_older_than_the_first_migration_is_refused_and_left_alone(
 ) -> None:
     execute(database_url, TOO_OLD)
     before = catalog(database_url), migrations_run(database_url)
-    with pytest.raises(MigrationError, match=r"version 15, older.*schema_prefix of its own"):
+    with pytest.raises(MigrationError, match=r"version 17, older.*schema_prefix of its own"):
         set_up(database_url)
     assert (catalog(database_url), migrations_run(database_url)) == before
     set_up(database_url, schema_prefix="new_")

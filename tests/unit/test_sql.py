@@ -61,7 +61,7 @@ def test_migrations_are_numbered_without_gaps_and_their_checksums_do_not_depend_
 ):
     plain = sql.migrations(StoreOptions())
     other = sql.migrations(StoreOptions(schema_prefix="x_"))
-    assert [one.version for one in plain] == list(range(16, 16 + len(plain)))
+    assert [one.version for one in plain] == list(range(18, 18 + len(plain)))
     assert [one.checksum for one in plain] == [one.checksum for one in other]
     assert all("x_memory" in one.text for one in other)
 

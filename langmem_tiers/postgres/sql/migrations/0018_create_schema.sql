@@ -265,6 +265,8 @@ CREATE TABLE {memory}.intentions (
     leased_until timestamptz,
     delivered_at timestamptz,
     closed_at    timestamptz,
+    -- When one that recurs and is leased is due again, once it was delivered.
+    next_at      timestamptz,
     PRIMARY KEY (tenant, id)
 );
 -- Those of a time, and those raised before, in the order in which they are raised.
