@@ -215,7 +215,7 @@ FOLLOWS = 0.95
 WORKED_OUT = 0.5
 
 Node = Runnable[Any, Any] | Callable[[Any], Any]
-_ADVICE = re.compile(r"^Do instead: (\w+)\((\{.*\})\)$", re.MULTILINE)
+_ADVICE = re.compile(r"^ *Do instead: (\w+)\((\{.*\})\)$", re.MULTILINE)
 
 
 class State(MemoryState, total=False):

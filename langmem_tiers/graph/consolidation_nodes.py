@@ -145,7 +145,7 @@ class CycleRun(NamedTuple):
 
     def told(self, tenant: str, counts: Counts) -> Counts:
         """What a cycle did, as who runs it may know; a worker and an owner may know all."""
-        user = None if self.held else self.whose.context(self.context, self.config).user_id
+        user = None if self.held else self.whose.labels(self.context, self.config).get("user_id")
         if user is None:
             return counts
 

@@ -139,10 +139,7 @@ class Remembered:
 
         A run in a thread that names no session is in the session that is called as the thread is.
         """
-        named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
-        thread = thread_of(config)
-        session = {} if thread is None else {"session_id": thread}
-        labels = {**session, **_labels(given), **named}
+        labels = self.labels(given, config)
         if "tenant" not in labels:
             raise InvalidInputError(
                 "whose memory is it? The run's context names no tenant: run the graph with "
@@ -150,6 +147,13 @@ class Remembered:
                 "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
             )
         return MemoryContext(**labels)
+
+    def labels(self, given: Any, config: RunnableConfig) -> dict[str, Any]:
+        """The same, as far as it is said: a run that goes on may name nobody again."""
+        named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
+        thread = thread_of(config)
+        session = {} if thread is None else {"session_id": thread}
+        return {**session, **_labels(given), **named}
 
 
 class Remembering:

@@ -185,9 +185,9 @@ WHERE i.tenant = %(tenant)s AND i.holder = %(holder)s
        OR i.status = 'pending' AND i.delivered_at IS NOT NULL AND i.due_at > %(now)s::timestamptz);
 
 -- name: acknowledge
--- Leases become deliveries, each if nobody else has raised it since and it is no other project's or user's; what
--- has expired was delivered then. They are locked in the order of ids; what is delivered already is neither locked nor written.
--- Answers how many are delivered now.
+-- Leases become deliveries, each if nobody else has raised it since and it is no other project's or
+-- user's; what has expired was delivered then. They are locked in the order of ids; what is delivered
+-- already is neither locked nor written. Answers how many are delivered now.
 WITH known AS MATERIALIZED (
     SELECT i.id, i.fence, i.delivered_at
     FROM unnest(%(ids)s::bigint[], %(fences)s::bigint[]) AS t (id, fence)
@@ -196,10 +196,10 @@ WITH known AS MATERIALIZED (
         WHERE i.tenant = %(tenant)s AND i.id = t.id LIMIT 1
     ) i
     WHERE i.fence = t.fence AND i.status IN ('pending', 'expired', 'delivered')
-      AND NOT EXISTS (
-          SELECT FROM {memory}.memories m
-          WHERE m.tenant = %(tenant)s AND m.id = t.id AND {part elsewhere}
-      )
+      AND NOT coalesce((  -- one by one, by its key: no join that reads the whole tenant
+          SELECT true FROM {memory}.memories m
+          WHERE m.tenant = %(tenant)s AND m.id = t.id AND {part elsewhere} LIMIT 1
+      ), false)
 ), held AS MATERIALIZED (
     SELECT i.id
     FROM {memory}.intentions i
