@@ -28,6 +28,7 @@ from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, Untrack
 from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
 from langmem_tiers.graph.node import (
+    ANSWERED,
     DEFAULT_LESSONS,
     OnError,
     by_words,
@@ -129,11 +130,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: Learn from the tool calls that failed in the turn when the agent is done; see
                 `create_reflexion_node`. True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: What comes of a `DatabaseError`: `continue` tells it to the log, the stream
-                and the state's `memory_errors`, and the agent goes on; `raise` lets it fail.
+            on_error: What comes of a `DatabaseError`, and once the agent has answered of what an
+                embedding model raises: `continue` tells it to the log, the stream and the state's
+                `memory_errors`, and the agent goes on; `raise` lets it fail.
             context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `MemoryCoordinator.get_context`: `limit` (6 if not given),
-                `max_tokens`, ….
+                `deduplicate` (True if not given), `max_tokens`, ….
 
         Raises:
             InvalidInputError: for an option that no recall could take.
@@ -145,6 +147,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if not isinstance(reflect, bool):
             checked_model(reflect)
         self._careful = careful_of(on_error, "continue")
+        self._answered = ANSWERED if on_error == "continue" else self._careful
         self._model = None if isinstance(reflect, bool) else reflect
         self._remember, self._reflect = remember, reflect is not False
         self._whose = Remembered(context, coordinator)
@@ -159,7 +162,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             run=lambda request: Run(noted["run"]) if (noted := _noted(request.state)) else None,
         )
         self._limit = RECALLED if (most := options.get("limit")) is None else most
-        self._options = checked({**options, "limit": self._limit}, type(self))
+        self._options = checked({"deduplicate": True, **options, "limit": self._limit}, type(self))
         self._turns: dict[str, Sequence[Recollection]] = {}
 
     def _wrap_model_call(
@@ -221,7 +224,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if self._remember:
             found = self._found(state) or ()
             new = said(state["messages"], memory.context, ensure_config(), found)
-            with self._careful("remember", runtime, told):
+            with self._answered("remember", runtime, told):
                 yield from asked(memory.store_many, memory.astore_many, new)
         return errors_of(state, told, state) or None
 

@@ -236,6 +236,10 @@ class Careful(NamedTuple):
 
 # An agent is built anew for what does not mend itself.
 GOING_ON: Final = Careful((DatabaseError,), (NotSetUpError, MigrationError))
+ANSWERED: Final = Careful(
+    (Exception,), (*GOING_ON.fails, ConfigurationError, InvalidInputError, GraphBubbleUp)
+)
+"""Once an agent has answered its answer is not lost by what an embedding model raises: anything."""
 # A model's client can raise anything. Not told are mistakes of who built the graph, and what is no
 # error at all.
 _TELLING: Final = Careful((Exception,), (ConfigurationError, GraphBubbleUp))

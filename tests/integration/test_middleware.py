@@ -17,6 +17,7 @@ from langmem_tiers.core.memory import Recollections
 from tests.support import wayward_chat
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.graphs import ACME, add, answers, asks, call, counts, learned, off_the_loop, pay
+from tests.support.opening import DIMS, Clock, FailingEmbeddings, text_index
 
 VAULT = "The vault is in the cellar"
 LESSON = "Do instead: add"
@@ -256,3 +257,30 @@ def test_what_an_agents_turn_goes_without_is_shown_nowhere(store: TieredStore) -
     assert systems(model) == ["", ""]
     assert "Do instead" not in str(state)
     assert "has a comma" in answer.text
+
+
+@pytest.mark.parametrize("on_error", ["continue", "raise"])
+def test_an_answer_is_not_lost_by_an_embedding_model_that_fails(url: str, on_error: Any) -> None:
+    with TieredStore(url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
+        store.setup()
+        made = agent(scripted("In the cellar"), store, on_error=on_error)
+        asked = said("Is there poison in the vault?")
+        if on_error == "raise":
+            with pytest.raises(LookupError, match="the model refuses this text"):
+                made.invoke(asked, thread("1"), context=ACME)
+            return
+        state = made.invoke(asked, thread("1"), context=ACME)
+        assert state["messages"][-1].text == "In the cellar"
+        assert state["memory_errors"].keys() == {"recall", "remember"}
+        assert kept(store) == []  # nothing is said to be stored that was not
+
+
+def test_what_was_asked_day_after_day_takes_one_place_at_most(
+    store: TieredStore, clock: Clock
+) -> None:
+    model = scripted(*(f"No {n}" for n in range(8)))
+    made = agent(model, store)
+    for day, question in enumerate([*(["Where is the vault?"] * 7), "Which vault is it?"]):
+        clock.advance(days=1)
+        made.invoke(said(question), thread(str(day)), context=ACME)
+    assert systems(model)[-1].count("Where is the vault?") == 1
