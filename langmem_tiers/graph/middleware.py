@@ -130,12 +130,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: Learn from the tool calls that failed in the turn when the agent is done; see
                 `create_reflexion_node`. True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: What comes of a `DatabaseError`, and once the agent has answered of what an
-                embedding model raises: `continue` tells it to the log, the stream and the state's
-                `memory_errors`, and the agent goes on; `raise` lets it fail.
+            on_error: What comes of a `DatabaseError`, and after the answer of a model that fails:
+                `continue` tells it to the log, the stream and the state's `memory_errors`, and the
+                agent goes on; `raise` lets it fail.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `MemoryCoordinator.get_context`: `limit` (6 if not given),
-                `deduplicate` (True if not given), `max_tokens`, ….
+            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
 
         Raises:
             InvalidInputError: for an option that no recall could take.
