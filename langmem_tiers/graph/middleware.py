@@ -131,8 +131,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 `create_reflexion_node`. True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: What comes of a `DatabaseError`, and after the answer of a model that fails:
-                `continue` tells it to the log, the stream and the state's `memory_errors`, and the
-                agent goes on; `raise` lets it fail.
+                `continue` tells the log, the stream and `memory_errors`; `raise` lets it fail.
             context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
 
