@@ -47,7 +47,7 @@ from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import MAX_LIMIT, checked_flag
+from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
@@ -141,44 +141,33 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 
         Args:
             recall: Show the model what matters for the user's message.
-            remember: Store what the user and the assistant said when the agent is done; see
-                `create_remember_node`. What still stands among the messages is then not recalled
-                as well.
-            remind: Show the model what was intended once it is due or its topic comes up, and
-                answer a tool call that something was intended before with that, once. A mapping
-                has the predicates that intentions wait for, functions of the state by name.
+            remember: Store what was said; see `create_remember_node`. What still stands among the
+                messages is then not recalled as well.
+            remind: Show what is due or whose topic comes up, and answer a tool call that something
+                is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
-            hold_repeats: Do not run a tool call that failed before in just this form, but answer
-                it with the lesson, once; see `ToolLessons`. False runs every call.
-            outcome: Whether the turn succeeded, as a function of the agent's state, or None if
-                that is not known. When the agent is done, what it was shown is credited with it.
-            reflect: Learn from the tool calls that failed in the turn when the agent is done; see
-                `create_reflexion_node`. True extracts the lessons, a chat model draws them.
+            hold_repeats: Answer a tool call that failed before in just this form with the lesson,
+                once, and do not run it; see `ToolLessons`. False runs every call.
+            outcome: Whether the turn succeeded, as a function of the agent's state; None is not
+                known. What the turn was shown is credited with it.
+            reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
+                True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: What comes of a `DatabaseError`, and after the answer of a model that fails:
-                `continue` tells the log, the stream and `memory_errors`; `raise` lets it fail.
+            on_error: `continue` without memory where Postgres fails or, once there is an answer, an
+                embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
-
-        Raises:
-            InvalidInputError: for an option that no recall could take.
+            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given. One
+                that no recall could take is an `InvalidInputError`.
         """
         super().__init__()
-        if outcome is not None and not callable(outcome):
-            raise InvalidTypeError("outcome is a function of the agent's state")
-        checked_blocking(outcome, "outcome")
-        if not isinstance(reflect, bool):
-            checked_model(reflect)
+        self._remind, self._reflect = remind is not False, reflect is not False
+        self._outcome, self._model = _checked(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._answered = ANSWERED if on_error == "continue" else self._careful
-        self._model = None if isinstance(reflect, bool) else reflect
-        self._reflect, self._remind = reflect is not False, remind is not False
-        self._recalls = checked_flag(recall, "recall")
-        self._remember = checked_flag(remember, "remember")
-        waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        self._predicates = waits.predicates or {}
+        self._recalls, self._remember = recall, remember
+        self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
-        self._lessons, self._holdout, self._outcome = lessons, holdout, outcome
+        self._lessons, self._holdout = lessons, holdout
         self._tool_lessons = ToolLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
@@ -186,7 +175,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             holdout=holdout,
             context=context,
             coordinator=coordinator,
-            run=lambda request: Run(noted["run"]) if (noted := _noted(request.state)) else None,
+            run=_run,
         )
         self._limit = RECALLED if (most := options.get("limit")) is None else most
         self._options = checked({"deduplicate": True, **options, "limit": self._limit}, type(self))
@@ -281,7 +270,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                     memory.aremind,
                     storable(text_of(last_question(request.messages))) or None,
                     state=request.state,
-                    predicates={SESSION_STARTS: lambda _: begins, **self._predicates},
+                    predicates={SESSION_STARTS: lambda _: begins, **(self._waits.predicates or {})},
                     lease_seconds=LEASE_SECONDS,
                     run_id=run,
                 )
@@ -301,13 +290,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
         options: Any = {**self._options, **shown_to}
-        seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
         if self._remember:  # with room for what is left out
-            options = {**self._options, "limit": min(self._limit + len(seen), MAX_LIMIT)}
+            room = min(self._limit + len(request.messages), MAX_LIMIT)
+            options = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
             if self._remember:
+                seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
                 new = [one for one in found if one.key not in seen][: self._limit]
                 found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
             return found
@@ -324,6 +314,25 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
         return name
+
+
+def _checked(
+    outcome: Callable[[Any], bool | None] | None, *, reflect: bool | BaseChatModel
+) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
+    """What judges a turn, and the model that draws lessons, if there are such."""
+    if outcome is not None and not callable(outcome):
+        raise InvalidTypeError("outcome is a function of the agent's state")
+    checked_blocking(outcome, "outcome")
+    if isinstance(reflect, bool):
+        return outcome, None
+    checked_model(reflect)
+    return outcome, reflect
+
+
+def _run(request: ToolCallRequest) -> Run | None:
+    """The run that a tool call belongs to."""
+    noted = _noted(request.state)
+    return None if noted is None else Run(noted["run"])
 
 
 def _noted(state: Any) -> Noted | None:

@@ -48,12 +48,11 @@ def create_remember_node(
     Example:
         ```python
         from langgraph.graph import StateGraph
-        from langmem_tiers import MemoryContext, MemoryState
-        from langmem_tiers import create_recall_node, create_remember_node
+        from langmem_tiers import MemoryContext, MemoryState, create_remember_node
 
         builder = StateGraph(MemoryState, context_schema=MemoryContext)
-        builder.add_sequence([create_recall_node(), ("model", model), create_remember_node()])
-        builder.set_entry_point("recall")
+        builder.add_sequence([("model", model), ("remember", create_remember_node())])
+        builder.set_entry_point("model")
         graph = builder.compile(store=store)
         ```
     """
