@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
     from langmem_tiers.remember.gate import GatePolicy
     from langmem_tiers.remember.review import Reviewer
     from langmem_tiers.remember.trust import TrustPolicy
@@ -95,7 +94,6 @@ if TYPE_CHECKING:
         "MemoryState",
         "MemoryType",
         "MemoryTypes",
-        "MultilingualEmbeddings",
         "OrchestratorSettings",
         "Persona",
         "PromotionPolicy",
@@ -194,7 +192,6 @@ _MODULES = {
     "MemoryState": "graph.recall",
     "MemoryType": "core.types",
     "MemoryTypes": "core.types",
-    "MultilingualEmbeddings": "postgres.multilingual",
     "OrchestratorSettings": "core.settings",
     "PERSONA": "turn.layout",
     "Persona": "turn.persona",

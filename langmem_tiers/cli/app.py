@@ -164,9 +164,9 @@ def search(
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
     asker = memories.asked_by(tenant, project, session, user, profile)
-    cutoff = not (no_cutoff or lexical)
     with opened_to_read(url, model=model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
+        cutoff = memory.local and not no_cutoff
         found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
         nothing = "" if found else memories.why_nothing(store, memory.context, cutoff=cutoff)
     if as_json:

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_tiers.postgres.embeddings import (
-    LocalEmbeddings,
+from langmem_tiers.postgres.offline import (
     Model,
+    OfflineEmbeddings,
     missing_extra,
     pieces,
     read_verified,
@@ -35,7 +35,7 @@ _PIECE: Final = 2_000
 """Characters that are embedded at once, with some 10 MB for what is worked out on the way."""
 
 
-class MultilingualEmbeddings(LocalEmbeddings):
+class MultilingualEmbeddings(OfflineEmbeddings):
     """Embed texts on this machine, such that a question finds what was said in another language.
 
     It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
@@ -55,10 +55,6 @@ class MultilingualEmbeddings(LocalEmbeddings):
         True
 
     """
-
-    def __init__(self) -> None:
-        """Describe it; it is read on first use."""
-        super().__init__()
 
     def _quick(self, texts: list[str]) -> bool:
         """Never: a text takes a millisecond or two."""

