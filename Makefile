@@ -58,7 +58,7 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 SURFACES := agents_without_database archive_races conformance_peers consolidation_graph \
 	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution \
 	feedback hook_nodes hooks learning_edges learning_nodes middleware model_reviews \
-	nodes orchestrator promotion_models relevance_review reminder_nodes \
+	nodes orchestrator promotion_models relevance_review reminder_nodes reminding_agents \
 	retriever review_node revival skill_memories store_bad_input store_loops \
 	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
 	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
-    from langmem_tiers.graph.hook_middleware import MemoryHooksMiddleware
     from langmem_tiers.graph.hooks import (
         HookState,
         create_completed_task_node,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     )
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
     from langmem_tiers.graph.recall import MemoryState, create_recall_node
+    from langmem_tiers.graph.remember import create_remember_node
     from langmem_tiers.graph.remind import create_acknowledge_node, create_reminder_node
     from langmem_tiers.graph.retriever import TieredMemoryRetriever
     from langmem_tiers.graph.review import create_review_node
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
         create_commit_node,
         create_tool_tracking_node,
     )
-    from langmem_tiers.graph.turn_middleware import TurnMiddleware
     from langmem_tiers.graph.worker import ConsolidationWorker
     from langmem_tiers.learn.promotion_rules import PromotionPolicy
     from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
@@ -91,7 +90,6 @@ if TYPE_CHECKING:
         "MemoryContext",
         "MemoryCoordinator",
         "MemoryHooks",
-        "MemoryHooksMiddleware",
         "MemoryOrchestrator",
         "MemoryState",
         "MemoryType",
@@ -114,7 +112,6 @@ if TYPE_CHECKING:
         "ToolLessons",
         "ToolReminders",
         "TrustPolicy",
-        "TurnMiddleware",
         "When",
         "WorkingMemoryBuffer",
         "consolidation_due",
@@ -130,6 +127,7 @@ if TYPE_CHECKING:
         "create_promotion_node",
         "create_recall_node",
         "create_reflexion_node",
+        "create_remember_node",
         "create_reminder_node",
         "create_review_node",
         "create_search_memory_tool",
@@ -190,7 +188,6 @@ _MODULES = {
     "MemoryContext": "core.context",
     "MemoryCoordinator": "memory.coordinator",
     "MemoryHooks": "memory.hooks",
-    "MemoryHooksMiddleware": "graph.hook_middleware",
     "MemoryOrchestrator": "turn.orchestrator",
     "MemoryState": "graph.recall",
     "MemoryType": "core.types",
@@ -214,7 +211,6 @@ _MODULES = {
     "ToolLessons": "graph.tool_calls",
     "ToolReminders": "graph.tool_calls",
     "TrustPolicy": "remember.trust",
-    "TurnMiddleware": "graph.turn_middleware",
     "When": "remind.triggers",
     "WorkingMemoryBuffer": "memory.buffer",
     "consolidation_due": "graph.consolidation",
@@ -230,6 +226,7 @@ _MODULES = {
     "create_promotion_node": "graph.learn",
     "create_recall_node": "graph.recall",
     "create_reflexion_node": "graph.learn",
+    "create_remember_node": "graph.remember",
     "create_reminder_node": "graph.remind",
     "create_review_node": "graph.review",
     "create_search_memory_tool": "graph.tools",

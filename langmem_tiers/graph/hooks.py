@@ -1,7 +1,4 @@
-"""Nodes by which a graph remembers a session's start and end, a prompt, and todos that are done.
-
-What each hook does is a function that makes a flow: nodes and `MemoryHooksMiddleware` share them.
-"""
+"""Nodes by which a graph remembers a session's start and end, a prompt, and todos that are done."""
 
 from __future__ import annotations
 

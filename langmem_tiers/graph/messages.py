@@ -1,11 +1,10 @@
-"""What the messages of a run tell: calls and their failures, the steps of a todo, what was said."""
+"""What the messages of a run tell: calls and their failures, and the steps of a todo."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import (
     AIMessage,
@@ -14,16 +13,13 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
-from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
-from langmem_tiers.graph.runs import thread_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature
@@ -226,38 +222,3 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
     found = next((one.get("status") for one in known if one.get("content") == content), None)
     return status_of(found) if isinstance(found, str) else None
-
-
-def said(
-    messages: Sequence[BaseMessage],
-    context: MemoryContext,
-    config: RunnableConfig,
-    recalled: Sequence[Recollection] = (),
-) -> list[dict[str, Any]]:
-    """The last thing that the user said, and the assistant's last word on it.
-
-    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
-    """
-    last = messages[-1] if messages else None
-    answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
-    return [
-        {
-            "content": storable(text_of(one)),
-            "key": key_of(one, config),
-            "speaker": speaker,
-            "session_id": context.session_id,
-            "source": source,
-            "recalled": told,
-        }
-        for one, speaker, source, told in (
-            (last_question(messages), "user", "user", ()),
-            (answer, "assistant", "agent", recalled),
-        )
-        if one is not None and text_of(one)
-    ]
-
-
-def key_of(message: BaseMessage, config: RunnableConfig) -> str:
-    """The same for the same message of a thread; without a thread, of the same words."""
-    origin = thread_of(config) or storable(text_of(message))
-    return str(uuid5(NAMESPACE_OID, f"{origin}\0{message.id}"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, NotRequired, TypedDict, Unpack
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
@@ -26,7 +27,7 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import attempts_in, concern_of, key_of, said
+from langmem_tiers.graph.messages import attempts_in, concern_of
 from langmem_tiers.graph.node import (
     ANSWERED,
     DEFAULT_LESSONS,
@@ -41,20 +42,24 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.remember import keys_of, remember
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons
+from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.remind.intentions import Predicates, Reminder
+from langmem_tiers.remind.prompted import SESSION_STARTS
 
 RECALLED = 6
 """Memories of a turn that names no limit, our own choice: each is paid for with every call of the
 model. With 8 and 10 what was needed was shown in 71 and 73 % of 428 questions in place of 68 %, for
 239 and 283 tokens in place of 192 (`benchmarks/data/life.jsonl`)."""
 _TURNS = 256
-"""Turns whose memories are kept, the latest: a turn whose memories are gone recalls them anew."""
+"""Turns of which is kept what they are shown, the latest: where it is gone it is recalled anew."""
 
 
 class Noted(TypedDict):
@@ -62,6 +67,19 @@ class Noted(TypedDict):
 
     run: str
     message_id: str | None
+
+
+class Shown(NamedTuple):
+    """What a turn is shown from its first call of the model on."""
+
+    found: Sequence[Recollection]
+    due: Sequence[Reminder]
+
+    def text(self, lessons: Sequence[Recollection], now: datetime) -> str:
+        """The same for a prompt; what is due is not said among the memories as well."""
+        said = {one.content for one in self.due}
+        found = [one for one in self.found if one.content not in said]
+        return recalled_text(found, lessons, map(reminder_line, self.due), now=now)
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -76,13 +94,14 @@ class TieredMemoryState(AgentState[Any]):
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
-    """Recalls what matters for the user's message and shows it to the model.
+    """The memory of an agent: it recalls, reminds, remembers and learns.
 
-    Memories enter through the system message of the request: they are never among the saved
-    messages. One recall serves a whole turn, however many tools are called in it. When a tool has
-    failed, what was learned from that failure before comes first. The memory is that of the store
-    the agent was created with; whose it is says the run's context, a `MemoryContext` or a mapping
-    with its fields, and over it the arguments here.
+    What matters for the user's message, and what is due of that which was intended, is shown to the
+    model: in the system message of the request, never among the saved messages, and the same for a
+    whole turn, however many tools are called in it. When a tool has failed, what was learned from
+    that failure before comes first. When the agent is done, what was said is remembered. The memory
+    is that of the store the agent was created with; whose it is says the run's context, a
+    `MemoryContext` or a mapping with its fields, and over it the arguments here.
 
     Example:
         ```python
@@ -105,7 +124,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def __init__(
         self,
         *,
+        recall: bool = True,
         remember: bool = True,
+        remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
         outcome: Callable[[Any], bool | None] | None = None,
@@ -116,40 +137,37 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
         **options: Unpack[RecallOptions],
     ) -> None:
-        """Say what is recalled.
+        """Say what it does.
 
         Args:
-            remember: Store what the user and the assistant said when the agent is done, as
-                episodic memories of the thread; a run that is repeated stores them once. What
-                still stands among the messages is then not recalled as well.
+            recall: Show the model what matters for the user's message.
+            remember: Store what was said; see `create_remember_node`. What still stands among the
+                messages is then not recalled as well.
+            remind: Show what is due or whose topic comes up, and answer a tool call that something
+                is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
-            hold_repeats: Do not run a tool call that failed before in just this form, but answer
-                it with the lesson, once; see `ToolLessons`. False runs every call.
-            outcome: Whether the turn succeeded, as a function of the agent's state, or None if
-                that is not known. When the agent is done, what it was shown is credited with it.
-            reflect: Learn from the tool calls that failed in the turn when the agent is done; see
-                `create_reflexion_node`. True extracts the lessons, a chat model draws them.
+            hold_repeats: Answer a tool call that failed before in just this form with the lesson,
+                once, and do not run it; see `ToolLessons`. False runs every call.
+            outcome: Whether the turn succeeded, as a function of the agent's state; None is not
+                known. What the turn was shown is credited with it.
+            reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
+                True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: What comes of a `DatabaseError`, and after the answer of a model that fails:
-                `continue` tells the log, the stream and `memory_errors`; `raise` lets it fail.
+            on_error: `continue` without memory where Postgres fails or, once there is an answer, an
+                embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
-
-        Raises:
-            InvalidInputError: for an option that no recall could take.
+            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given. One
+                that no recall could take is an `InvalidInputError`.
         """
         super().__init__()
-        if outcome is not None and not callable(outcome):
-            raise InvalidTypeError("outcome is a function of the agent's state")
-        checked_blocking(outcome, "outcome")
-        if not isinstance(reflect, bool):
-            checked_model(reflect)
+        self._remind, self._reflect = remind is not False, reflect is not False
+        self._outcome, self._model = _checked(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._answered = ANSWERED if on_error == "continue" else self._careful
-        self._model = None if isinstance(reflect, bool) else reflect
-        self._remember, self._reflect = remember, reflect is not False
+        self._recalls, self._remember = recall, remember
+        self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
-        self._lessons, self._holdout, self._outcome = lessons, holdout, outcome
+        self._lessons, self._holdout = lessons, holdout
         self._tool_lessons = ToolLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
@@ -157,50 +175,53 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             holdout=holdout,
             context=context,
             coordinator=coordinator,
-            run=lambda request: Run(noted["run"]) if (noted := _noted(request.state)) else None,
+            run=_run,
         )
         self._limit = RECALLED if (most := options.get("limit")) is None else most
         self._options = checked({"deduplicate": True, **options, "limit": self._limit}, type(self))
-        self._turns: dict[str, Sequence[Recollection]] = {}
+        self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
-        """Show the turn's memories to the model, and first what the last failure taught before."""
-        if of_state(request.state, "turn", None) is not None:
-            raise ConfigurationError(
-                "the agent has a TurnMiddleware, which recalls and remembers by itself: leave "
-                "TieredMemoryMiddleware out, or TurnMiddleware"
-            )
+        """Show the model what the turn recalls, what is due, and what the last failure taught."""
         memory, told = self._memory(request.runtime), dict[str, str]()
         question, noted = last_question(request.messages), _noted(request.state)
         run, message_id = run_of(request.runtime), None if question is None else question.id
         known = None
         if noted is not None and noted["message_id"] == message_id:
             # Noted before it was interrupted: what was found then may be gone.
-            run, known = run._replace(id=noted["run"]), self._found(request.state)
+            run, known = run._replace(id=noted["run"]), self._shown(request.state)
         shown_to: Any = {"run_id": run, "holdout": self._holdout}
-        found = known
-        if found is None:
-            found = yield from self._recall(memory, request, shown_to, told)
+        turn = known
+        if turn is None:
+            due = yield from self._due(memory, request, run, told)
+            turn = Shown((yield from self._recall(memory, request, shown_to, told)), due)
         lessons: Sequence[Recollection] = ()
         if concern := concern_of(request, self._lessons):
             with self._careful("lessons", request.runtime, told):
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
                 )
-        text = recalled_text(found, lessons, now=memory.tiered_store.flows.now)
+        text = turn.text(lessons, memory.tiered_store.flows.now)
         response = yield from handed_over(handler, shown(request, text))
+        if known is None and turn.due:
+            with self._answered("remind", request.runtime, told):
+                yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
         update = errors_of(request.state, told, known is not None)
         if known is None:
-            update["recalled_turn"] = self._kept(found)
+            update["recalled_turn"] = self._kept(turn)
             update["recalled_run"] = Noted(run=run.id, message_id=message_id)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
-        """Run a tool call, unless it is held as one that failed before."""
+        """Run a tool call, unless there is a reminder for before it, or it failed before."""
+        if self._remind:
+            held = yield from held_by_reminder(request, self._memory(request.runtime))
+            if held is not None:
+                return held
         lessons = self._tool_lessons
-        return asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler)
+        return (yield from asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler))
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -220,15 +241,41 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 failed = attempts_in(state["messages"])
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
-            found = self._found(state) or ()
-            new = said(state["messages"], memory.context, ensure_config(), found)
+            found, due = self._shown(state) or Shown((), ())
+            told_of = [*found, *(one.content for one in due)]
             with self._answered("remember", runtime, told):
-                yield from asked(memory.store_many, memory.astore_many, new)
+                yield from remember(memory, state["messages"], ensure_config(), told_of)
         return errors_of(state, told, state) or None
 
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
+
+    def _due(
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        run: Run,
+        told: dict[str, str],
+    ) -> Flow[Sequence[Reminder]]:
+        """Raise what is due for a turn: leased, until the model has answered."""
+        if not self._remind:
+            return ()
+        # What waits for a session to start is due where no turn has been noted yet.
+        begins = _noted(request.state) is None
+        with self._answered("remind", request.runtime, told):
+            return (
+                yield from asked(
+                    memory.remind,
+                    memory.aremind,
+                    storable(text_of(last_question(request.messages))) or None,
+                    state=request.state,
+                    predicates={SESSION_STARTS: lambda _: begins, **(self._waits.predicates or {})},
+                    lease_seconds=LEASE_SECONDS,
+                    run_id=run,
+                )
+            )
+        return ()
 
     def _recall(
         self,
@@ -238,6 +285,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         told: dict[str, str],
     ) -> Flow[Sequence[Recollection]]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
+        if not self._recalls:
+            return ()
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
         options: Any = {**self._options, **shown_to}
@@ -248,23 +297,42 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
             if self._remember:
-                seen = {key_of(one, ensure_config()) for one in request.messages}
+                seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
                 new = [one for one in found if one.key not in seen][: self._limit]
                 found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
             return found
         return ()
 
-    def _found(self, state: Any) -> Sequence[Recollection] | None:
-        """What this run recalled for its turn; None if that is gone."""
+    def _shown(self, state: Any) -> Shown | None:
+        """What this run shows in its turn; None if that is gone."""
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
-    def _kept(self, found: Sequence[Recollection]) -> str:
-        """Keep what was recalled for the rest of the turn; the name it is kept under."""
+    def _kept(self, turn: Shown) -> str:
+        """Keep what is shown for the rest of the turn; the name it is kept under."""
         name = str(uuid4())
-        self._turns[name] = found
+        self._turns[name] = turn
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
         return name
+
+
+def _checked(
+    outcome: Callable[[Any], bool | None] | None, *, reflect: bool | BaseChatModel
+) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
+    """What judges a turn, and the model that draws lessons, if there are such."""
+    if outcome is not None and not callable(outcome):
+        raise InvalidTypeError("outcome is a function of the agent's state")
+    checked_blocking(outcome, "outcome")
+    if isinstance(reflect, bool):
+        return outcome, None
+    checked_model(reflect)
+    return outcome, reflect
+
+
+def _run(request: ToolCallRequest) -> Run | None:
+    """The run that a tool call belongs to."""
+    noted = _noted(request.state)
+    return None if noted is None else Run(noted["run"])
 
 
 def _noted(state: Any) -> Noted | None:

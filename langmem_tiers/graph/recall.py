@@ -46,6 +46,8 @@ class MemoryState(TypedDict, total=False):
     """The same as a text for a prompt, or nothing."""
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
+    remembered: list[str]
+    """The keys of what was stored of what was said."""
     turn: dict[str, Any] | None
     """The turn that goes on: what it spent and wants written, until it is committed."""
     context: str

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.prompts import REMINDERS_HEAD, REMINDERS_ONE, REMINDERS_TAIL
+from langmem_tiers.core.prompts import REMINDERS_ONE
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import about_to_run, messages_of
@@ -32,7 +32,7 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_flag, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import labelled, quoted
+from langmem_tiers.recall.fence import indented, labelled, quoted, recalled_text
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     Intention,
@@ -233,10 +233,7 @@ def _beside(
 
 
 def reminders_text(reminders: Sequence[Reminder]) -> str:
-    """Reminders as one text for a prompt; nothing if there are none.
-
-    Each says its priority, its key and why it is raised; what could end the fence is written
-    `&lt;`.
+    """Reminders as one text for a prompt, a line each; nothing if there are none.
 
     Example:
         ```python
@@ -245,15 +242,14 @@ def reminders_text(reminders: Sequence[Reminder]) -> str:
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
     """
-    if not reminders:
-        return ""
-    return "\n".join([REMINDERS_HEAD, *map(_shown, reminders), REMINDERS_TAIL])
+    return recalled_text((), reminders=map(reminder_line, reminders))
 
 
-def _shown(one: Reminder) -> str:
+def reminder_line(one: Reminder) -> str:
+    """A reminder as a line of a prompt: what is to be done, how urgent, why now, and its key."""
     return REMINDERS_ONE.format(
+        content=indented(quoted(one.content)),
         priority=one.priority,
-        key=labelled(one.key),
         why=labelled(str(one.trigger)),
-        content=quoted(one.content),
+        key=labelled(one.key),
     )

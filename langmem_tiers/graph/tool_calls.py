@@ -247,20 +247,21 @@ class ToolReminders(Remembering):
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
-        return held_once(request, handler, self._memory)
+        held = yield from held_by_reminder(request, self._memory(request.runtime))
+        return held or (yield from handed_over(handler, request))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
-def held_once(
-    request: ToolCallRequest, handler: Handler, memory: Callable[[Any], MemoryCoordinator]
-) -> Flow[Answer]:
-    """Run a tool call, unless there is a reminder for before it, with which it is answered."""
-    shown = not getattr(request.tool, "return_direct", False)
-    if shown and (raised := (yield from _raised(memory(request.runtime), request))):
-        return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised)))
-    answer: Answer = yield from handed_over(handler, request)
-    return answer
+def held_by_reminder(
+    request: ToolCallRequest, memory: MemoryCoordinator
+) -> Flow[ToolMessage | None]:
+    """What a tool call is answered with if there is a reminder for before it; else None."""
+    if getattr(request.tool, "return_direct", False):
+        return None
+    if not (raised := (yield from _raised(memory, request))):
+        return None
+    return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised)))
 
 
 def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequence[Reminder]]:

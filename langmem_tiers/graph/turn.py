@@ -50,7 +50,7 @@ from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.turn.assembly import assemble_context
 from langmem_tiers.turn.ending import commit as committed
 from langmem_tiers.turn.ending import leave
-from langmem_tiers.turn.keeping import memorized
+from langmem_tiers.turn.keeping import memorize
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
@@ -247,14 +247,11 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
                 turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Any, *, longest: int | None = None) -> Flow[None]:
-    """Memorize one or several things; what there is no budget for is told, and the turn goes on.
-
-    Of what is longer than `longest` characters both ends are kept.
-    """
+def keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
+    """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
     for one in [items] if isinstance(items, str | Mapping) else items:
         try:
-            yield from memorized(turn, one, longest=longest)
+            yield from memorize(turn, one)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 

@@ -20,6 +20,7 @@ from langmem_tiers.core.prompts import (
     RECALLED_ORIGIN,
     RECALLED_TAIL,
     RECALLED_TODAY,
+    REMINDERS_HEAD,
     REST_HEAD,
     UNKNOWN_SPEAKER,
 )
@@ -47,16 +48,17 @@ _LONGEST: Final = 80
 def recalled_text(
     recollections: Iterable[Recollection],
     lessons: Iterable[Recollection] = (),
+    reminders: Iterable[str] = (),
     *,
     now: datetime | None = None,
 ) -> str:
     """Memories as one text for a prompt, a line each; nothing if there are none.
 
-    Lessons stand first, in their order; the others follow, the newest first, so that what holds now
-    stands before what it replaced. Each memory is shown once: its day, who said it, and, unless it
-    is a user's own or what an assistant said, where it comes from and whether that is doubtful.
-    What could end the fence is written `&lt;`, and further lines of a memory are indented; all else
-    is verbatim. With `now`, it says which day it is.
+    Lessons stand first, in their order, then reminders, each a line already; the others follow, the
+    newest first, so that what holds now stands before what it replaced. Each memory is shown once:
+    its day, who said it, and, unless it is a user's own or what an assistant said, where it comes
+    from and whether that is doubtful. What could end the fence is written `&lt;`, and further lines
+    of a memory are indented; all else is verbatim. With `now`, it says which day it is.
 
     Example:
         ```python
@@ -72,12 +74,13 @@ def recalled_text(
         key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
         reverse=True,
     )
-    if not first and not rest:
+    due, others = list(reminders), [*map(_line, rest)]
+    if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
-    parts = [*map(_line, rest)]
-    if first:
-        parts = [LESSONS_HEAD, *map(_line, first), *([REST_HEAD] if rest else []), *parts]
+    parts = [LESSONS_HEAD, *map(_line, first)] if first else []
+    parts += [REMINDERS_HEAD, *due] if due else []
+    parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 

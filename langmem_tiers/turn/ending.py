@@ -47,7 +47,7 @@ from langmem_tiers.turn.trace import (
     report_of,
     trace_of,
 )
-from langmem_tiers.turn.turn import Turn, changing, going_on
+from langmem_tiers.turn.turn import Turn, changing
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
@@ -156,15 +156,10 @@ def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | 
         return None
     record.closed = "abandoned"
     why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
-    return _left(turn, record, "abandoned", why or "left without a commit")
+    return _left(turn, record, why or "left without a commit")
 
 
-def fail(turn: Turn, error: BaseException) -> Flow[None]:
-    """Leave the trace of a turn that failed so far; it may go on, as a run does that is resumed."""
-    return _left(turn, going_on(turn), "failed", f"failed by {type(error).__name__}")
-
-
-def _left(turn: Turn, record: TurnRecord, kind: Ending, reason: str) -> Flow[None]:
+def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
     """Write the trace of a turn beside nothing else, unless the turn has ended."""
     summary = {
         "memories": len(record.pending),
@@ -172,7 +167,7 @@ def _left(turn: Turn, record: TurnRecord, kind: Ending, reason: str) -> Flow[Non
         "refused": record.refusals,
         "quarantined": sum(one.held is not None for one in record.pending),
     }
-    ended = _ending(turn, record, kind, reason, {"summary": summary}, at=turn.now)
+    ended = _ending(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
     trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
     lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
     yield Query((lock, record_call(turn.context, trace)), commit=True)

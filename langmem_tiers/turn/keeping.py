@@ -16,8 +16,8 @@ from langmem_tiers.remember.gate import route as by_its_words
 from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
-from langmem_tiers.turn.record import Invocation, both_ends, called
-from langmem_tiers.turn.trace import beginning, discreet, private, shown
+from langmem_tiers.turn.record import Invocation, called
+from langmem_tiers.turn.trace import beginning, discreet, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
 
 
@@ -179,28 +179,10 @@ def memorize(
         BudgetExceededError: if the turn has spent what it may; it is not kept.
         InvalidInputError: for what cannot be stored.
     """
-    return memorized(turn, item, metadata)
-
-
-def memorized(
-    turn: Turn,
-    item: str | Mapping[str, Any],
-    metadata: Mapping[str, Any] | None = None,
-    *,
-    longest: int | None = None,
-) -> Flow[Memorized]:
-    """What `memorize` does, as a flow; of a text longer than `longest` it keeps both ends.
-
-    One with private data that the policy does not accept is not cut: the gate judges all of it.
-    """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
     turn.memory.flows.checked(given, turn.context)
-    whole, cut = len(given.content), ""
-    if longest is not None and whole > longest and not private(given.content, turn.memory.gate):
-        given = replace(given, content=both_ends(given.content, longest))
-        cut = f"shortened: of {whole:,} characters {longest:,} are kept"
-    return _put(turn, given, cut)
+    return _put(turn, given)
 
 
 def _as_memory(
@@ -221,7 +203,7 @@ def _as_memory(
     return replace(one, metadata={**one.metadata, **metadata})
 
 
-def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
+def _put(turn: Turn, given: NewMemory) -> Flow[Memorized]:
     """Put something that was checked to the gate; what the gate does not see is not wanted."""
     with changing(turn) as record:
         check(turn, "memorize")
@@ -232,7 +214,7 @@ def _put(turn: Turn, given: NewMemory, cut: str) -> Flow[Memorized]:
     try:
         route = _routed(turn, given)
         judged, *again = yield from _judged(turn, one, route)
-        found = _memorized(turn, judged, route, cut)
+        found = _memorized(turn, judged, route)
         if found.pending:
             _taken_up(turn, again)
     except BaseException:
@@ -315,7 +297,7 @@ def _kept(turn: Turn, one: Judged, route: Route) -> list[NewMemory]:
     return [each for each in several if each is not None]
 
 
-def _memorized(turn: Turn, one: Judged, route: Route, cut: str) -> Memorized:
+def _memorized(turn: Turn, one: Judged, route: Route) -> Memorized:
     """Keep what the gate lets pass, and note what it says."""
     gate, verdict = turn.memory.gate, one.verdict
     kept = _kept(turn, one, route)
@@ -340,8 +322,7 @@ def _memorized(turn: Turn, one: Judged, route: Route, cut: str) -> Memorized:
         record.evicted += found.evicted
         record.repeated(one.memory, one.repeats)
         reason = why if found.reason == "stored" else found.reason
-        told = "; ".join(part for part in (reason, cut) if part)
-        note(turn, "memorized" if kept else "refused", told, *writes[:1], **about)
+        note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
     return found
 
 

@@ -27,11 +27,10 @@ Kind = Literal[
     "memorized",
     "progressed",
     "refused",
-    "failed",
     "committed",
     "abandoned",
 ]
-Ending = Literal["committed", "abandoned", "failed"]
+Ending = Literal["committed", "abandoned"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,17 +205,9 @@ def happened(export: Mapping[str, Any]) -> bool:
 
 
 def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
-    """The name of each event: the same for the same turn, in the order of its events.
-
-    That of a failure lies between the events so far and the next.
-    """
+    """The name of each event: the same for the same turn, in the order of its events."""
     begin = bounds(turn)[0]
-    return [
-        f"{begin}{max(0, number - 1):06}-{one.at.isoformat()}"
-        if one.kind == "failed"
-        else f"{begin}{number:06}"
-        for number, one in enumerate(events)
-    ]
+    return [f"{begin}{number:06}" for number, _ in enumerate(events)]
 
 
 def bounds(turn: str) -> tuple[str, str]:

@@ -26,10 +26,8 @@ from langmem_tiers import (
     HookState,
     MemoryContext,
     MemoryCoordinator,
-    MemoryHooksMiddleware,
     TieredMemoryMiddleware,
     TieredStore,
-    TurnMiddleware,
     create_assemble_node,
     create_review_node,
 )
@@ -195,15 +193,11 @@ def chain(node: Any) -> Any:
     return builder.add_node("node", node).set_entry_point("node").compile()
 
 
-MIDDLEWARE: tuple[Any, ...] = (TieredMemoryMiddleware, TurnMiddleware, MemoryHooksMiddleware)
 MADE: dict[str, Callable[[], Any]] = {
     **{name: partial(named, path) for name, path in SERVED["graphs"].items()},
     "review": partial(chain, create_review_node()),
     "assemble": partial(chain, create_assemble_node()),
-    **{
-        one.__name__: partial(create_agent, scripted(), [], middleware=[one()])
-        for one in MIDDLEWARE
-    },
+    "agent": partial(create_agent, scripted(), [], middleware=[TieredMemoryMiddleware()]),
 }
 """Graphs that are served, and such as users make of ours."""
 

@@ -18,11 +18,8 @@ from langmem_tiers import (
     EmbeddedPostgres,
     MemoryContext,
     MemoryCoordinator,
-    MemoryHooksMiddleware,
-    MemoryOrchestrator,
     TieredMemoryMiddleware,
     TieredStore,
-    TurnMiddleware,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, NotSetUpError
 from tests.support.agents import WAYS, How, agent_on, calls, run, scripted
@@ -34,13 +31,7 @@ ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
 VAULT = "The vault is in the cellar"
 ANSWERS = ["It is in the cellar, behind the wine.", "I do not know.", "Still there."]
 QUICK = {"timeout": 3.0, "kwargs": {"connect_timeout": 2}}
-KINDS: dict[str, Callable[..., Any]] = {
-    "recalling": partial(TieredMemoryMiddleware, remember=True, reflect=True),
-    "turns": TurnMiddleware,
-}
-HOOKS: Callable[..., Any] = partial(
-    MemoryHooksMiddleware, before_tools=["pay"], on_error="continue"
-)
+LEARNING: Callable[..., Any] = partial(TieredMemoryMiddleware, reflect=True)
 
 
 def asked(number: int = 1) -> dict[str, Any]:
@@ -63,16 +54,13 @@ async def served(path: Path, opened: Opened) -> AsyncIterator[tuple[EmbeddedPost
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("opened", "how", "kind"),
-    [(*way, kind) for way, kind in zip(WAYS, ("recalling", "turns", "recalling"), strict=True)],
-)
+@pytest.mark.parametrize(("opened", "how"), WAYS)
 async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answers(
-    tmp_path: Path, opened: Opened, how: How, kind: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, opened: Opened, how: How, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served(tmp_path, opened) as (server, store):
         model = scripted(*ANSWERS, meanwhile=server.stop)
-        made = agent_on(store, model, KINDS[kind](), checkpointer=InMemorySaver())
+        made = agent_on(store, model, LEARNING(), checkpointer=InMemorySaver())
         whose: Any = {"context": ACME, "config": {"configurable": {"thread_id": "t"}}}
         with caplog.at_level(logging.WARNING, logger="langmem_tiers"):
             first = await run(made, how, asked(1), **whose)
@@ -81,7 +69,6 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
         third = await run(made, how, asked(3), **whose)
         memory = MemoryCoordinator(store, context=ACME)
         stored = await memory.aget_context("", memory_types=["episodic"], limit=100)
-        ended = await MemoryOrchestrator(memory).aturns()
 
     assert [one["messages"][-1].text for one in (first, second, third)] == ANSWERS
     assert [VAULT in shown[0].text for shown in model.seen] == [True, False, True]
@@ -92,11 +79,6 @@ async def test_the_answer_is_returned_though_postgres_stops_while_the_model_answ
     assert not third["memory_errors"]
     assert caplog.text.count("goes on without its memory") >= 2
     assert {one.content for one in stored} & {*ANSWERS} == {ANSWERS[2]}
-    if kind == "turns":
-        assert (first["committed"], second["committed"]) == ({}, {})
-        assert third["committed"]["summary"]["episodic"] == 2
-        # What could not be committed leaves its trace when the next turn begins.
-        assert [one.kind for one in ended] == ["committed", "abandoned"]
 
 
 @pytest.mark.slow
@@ -104,32 +86,29 @@ async def test_tools_run_without_the_database_and_a_stream_tells_it_unless_it_is
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path, "async") as (server, store):
-        for kind in (*KINDS.values(), HOOKS):
-            model = scripted(calls("pay", amount="5"), "Paid.", meanwhile=server.stop)
-            made = agent_on(store, model, kind(), tools=[pay])
-            modes = ["custom", "values"]
-            parts = [one async for one in made.astream(asked(), context=ACME, stream_mode=modes)]
-            await asyncio.to_thread(server.start)
-            texts = [one.text for one in parts[-1][1]["messages"]]
-            told = [one for mode, one in parts if mode == "custom"]
-            assert texts[2:] == ["paid 5", "Paid."]
-            assert {one["memory"] for one in told} == {"failed"}
-            failures = {"DatabaseUnavailableError", "PoolExhaustedError"}
-            assert {one["error"] for one in told} <= failures
-            assert "recall" not in {one["during"] for one in told}
-        for kind in KINDS.values():
-            strict = scripted("Lost.", meanwhile=server.stop)
-            with pytest.raises(DatabaseError):
-                await agent_on(store, strict, kind(on_error="raise")).ainvoke(asked(), context=ACME)
-            await asyncio.to_thread(server.start)
+        model = scripted(calls("pay", amount="5"), "Paid.", meanwhile=server.stop)
+        made = agent_on(store, model, LEARNING(), tools=[pay])
+        modes = ["custom", "values"]
+        parts = [one async for one in made.astream(asked(), context=ACME, stream_mode=modes)]
+        await asyncio.to_thread(server.start)
+        texts = [one.text for one in parts[-1][1]["messages"]]
+        told = [one for mode, one in parts if mode == "custom"]
+        assert texts[2:] == ["paid 5", "Paid."]
+        assert {one["memory"] for one in told} == {"failed"}
+        assert {one["error"] for one in told} <= {"DatabaseUnavailableError", "PoolExhaustedError"}
+        during = {"reminders of a tool call", "lessons of a tool call", "remember"}
+        assert {one["during"] for one in told} == during
+        strict = scripted("Lost.", meanwhile=server.stop)
+        raising = agent_on(store, strict, LEARNING(on_error="raise"))
+        with pytest.raises(DatabaseError):
+            await raising.ainvoke(asked(), context=ACME)
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_what_will_not_mend_itself_is_raised(url: str, kind: Callable[..., Any]) -> None:
+def test_what_will_not_mend_itself_is_raised(url: str) -> None:
     with pytest.raises(InvalidInputError, match="'continue' or 'raise'"):
-        kind(on_error="ignore")
+        LEARNING(on_error="ignore")
     with (
         TieredStore(url, index=text_index(), schema_prefix="bare_") as bare,
         pytest.raises(NotSetUpError),
     ):
-        agent_on(bare, scripted("Fine."), kind()).invoke(asked(), context=ACME)
+        agent_on(bare, scripted("Fine."), LEARNING()).invoke(asked(), context=ACME)

@@ -7,7 +7,7 @@ import pytest
 from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, TurnMiddleware
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
@@ -26,7 +26,7 @@ async def test_a_question_asked_day_after_day_is_answered_and_not_repeated(
     way: Way, clock: Clock
 ) -> None:
     model = scripted("Noted.", "Why did the chicken?", "OK.", "I don't know.", "In Lisbon.", "Yes.")
-    agent = agent_on(way.store, model, TurnMiddleware())
+    agent = agent_on(way.store, model, TieredMemoryMiddleware())
     for day, text in enumerate((ANSWER, "Tell me a joke", *[QUESTION] * 4)):
         given = {"messages": [{"role": "user", "content": text, "id": f"{day}"}]}
         await way(agent, given, context=MemoryContext(tenant="ada", session_id=f"{day // 3}"))

@@ -10,10 +10,10 @@ import pytest
 from langmem_tiers import (
     MemoryCoordinator,
     MemoryHooks,
-    MemoryHooksMiddleware,
     TieredStore,
     create_completed_task_node,
     create_session_end_node,
+    create_session_start_node,
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, InvalidTypeError
@@ -219,8 +219,8 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "the prompt is empty": lambda memory: MemoryHooks(memory).on_user_prompt_submit(" "),
     "hooks need a MemoryCoordinator": lambda memory: MemoryHooks(memory.tiered_store),
     "intends is 'keywords' or 'asked'": lambda memory: MemoryHooks(memory, intends=ODD),
-    "expire_days is -1": lambda _: MemoryHooksMiddleware(expire_days=ODD),
-    "limit is -1": lambda _: MemoryHooksMiddleware(limit=ODD),
+    "expire_days is -1": lambda _: create_user_prompt_node(expire_days=ODD),
+    "limit is -1": lambda _: create_session_start_node(limit=ODD),
     "on_error is 'tell' or 'raise'": lambda _: create_user_prompt_node(on_error=ODD),
     "prompt is a key of the state": lambda _: create_user_prompt_node(prompt=ODD),
     "tasks is a key of the state": lambda _: create_completed_task_node(tasks=ODD),

@@ -11,7 +11,12 @@ from langchain_openai import ChatOpenAI
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredMemoryMiddleware, TieredStore
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+)
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollections
 from tests.support import wayward_chat
@@ -135,9 +140,10 @@ def test_without_memories_the_request_stays_as_it_was_and_labels_may_come_from_c
     assert VAULT in systems(model)[1]
 
 
-def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
+def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on_and_is_reminded_still(
     ready: TieredStore, counting: type[Counting]
 ) -> None:
+    MemoryCoordinator(ready, context=ACME).intend("Call the bank")
     model = scripted(PAYS, PAYS_AGAIN, "done")
     asking = HumanInTheLoopMiddleware(interrupt_on={"pay": True})
     made = agent(model, ready, asking, coordinator=counting, saver=InMemorySaver())
@@ -147,6 +153,7 @@ def test_a_run_that_was_interrupted_recalls_once_more_when_it_goes_on(
         made.invoke(approved, thread("1"), context=ACME)
 
     assert [VAULT in one for one in systems(model)] == [True] * 3
+    assert ["- Call the bank (" in one for one in systems(model)] == [True] * 3
     assert len(counting.asked) == 3
 
 
@@ -188,6 +195,22 @@ def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
     ], key=str)  # fmt: skip
 
 
+def test_of_a_long_message_both_ends_are_kept_and_what_the_user_repeats_is_kept_as_well(
+    ready: TieredStore,
+) -> None:
+    pasted = "Read this log: " + "all is well. " * 8_000 + "What is wrong?"
+    made = agent(scripted("Nothing at all.", "So it is."), ready)
+    for number, text in enumerate((pasted, VAULT)):
+        made.invoke(said(text, number), thread(str(number)), context=ACME)
+
+    (log, repeated) = (words for _, speaker, words in kept(ready) if speaker == "user")
+    assert log.startswith("Read this log: all is well.")
+    assert log.endswith("What is wrong?")
+    assert "[… 84,029 characters left out …]" in log
+    assert 20_000 < len(log) < 20_100
+    assert repeated == VAULT
+
+
 def test_what_stands_among_the_messages_is_not_recalled_as_well(ready: TieredStore) -> None:
     model = scripted("First answer on vaults", "Second answer")
     made = agent(model, ready, remember=True, saver=InMemorySaver(), limit=1)
@@ -223,6 +246,18 @@ def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> Non
     made._turns.update({str(number): made._turns[next(iter(made._turns))] for number in range(256)})
     own.invoke(said(), context=ACME)
     assert len(made._turns) == 256
+
+
+def test_what_is_switched_off_is_not_done(ready: TieredStore) -> None:
+    MemoryCoordinator(ready, context=ACME).intend("Call the bank")
+    model = scripted("Fine.", "Fine.")
+    off = agent(model, ready, recall=False, remind=False, remember=False)
+    off.invoke(said("Remind me to call Ben tomorrow"), thread("1"), context=ACME)
+    assert [type(one) for one in model.seen[0]] == [HumanMessage]
+    assert kept(ready) == []
+    agent(model, ready, recall=False).invoke(said(), thread("2"), context=ACME)
+    assert "Call the bank" in systems(model)[1]
+    assert VAULT not in systems(model)[1]
 
 
 # Learning

@@ -1,4 +1,4 @@
-"""A recall node: whose memory a run reads, what it asks, and the text of it for a prompt."""
+"""Nodes that recall and remember: whose memory a run uses, what it asks, and what a prompt says."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
+from langmem_tiers.graph.remember import create_remember_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.turn import create_assemble_node
 from langmem_tiers.recall.fence import recalled_text, with_recalled
@@ -139,6 +140,41 @@ def test_labels_are_taken_from_configurable_and_no_tenant_sees_anothers(ready: T
             graph_of(create_recall_node(), store).invoke(ASKED, context=ACME)
 
 
+async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_another_thread(
+    way: Way,
+) -> None:
+    answers = iter((*["It is noted."] * 2, INVOICES))
+    nodes: dict[str, Any] = {
+        "recall": create_recall_node(),
+        "model": lambda _: {"messages": [AIMessage(next(answers), id="a")]},
+        "remember": create_remember_node(),
+    }
+    builder: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_sequence(list(nodes.items())).set_entry_point("recall")
+    graph = builder.compile(store=way.store)
+    await asyncio.to_thread(remember, way.store)
+    memory = MemoryCoordinator(way.store, context=ACME)
+    told = HumanMessage("My desk is at the window. Remind me to dust it on Friday.", id="1")
+    where: Any = [{"configurable": {"thread_id": name}} for name in ("1", "1", "2")]
+    states = []
+    for message, config in zip((told, told, HumanMessage("Where is my desk?")), where, strict=True):
+        states.append(await way(graph, {"messages": [message]}, config=config, context=ACME))
+
+    first, again, last = states
+    assert len(first["remembered"]) == 3
+    assert again["remembered"] == first["remembered"]
+    assert told.text in said(last)
+    assert len(last["remembered"]) == 1  # what repeats what was recalled is no news
+    kept = [await memory.aget(key) for key in first["remembered"]]
+    assert [(one.speaker, one.memory_type, one.session_id) for one in kept if one] == [
+        ("user", "episodic", "1"),
+        ("user", "prospective", "1"),
+        ("assistant", "episodic", "1"),
+    ]
+    (due,) = await memory.aintentions()
+    assert (due.content, str(due.trigger)[:4]) == ("Remind me to dust it on Friday.", "at 2")
+
+
 class Own(TypedDict, total=False):
     topic: str
     recalled: list[dict[str, Any]]
@@ -220,9 +256,9 @@ def test_what_holds_now_stands_before_what_it_replaced_and_lessons_before_all() 
     lesson = recollection("c", "lesson")
 
     assert recalled_text([old, new]) == recalled_text([new, old])
-    text = recalled_text([old, new, lesson], [lesson])
-    assert re.findall("Lessons:|Memories:|lesson|old|new", text) == [
-        *("Lessons:", "lesson", "Memories:", "new", "old")
+    text = recalled_text([old, new, lesson], [lesson], ["- due"])
+    assert re.findall("Lessons:|Reminders, due now:|Memories:|lesson|- due|old|new", text) == [
+        *("Lessons:", "lesson", "Reminders, due now:", "- due", "Memories:", "new", "old")
     ]
     assert recalled_text([]) == ""
 

@@ -15,8 +15,8 @@ from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     MemoryHooks,
-    MemoryHooksMiddleware,
     MemoryOrchestrator,
+    TieredMemoryMiddleware,
     TieredStore,
     local_index,
 )
@@ -320,8 +320,9 @@ async def test_an_agent_is_shown_what_was_memorized_when_it_is_due_and_not_befor
     await memory.astore("Water the plants every Monday", "prospective", key="plants")
     await memory.astore("Ask Tom before you pay", "prospective", key="tom")
     model = scripted(*["Fine."] * 4, *(calls("pay", amount="5") for _ in range(2)), "Done.")
-    hooks = MemoryHooksMiddleware(context={"tenant": "acme", "timezone": "{timezone}"})
-    agent = agent_on(way.store, model, hooks, tools=[pay], checkpointer=InMemorySaver())
+    whose = {"tenant": "acme", "timezone": "{timezone}"}
+    reminding = TieredMemoryMiddleware(recall=False, context=whose)
+    agent = agent_on(way.store, model, reminding, tools=[pay], checkpointer=InMemorySaver())
     states = []
     for number, days in enumerate((0, 1, 1, 6, 1)):
         clock.advance(days=days)

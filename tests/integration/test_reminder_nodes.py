@@ -63,7 +63,7 @@ async def test_what_is_due_is_in_the_state_without_being_asked(way: Way) -> None
     assert [raised(one) for one in states] == [due for _, due in turns]
     assert [one["key"] for one in states[0]["intentions"]] == ["state", "tool"]
     assert "Ask her for the figures" in states[0]["reminders_text"]
-    assert [one["reminders_text"].count("</reminders>") for one in states] == [1, 1, 1, 0]
+    assert [one["reminders_text"].count("</memories>") for one in states] == [1, 1, 1, 0]
 
 
 def test_a_session_begins_with_what_is_open_by_priority_and_goes_on_without(

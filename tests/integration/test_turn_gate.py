@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
-from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
+from langmem_tiers import (
+    MemoryCoordinator,
+    MemoryOrchestrator,
+    TieredMemoryMiddleware,
+    TieredStore,
+)
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.turn.keeping import Tracked, memorized
+from langmem_tiers.turn.keeping import Tracked
 from langmem_tiers.turn.trace import CommitReport
+from tests.support.agents import agent_on, scripted
 from tests.support.coordinating import coordinator
 from tests.support.opening import tables
 
@@ -180,7 +186,7 @@ PEM = (
     + "MIIEvQIBADANBgkqhkiG9w0B\n" * 30
     + "-----END PRIVATE KEY-----"
 )
-CUT = "The office opens at nine. " * 400 + PEM[:30] + "The office closes at five. " * 400 + PEM[30:]
+CUT = "The office opens at nine. " * 200 + PEM[:30] + "The office closes at five. " * 800 + PEM[30:]
 """The line by which the key is told lies where a text of such a length is cut."""
 
 
@@ -194,15 +200,15 @@ def test_a_long_message_is_judged_before_it_is_cut(
     store: TieredStore, url: str, decision: Decision
 ) -> None:
     memory = guarded(store, decision)
-    with MemoryOrchestrator(memory) as turn:
-        found = store.run(memorized(turn, CUT, longest=4_000))
-        report = turn.commit()
+    guarding = TieredMemoryMiddleware(coordinator=lambda _, **__: memory)
+    agent = agent_on(store, scripted("Noted."), guarding)
+    agent.invoke({"messages": [CUT]}, context=memory.context)
 
-    assert found.reason == "private: it holds private_key; store it without"
-    assert found.quarantined == (decision is Decision.QUARANTINE)
-    assert [one.quarantined for one in report.stored] == [True] * found.quarantined
-    assert ("MIIE" in str(tables(url))) == found.quarantined
-    assert memory.get_context("MIIEvQIBADANBgkqhkiG9w0B", cutoff=False) == []
+    held = [one.reason for one in memory.list_quarantined()]
+    quarantined = decision is Decision.QUARANTINE
+    assert held == ["private: it holds private_key; store it without"] * quarantined
+    assert ("MIIE" in str(tables(url))) == quarantined
+    assert "MIIE" not in str(memory.get_context("MIIEvQIBADANBgkqhkiG9w0B", cutoff=False))
 
 
 @pytest.mark.parametrize("decision", [Decision.REJECT, Decision.QUARANTINE])

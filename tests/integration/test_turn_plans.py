@@ -17,7 +17,7 @@ from tests.support.servers import fresh_database
 _FILL = """
 INSERT INTO memory.events (tenant, event, kind, at, detail)
 SELECT 'tenant' || t, 'turn/t' || n || '/' || lpad(e::text, 6, '0'),
-       CASE WHEN e < 3 THEN 'memorized' WHEN n % 50 = 0 THEN 'failed' ELSE 'committed' END,
+       CASE WHEN e < 3 THEN 'memorized' WHEN n % 50 = 0 THEN 'abandoned' ELSE 'committed' END,
        timestamptz '2026-01-01' + n * interval '1 minute',
        jsonb_build_object('turn', 't' || n, 'reasons', '["why"]'::jsonb,
                           'session_id', 's' || n % 40, 'project_id', 'p' || n % 25)

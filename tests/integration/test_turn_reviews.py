@@ -9,9 +9,15 @@ from typing import Any, Literal
 import pytest
 from langchain_core.messages import HumanMessage
 
-from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore, TurnMiddleware
+from langmem_tiers import (
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+    create_assemble_node,
+    create_commit_node,
+)
 from langmem_tiers.core.settings import CoordinatorSettings
-from tests.support.agents import How, ScriptedModel, agent_on, run, scripted
+from tests.support.agents import How, ScriptedModel, agent_between, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.reviewing import BAD, Held, model_of, scoring
@@ -39,10 +45,6 @@ def reviewed_by(server: Wayward, when: When, timeout_ms: int = 60_000) -> Any:
     )
 
 
-def agent(store: TieredStore, model: ScriptedModel, middleware: Any) -> Any:
-    return agent_on(store, model, middleware, tools=[])
-
-
 def said(store: TieredStore) -> list[str]:
     """What the store has of a turn, quarantined or not."""
     memory = MemoryCoordinator(store, context=ACME)
@@ -50,11 +52,18 @@ def said(store: TieredStore) -> list[str]:
     return sorted(one.content for one in (*kept, *memory.list_quarantined()))
 
 
-def remembering(what: str, coordinator: Any) -> Any:
-    """Middleware that recalls by a model's review and stores what was said."""
-    if what == "a turn":
-        return TurnMiddleware(filters={"review": "model"}, coordinator=coordinator)
-    return TieredMemoryMiddleware(remember=True, review="model", coordinator=coordinator)
+def remembering(what: str, store: TieredStore, model: ScriptedModel, coordinator: Any) -> Any:
+    """An agent that recalls by a model's review and stores what was said."""
+    if what == "an agent that remembers":
+        return agent_on(
+            store, model, TieredMemoryMiddleware(review="model", coordinator=coordinator)
+        )
+    assemble = create_assemble_node(filters={"review": "model"}, coordinator=coordinator)
+    commit = create_commit_node(
+        memorize=lambda state: {"content": state["messages"][-1].text, "memory_type": "episodic"},
+        coordinator=coordinator,
+    )
+    return agent_between(store, model, {"assemble": assemble}, {"commit": commit})
 
 
 @pytest.mark.parametrize(
@@ -67,8 +76,8 @@ async def test_an_agent_answers_before_the_models_that_review_what_was_said(
     store = TieredStore(url, index=text_index())
     with minded(reviewer) as server:
         async with opened_store(store, opened):
-            middleware = remembering(what, reviewed_by(server, "background"))
-            made = agent(store, scripted(ANSWER), middleware)
+            reviewed = reviewed_by(server, "background")
+            made = remembering(what, store, scripted(ANSWER), reviewed)
             state = await run(made, how, ASKED, context=ACME)
             assert state["messages"][-1].text == ANSWER
             assert not reviewer.go.is_set()  # no model has said a word
@@ -100,8 +109,8 @@ async def test_an_agent_recalls_answers_and_remembers_though_no_reviewer_is_of_u
     with minded(BAD[answer]) as server:
         async with opened_store(store, opened):
             await MemoryCoordinator(store, context=ACME).astore(FACT, "semantic", key="fact")
-            middleware = remembering(what, reviewed_by(server, when, timeout_ms))
-            state = await run(agent(store, model, middleware), how, ASKED, context=ACME)
+            made = remembering(what, store, model, reviewed_by(server, when, timeout_ms))
+            state = await run(made, how, ASKED, context=ACME)
 
             assert state["messages"][-1].text == ANSWER
             assert FACT in model.seen[0][0].text

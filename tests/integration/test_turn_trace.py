@@ -11,7 +11,6 @@ from langmem_tiers import Budget, GatePolicy, MemoryCoordinator, MemoryOrchestra
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.turn.ending import fail
 from langmem_tiers.turn.trace import EndedTurn
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables
@@ -76,22 +75,6 @@ def test_turns_are_those_of_the_tenant_or_of_one_session_in_one_order(store: Tie
     for wrong in ({"limit": "5"}, {"limit": -1}, {"session_id": 5}, {"session_id": "a\0"}):
         with pytest.raises(InvalidInputError, match=next(iter(wrong))):
             asked.turns(**wrong)
-
-
-def test_a_turn_that_failed_is_listed_once_and_as_it_ended_once_it_has(
-    memory: MemoryCoordinator, clock: Clock
-) -> None:
-    listing = MemoryOrchestrator(memory)
-    turn = MemoryOrchestrator(memory, turn_id="t").begin()
-    for _ in range(2):
-        memory.tiered_store.run(fail(turn, ConnectionError()))
-        clock.now += timedelta(seconds=1)
-        (failed,) = listing.turns(session_id="chat")
-        assert (failed.kind, failed.reason) == ("failed", "failed by ConnectionError")
-        turn.memorize(FACT)
-    turn.commit()
-
-    assert [(one.turn, one.kind) for one in listing.turns()] == [("t", "committed")]
 
 
 # What was refused in them

@@ -19,18 +19,19 @@ from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
     MemoryHooks,
-    MemoryHooksMiddleware,
     MemoryOrchestrator,
     MemoryType,
     TieredMemoryMiddleware,
     TieredMemoryRetriever,
     TieredStore,
-    TurnMiddleware,
     WorkingMemoryBuffer,
+    create_assemble_node,
     create_consolidation_graph,
     create_recall_node,
+    create_remember_node,
     create_reminder_node,
     create_search_memory_tool,
+    create_user_prompt_node,
 )
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.memory import TIERS
@@ -117,9 +118,12 @@ WAYS_IN: dict[str, Way_In] = {
         "on_user_prompt_submit", f"I need to see to {text} tomorrow."
     ),
     "turn": lambda user, text, _: user.turn(text),
-    "agent": lambda user, text, _: user.agent(TieredMemoryMiddleware(remember=True), text=text),
-    "agent's turn": lambda user, text, _: user.agent(TurnMiddleware(), text=text),
-    "agent's hooks": lambda user, text, _: user.agent(MemoryHooksMiddleware(), text=text),
+    "agent": lambda user, text, _: user.agent(TieredMemoryMiddleware(), text=text),
+    "agent that reminds": lambda user, text, _: user.agent(
+        TieredMemoryMiddleware(), text=f"{text} Remind me tomorrow: {text}"
+    ),
+    "remember node": lambda user, text, _: user.graph(create_remember_node(), text),
+    "prompt node": lambda user, text, _: user.graph(create_user_prompt_node(), text),
     "evolve": lambda user, text, _: user.verbs()(
         "evolve", {"said": text, "novel_pattern": True}, {"success": True}, threshold=0.0
     ),
@@ -167,7 +171,7 @@ WAYS_OUT: dict[str, Way_Out] = {
     "turn": lambda user: user.turn(),
     "turns": lambda user: user.verbs(MemoryOrchestrator(user.memory))("turns"),
     "agent": lambda user: user.agent(TieredMemoryMiddleware(cutoff=False), text="Which trip?"),
-    "agent's turn": lambda user: user.agent(TurnMiddleware(remember=False), text="Which trip?"),
+    "assemble node": lambda user: user.graph(create_assemble_node(), "Which trip?"),
     "session start": lambda user: user.verbs(MemoryHooks(user.memory))("on_session_start"),
     "quarantine": lambda user: user.verbs()("list_quarantined"),
     "moves": _moved,

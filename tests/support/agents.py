@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from langchain.agents import create_agent
+from langchain.agents import AgentState, create_agent
+from langchain.agents.middleware import ModelRequest, dynamic_prompt
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.fake_chat_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatResult
 from langchain_core.runnables import Runnable
+from langgraph.graph import StateGraph
 from pydantic import Field
 
-from langmem_tiers import MemoryContext, TieredStore
+from langmem_tiers import HookState, MemoryContext, TieredStore
 
 How = Literal["invoke", "ainvoke", "astream"]
 
@@ -92,3 +94,30 @@ def agent_on(store: Any, model: Any, *middleware: Any, tools: Any = (), **option
     """An agent on a store, for the runs of a `MemoryContext`."""
     given = {"tools": list(tools), "middleware": middleware, "store": store, **options}
     return create_agent(model, context_schema=MemoryContext, **given)
+
+
+class Shown(AgentState[Any], total=False):
+    """An agent's state with what nodes before it write for its prompt."""
+
+    context: str
+    reminders_text: str
+    todos: list[dict[str, Any]]
+
+
+@dynamic_prompt
+def as_written(request: ModelRequest[Any]) -> str:
+    """What the nodes before wrote is all that the model is told."""
+    told = (request.state.get(name) for name in ("context", "reminders_text"))
+    return "\n\n".join(str(one) for one in told if one)
+
+
+def agent_between(
+    store: Any, model: Any, before: dict[str, Any], after: dict[str, Any], **options: Any
+) -> Any:
+    """An agent as one step of a graph, which is shown what the nodes before it wrote."""
+    saver, beside = options.pop("checkpointer", None), options.pop("middleware", ())
+    agent = agent_on(None, model, as_written, *beside, state_schema=Shown, **options)
+    builder: Any = StateGraph(HookState, context_schema=MemoryContext)
+    builder.add_sequence([*before.items(), ("agent", agent), *after.items()])
+    builder.set_entry_point(next(iter(before)))
+    return builder.compile(store=store, checkpointer=saver)

@@ -50,7 +50,7 @@ def test_every_name_is_there_completed_and_seen_by_type_checkers_where_it_is_loa
 def test_each_name_is_where_the_changelog_says() -> None:
     told = places()
 
-    assert len(told) == 155
+    assert len(told) == 154
     of_the_package = {name for name, module in told.items() if module == "langmem_tiers"}
     assert of_the_package == set(langmem_tiers.__all__)
     for name, module in told.items():
@@ -135,7 +135,7 @@ def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra
     assert store == "TieredStore"
     told = {line.split(" ", 1)[0]: line for line in lacking}
     assert all("MissingExtraError" in one and "langmem-tiers[" in one for one in told.values())
-    needed = {"langgraph": "create_recall_node", "langchain": "TurnMiddleware"}
+    needed = {"langgraph": "create_recall_node", "langchain": "TieredMemoryMiddleware"}
     assert f"pip install 'langmem-tiers[{extra}]'" in told[needed[extra]]
     assert {"TieredStore", "MemoryCoordinator", "ConflictError"}.isdisjoint(told)
 

@@ -41,21 +41,12 @@ WHERE e.tenant = %(tenant)s AND e.event >= %(low)s AND e.event < %(high)s
 ORDER BY e.event;
 
 -- part: told
--- What is told of a turn by how it ended, or failed; the last failure of one that has not ended. Of
--- another user's nothing is.
+-- What is told of a turn by how it ended. Of another user's nothing is.
 e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'reasons' ->> 0,
         e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
     FROM {memory}.events e
-    WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned', 'failed')
+    WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned')
       AND NOT (e.detail ? 'user_id' AND e.detail ->> 'user_id' IS DISTINCT FROM %(user_id)s::text)
-      AND NOT (e.kind = 'failed' AND EXISTS (
-          SELECT FROM {memory}.events l
-          WHERE l.tenant = e.tenant
-            AND l.event >= substring(e.event FROM '^turn/[^/]*') || '/'
-            AND l.event < substring(e.event FROM '^turn/[^/]*') || '0'
-            AND (l.kind IN ('committed', 'abandoned')
-                 OR l.kind = 'failed' AND (l.at, l.event) > (e.at, e.event))
-      ))
 
 -- name: turns_ended
 -- How turns ended, the latest first: those of a tenant, or of a session; of one project, or of all.

@@ -173,13 +173,13 @@ CREATE INDEX events_gone_since ON {memory}.events (at) WHERE kind IN ('rejected'
 CREATE INDEX events_turns ON {memory}.events (at) WHERE event >= 'turn/' AND event < 'turn0';
 -- How turns ended, read backwards: a tenant's, a session's, and a project's.
 CREATE INDEX events_ended ON {memory}.events (tenant, at, event)
-    WHERE kind IN ('committed', 'abandoned', 'failed');
+    WHERE kind IN ('committed', 'abandoned');
 CREATE INDEX events_ended_session ON {memory}.events
     (tenant, (detail ->> 'session_id'), at, event)
-    WHERE kind IN ('committed', 'abandoned', 'failed') AND detail ? 'session_id';
+    WHERE kind IN ('committed', 'abandoned') AND detail ? 'session_id';
 CREATE INDEX events_ended_project ON {memory}.events
     (tenant, (detail ->> 'project_id'), at, event)
-    WHERE kind IN ('committed', 'abandoned', 'failed') AND detail ? 'project_id';
+    WHERE kind IN ('committed', 'abandoned') AND detail ? 'project_id';
 
 -- Who may consolidate a tenant, until when. The fence grows with each holder.
 CREATE TABLE {memory}.leases (

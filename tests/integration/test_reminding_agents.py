@@ -1,0 +1,99 @@
+"""An agent that reminds: of what is due, once, and of what the user asks for; nothing is lost."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryHooks
+from tests.integration.test_middleware import PAYS, PAYS_AGAIN, agent, said, systems, thread
+from tests.support.agents import Way, scripted
+from tests.support.graphs import ACME, answers
+from tests.support.opening import Clock, refusing
+from tests.support.sessions import types
+
+FRIDAY = "Remind me to renew the certificate on Friday"
+FIGURES = "Remind me to ask for the figures when Anna mentions the budget"
+
+
+async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_and_not_before(
+    way: Way, clock: Clock, url: str
+) -> None:
+    model = scripted(*["Noted."] * 2, *["Fine."] * 5)
+    made = agent(model, way.store, recall=False)
+    context = MemoryContext(tenant="acme", project_id="billing", timezone="Europe/Berlin")
+    for number, (days, text) in enumerate((
+        (0, f"My desk is by the window. {FRIDAY}."),  # it is Sunday
+        (0, FIGURES),
+        (1, "What does the certificate of the shop say?"),
+        (1, "Anna asked about the budget"),
+        (3, "Good morning"),
+        (1, "Good morning"),
+    )):  # fmt: skip
+        clock.advance(days=days)
+        await way(made, said(text, number), config=thread(str(number)), context=context)
+
+    (cue, due) = (one for one in systems(model) if one)
+    assert [bool(one) for one in systems(model)] == [False, False, False, True, True, False]
+    assert "Reminders, due now:\n- Remind me to ask for the figures" in cue
+    assert "- Remind me to renew the certificate on Friday. (medium priority, at 2026-" in due
+    assert types(url)["prospective"] == 2
+    memory = MemoryCoordinator(way.store, context=ACME)
+    heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
+    assert f"My desk is by the window. {FRIDAY}." in [one.content for one in heard]
+    assert {one.status for one in await memory.aintentions()} == {"delivered"}
+
+
+async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_be_told_is_not_lost(
+    way: Way, url: str, clock: Clock
+) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.aintend("Call the bank", key="bank")
+    hello = said("Hello, Nova here")
+    with refusing(url, "intentions"):
+        unknowing = scripted("Fine.")
+        state = await way(agent(unknowing, way.store), hello, context=ACME)
+    assert state["messages"][-1].text == "Fine."
+    assert state["memory_errors"].keys() == {"remind"}
+    with pytest.raises(IndexError):
+        await way(agent(scripted(), way.store), hello, context=ACME)
+    assert [one.status for one in await memory.aintentions()] == ["leased"]
+    with ExitStack() as gone:
+        refuses = partial(gone.enter_context, refusing(url, "intentions"))
+        forgetful = scripted("Fine.", meanwhile=refuses)
+        clock.advance(minutes=6)
+        state = await way(agent(forgetful, way.store), hello, context=ACME)
+    assert state["memory_errors"].keys() == {"remind"}
+    assert "Call the bank" in systems(forgetful)[0]
+    answering = scripted(PAYS, *["Fine."] * 2)
+    for _ in range(2):
+        clock.advance(minutes=6)
+        await way(agent(answering, way.store), hello, context=ACME)
+    reminded = "Reminders, due now:\n- Call the bank ("
+    assert [reminded in one for one in systems(answering)] == [True, True, False]
+    assert systems(answering)[0] == systems(answering)[1]
+    assert [one.status for one in await memory.aintentions()] == ["delivered"]
+
+
+async def test_what_is_to_be_done_before_a_tool_answers_its_call_once_and_states_and_starts_remind(
+    way: Way,
+) -> None:
+    memory = MemoryCoordinator(way.store, context=ACME)
+    await memory.aintend("Offer free shipping", when="cart_is_full")
+    await MemoryHooks(memory).aon_user_prompt_submit("Clean up the old branches later")
+    model = scripted("Noted.", PAYS, PAYS_AGAIN, "Done.")
+    full = {"cart_is_full": lambda state: len(state["messages"]) > 2}
+    made = agent(model, way.store, remind=full, saver=InMemorySaver(), recall=False)
+    asked = "Remind me to tell the team before you pay"
+    await way(made, said(asked, 1), config=thread("1"), context=ACME)
+    state = await way(made, said("Go on then", 2), config=thread("1"), context=ACME)
+
+    first, *then = systems(model)
+    assert ("old branches" in first, "free shipping" in first) == (True, False)
+    assert all("free shipping" in one and "old branches" not in one for one in then)
+    held, ran = [one.text for one in answers(state)]
+    assert "tell the team" in held
+    assert ran == "paid 5"
