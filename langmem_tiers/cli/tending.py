@@ -75,7 +75,7 @@ def archive(
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
-    """Move what is old, hardly read and said to be unimportant to files, for restore to get back."""
+    """Move what is old, hardly read and said to be unimportant to files; restore gets it back."""
     from langmem_tiers.memory.tending import archiving
 
     policy = ArchivalPolicy(

@@ -44,7 +44,7 @@ class Cycle(NamedTuple):
 
     @property
     def idle_since(self) -> datetime | None:
-        """Since when nothing must have happened in a session that nobody ended; None if it goes on."""
+        """Since when a session has been idle that ends for it; None if none does."""
         idle = self.options.session_idle
         return None if idle is None else self.moment.now - timedelta(minutes=idle)
 

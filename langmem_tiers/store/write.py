@@ -89,7 +89,7 @@ class Write:
     """Of such a deletion: the prefix of the project that it is made in. What was promoted from
     another one is that one's."""
     noted: bool = False
-    """Whether it is a session's note, as its type belongs into short_term: it lives until that ends."""
+    """Whether its type belongs into short_term: it lives until its session is ended."""
     intends: Mapping[str, Any] | None = None
     """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
 
