@@ -122,7 +122,7 @@ def fit(several: Iterable[Text]) -> dict[str, float]:
         attacks += [one.attack] * len(parts)
     counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
-    found = _fitted(_Matrix.of(rows, names), np.array(attacks, float))
+    found = fitted(Matrix.of(rows, names), np.array(attacks, float))
     return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
 
 
@@ -145,7 +145,7 @@ def shipped(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weights[name], 2) for name in names[: _MOST + 1]}
 
 
-class _Matrix(NamedTuple):
+class Matrix(NamedTuple):
     """Which features each text has, with a last one that all have: the bias."""
 
     row: NDArray[np.int64]
@@ -154,7 +154,7 @@ class _Matrix(NamedTuple):
     shape: tuple[int, int]
 
     @classmethod
-    def of(cls, rows: Sequence[frozenset[str]], names: Sequence[str]) -> _Matrix:
+    def of(cls, rows: Sequence[frozenset[str]], names: Sequence[str]) -> Matrix:
         """Where each feature stands, and what it counts there."""
         places = {name: place for place, name in enumerate(names)}
         known = [sorted(places[one] for one in row if one in places) for row in rows]
@@ -178,13 +178,13 @@ class _Matrix(NamedTuple):
         return np.bincount(self.column, self.value * sums[self.row], self.shape[1]).astype(float)
 
 
-def _fitted(matrix: _Matrix, attacks: Floats) -> Floats:
+def fitted(matrix: Matrix, wanted: Floats) -> Floats:
     """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
     steep = matrix.back(matrix.times(np.ones(matrix.shape[1]))) / 4
     stride = 1 / (steep + 1 / SOFTNESS)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
-        wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - attacks
+        wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - wanted
         slope = matrix.back(wrong)
         slope[:-1] += ahead[:-1] / SOFTNESS
         moved = ahead - stride * slope

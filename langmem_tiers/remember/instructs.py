@@ -203,12 +203,13 @@ def features(text: str) -> frozenset[str]:
 @lru_cache(maxsize=2_000)
 def _features(sentence: str) -> tuple[tuple[str, str], ...]:
     """What counts of a sentence, each as it is named and as it is written."""
-    words = [(one[:_STEM].lower(), one) for one in _words(sentence)]
+    words = [(one[:_STEM].lower(), one) for one in tokens(sentence)]
     pairs = [(f"{one[0]} {other[0]}", f"{one[1]} {other[1]}") for one, other in pairwise(words)]
     return (*words, *pairs, *((f"^{name}", written) for name, written in words[:1]))
 
 
-def _words(text: str) -> list[str]:
+def tokens(text: str) -> list[str]:
+    """The words and signs of a text as they stand, with what counts as one of its kind named so."""
     for pattern, kind in _CLASSES:
         text = pattern.sub(kind, text)
     return _WORD.findall(spaced(text))

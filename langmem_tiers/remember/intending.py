@@ -1,4 +1,8 @@
-"""Whether a text intends something: by the specification's keywords, or as it asks to be told."""
+"""Whether a text intends something: by the specification's keywords, or as it asks to be told.
+
+What asks for it by the form "remind me" must not read like what does not (`means`); what asks for
+it otherwise ("set a reminder", "put it on my list") is told by `means` alone.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Final
 
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.recall.question import is_question
+from langmem_tiers.remember.means import INTENDS, INTENDS_NOT, means
 
 LEAD: Final = re.compile(
     r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
@@ -23,6 +28,7 @@ _REMIND: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """What asks to be reminded, in a question too; not "these remind me" of something."""
+_REMINDS: Final = re.compile(r"\bremind (?:me|us)\b", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
@@ -45,9 +51,15 @@ def _asks(told: str) -> bool:
     return is_question(asked) and (told.endswith("?") or not LEAD.match(asked))
 
 
-def _intends(sentence: str, *, asked: bool) -> bool:
-    reminded = _REMIND.search(sentence)
+def _requests(sentence: str) -> bool:
+    reminded, likely = _REMIND.search(sentence), means(sentence).intends
     if reminded and not _asks(reminded[1] or ""):
+        return likely >= INTENDS_NOT
+    return likely >= INTENDS and not _REMINDS.search(sentence)
+
+
+def _intends(sentence: str, *, asked: bool) -> bool:
+    if _requests(sentence):
         return True
     if sentence.endswith("?"):
         return False

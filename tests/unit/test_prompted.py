@@ -52,6 +52,8 @@ def test_a_prompt_says_how_much_it_matters(prompt: str, priority: str) -> None:
         ("It was a reminder to follow my passions", False, False),
         ("Don\N{RIGHT SINGLE QUOTATION MARK}t let me forget to call mum", True, True),
         ("Don't forget: the passport expires", True, True),
+        ("Set a reminder for Friday to call Bob", True, True),
+        ("And the cake was great too, don't forget the marshmallows", False, False),
         ("What do I need to do later?", False, False),
         ("I don't need to renew it", False, False),
         ("There's no need to reply", False, False),
