@@ -211,7 +211,10 @@ def years(
 ) -> Iterator[LivedYear]:
     """The same year: without a model, with one that knows it, and with that and an archive."""
     year = Year(SEED, memories, tenants)
-    model, archival = Ruling(says=knowing(year)), ArchivalPolicy(url=str(folder), max_share=1)
+    model, archival = (
+        Ruling(says=knowing(year)),
+        ArchivalPolicy(url=str(folder), max_share=1, default_importance=0.5),
+    )
     for number, (name, judge, archive) in enumerate(
         (
             ("no model", None, None),

@@ -59,6 +59,10 @@ def archive(
     max_importance: Annotated[
         float, typer.Option(metavar="SHARE", help="Less important than this, of 0 to 1.")
     ] = ArchivalPolicy(url=".").max_importance,
+    default_importance: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Of what nobody told it of; if not given, it stays."),
+    ] = None,
     max_share: Annotated[
         float, typer.Option(metavar="SHARE", help="Of the tenant's memories, no more, of 0 to 1.")
     ] = ArchivalPolicy(url=".").max_share,
@@ -71,7 +75,7 @@ def archive(
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
-    """Move what is old, hardly read and unimportant to files, from where restore gets it back."""
+    """Move what is old, hardly read and said to be unimportant to files; restore gets it back."""
     from langmem_tiers.memory.tending import archiving
 
     policy = ArchivalPolicy(
@@ -79,6 +83,7 @@ def archive(
         older_than_days=older_than_days,
         max_access_count=max_access_count,
         max_importance=max_importance,
+        default_importance=default_importance,
         agent_id=agent,
         max_share=max_share,
     )

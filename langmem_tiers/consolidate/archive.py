@@ -217,6 +217,7 @@ class Archive(CycleStep):
             "agent_id": self._policy.agent_id,
             "accesses": self._policy.max_access_count,
             "importance": self._policy.max_importance,
+            "untold": self._policy.default_importance,
         }
 
 

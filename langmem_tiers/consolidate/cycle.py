@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.models import Judge, Summariser
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.session_end import SessionEnd
+from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
@@ -67,21 +67,21 @@ class Rise(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may rise."""
-        # The minutes that a memory lives of which nobody said how long it should.
-        lives = cycle.options.tier_ttl.get(Tier.SHORT_TERM), cycle.options.session_ttl
         params = {
-            "ended": sorted(cycle.ended),
+            "ended": (yield from ended_sessions(cycle)),
             "accesses": self._policy.min_access_count,
             "importance": self._policy.min_importance,
-            "lives": [one for one in lives if one is not None],
+            "life": cycle.options.tier_ttl.get(Tier.SHORT_TERM),
         }
-        return select(cycle, "select_rising", after, limit, **params)
+        return (yield from select(cycle, "select_rising", after, limit, **params))
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What the rule says of each."""
         decisions, kept = [], []
         for one in (yield from read(cycle, ids)):
-            ended = one.namespace in cycle.ended
+            # What nobody reads or thinks important was selected for its session alone.
+            idle = cycle.idle_since is not None and one.updated_at <= cycle.idle_since
+            ended = one.namespace in cycle.ended or idle
             reason = rises(self._policy, one.importance, one.access_count, ended=ended)
             if reason is None:
                 kept.append(STAYS)

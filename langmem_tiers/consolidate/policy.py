@@ -96,7 +96,7 @@ class SupersedePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivalPolicy:
-    """What leaves the database for a file: old, hardly read and unimportant.
+    """What leaves the database for a file: old, hardly read, and said to be unimportant.
 
     The defaults of what that means are the agent-memory specification's, with its strict
     comparisons. However much is meant, a cycle takes a tenth of the tenant at most, the least
@@ -113,7 +113,10 @@ class ArchivalPolicy:
     max_access_count: int = 3
     """Fewer accesses than this."""
     max_importance: float = 0.6
-    """Less important than this; a memory whose importance nobody told counts as 0.5."""
+    """Less important than this."""
+    default_importance: float | None = None
+    """As how important a memory counts whose importance nobody told. None: it stays, however old
+    and unread; what was said once and never asked for may be asked for tomorrow."""
     agent_id: str | None = None
     """Memories of this agent alone; of the whole tenant if not given."""
     max_share: float = 0.1
@@ -128,6 +131,8 @@ class ArchivalPolicy:
         checked_number(self.older_than_days, "older_than_days", 0, MOST_DAYS)
         checked_whole(self.max_access_count, "max_access_count", 0, MOST_TIMES)
         checked_number(self.max_importance, "max_importance", 0, 1)
+        if self.default_importance is not None:
+            checked_number(self.default_importance, "default_importance", 0, 1)
         checked_number(self.max_share, "max_share", 0, 1)
 
 

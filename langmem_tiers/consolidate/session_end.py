@@ -203,6 +203,14 @@ def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     return found
 
 
+def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
+    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
+    if cycle.idle_since is None:
+        return sorted(cycle.ended)
+    rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
+    return sorted(cycle.ended.union(row[0] for row in rows))
+
+
 class SessionEnd(CycleStep):
     """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
 
@@ -218,7 +226,7 @@ class SessionEnd(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The first note of each session that has ended."""
-        ended = sorted(cycle.ended)
+        ended = yield from ended_sessions(cycle)
         names = [_names(cycle.tenant, one) for one in ended]
         params = {
             "namespaces": ended,

@@ -9,7 +9,7 @@ together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, NotRequired, Protocol, TypeVar
 
 from typing_extensions import TypedDict
@@ -41,6 +41,12 @@ class Cycle(NamedTuple):
         """What most statements of a step ask for."""
         now, alive_at = self.moment.now, self.moment.alive_at
         return {"tenant": self.tenant, "now": now, "alive_at": alive_at}
+
+    @property
+    def idle_since(self) -> datetime | None:
+        """Since when a session has been idle that ends for it; None if none does."""
+        idle = self.options.session_idle
+        return None if idle is None else self.moment.now - timedelta(minutes=idle)
 
 
 class StepDecision(TypedDict):

@@ -26,7 +26,7 @@ SHORT_TERM_TTL_MINUTES = 60.0
 """Life of a short_term memory after its last read (design: sliding, one hour)."""
 
 SESSION_IDLE_MINUTES = 24 * 60.0
-"""Life of a session's short_term memories after its last write or read: our own choice."""
+"""Time after the last write or read in a session, after which a cycle ends it: our own choice."""
 
 TRACE_DAYS = 90.0
 """Days for which the traces of turns are kept: our own choice."""
@@ -276,8 +276,8 @@ class StoreOptions:
         return ["searched by words" if vector is None else f"{vector.dims} dimensions", *told]
 
     @property
-    def session_ttl(self) -> float | None:
-        """Minutes that the notes of a session live while it is idle; None: for ever."""
+    def session_idle(self) -> float | None:
+        """Minutes without a write or a read after which a session has ended; None: never."""
         own = self.tier_ttl.get(Tier.SHORT_TERM)
         return None if own is None else max(own, SESSION_IDLE_MINUTES)
 

@@ -111,9 +111,6 @@ def to_write(
         threshold=one.threshold,
         awaits_review=one.awaits_review,
         named=one.key is not None,
-        notes=encode(where.namespace(Tier.SHORT_TERM, personal=True))
-        if write.told.session
-        else None,
         noted=kind.tier == Tier.SHORT_TERM,
     )
 

@@ -248,7 +248,7 @@ class StoreFlows:
         mortal = [one for one in lives if one.ttl_minutes is not None]
         try:
             if mortal:
-                yield from extend(mortal, moment, self.options)
+                yield from extend(mortal, moment)
         except DatabaseError as error:
             if not self._told_of_lives:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)

@@ -167,18 +167,16 @@ def _is_due(found: Mortal, moment: Moment) -> bool:
     return moment.now + life - found.expires_at > life * _SLIDE_AFTER
 
 
-def extend(read: Iterable[Mortal], moment: Moment, options: StoreOptions) -> Flow[None]:
+def extend(read: Iterable[Mortal], moment: Moment) -> Flow[None]:
     """Begin the lives of what was just read again, in a transaction of its own.
 
-    With a note of a session, all of that session's. Losing this in a crash is accepted: its commit
-    is not waited for.
+    Losing this in a crash is accepted: its commit is not waited for.
     """
     known = {(row.tenant, row.id): row for row in read if _is_due(row, moment)}
     if due := sorted(known):
         params = {
             "tenants": [tenant for tenant, _ in due],
             "ids": [number for _, number in due],
-            "minutes": options.session_ttl,
             "now": moment.now,
         }
         yield Query((Call("extend", params),), commit=True)

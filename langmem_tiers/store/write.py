@@ -88,10 +88,8 @@ class Write:
     reach: tuple[str, ...] = ()
     """Of such a deletion: the prefix of the project that it is made in. What was promoted from
     another one is that one's."""
-    notes: Place | None = None
-    """Where its session has its notes, which live on with each write of the session."""
     noted: bool = False
-    """Whether it is such a note: its type belongs into short_term."""
+    """Whether its type belongs into short_term: it lives until its session is ended."""
     intends: Mapping[str, Any] | None = None
     """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
 
@@ -154,8 +152,6 @@ def carry_out(
     if moment.omit_expired:
         calls += delete_expired_calls(puts, moment.now)
     calls += (*put_calls(puts, vectors, options, moment.now, tier), *after)
-    if options.session_ttl is not None:
-        calls += _renewal_calls(puts, options.session_ttl, moment.now)
     if tier is not None and puts:
         wanted = {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at}
         *_, conflicts = yield Query((*lock, Call("conflicts", wanted)))
@@ -239,9 +235,8 @@ def _put_row(one: Write, tier: Tier | None, options: StoreOptions) -> tuple[Any,
     words = one.lexical
     if words is None:
         words = "\n".join(text for _, text in one.texts)
-    noted = one.noted and one.notes is not None
-    user = options.user_of(one.place)
-    return one.value, lexical_text(words), one.ttl, (tier or one.tier).value, noted, user, *one.told
+    into, user = (tier or one.tier).value, options.user_of(one.place)
+    return one.value, lexical_text(words), one.ttl, into, one.noted, user, *one.told
 
 
 def put_calls(
@@ -255,7 +250,6 @@ def put_calls(
     shared = {
         "tiers": [*map(str, TIERS)],
         "tier_ttls": [*map(options.tier_ttl.get, TIERS)],
-        "session_ttl": options.session_ttl,
         "language": options.index.language if options.index else "simple",
         "threshold": THRESHOLD,
         "now": now,
@@ -274,15 +268,6 @@ def put_calls(
         if embedded:
             names = keys_of(embedded)
             yield Call("put_vectors", {**names, "fields": fields, "embeddings": packed})
-
-
-def _renewal_calls(puts: Sequence[Write], minutes: float, now: datetime) -> Iterator[Call]:
-    """The call that begins the lives of what these sessions noted again."""
-    written = {(*one.notes, one.told.session) for one in puts if one.notes is not None}
-    if written:
-        tenants, namespaces, sessions = map(list, zip(*sorted(written), strict=True))
-        names = {"tenants": tenants, "namespaces": namespaces, "sessions": sessions}
-        yield Call("renew_sessions", {**names, "minutes": minutes, "now": now})
 
 
 def delete_calls(

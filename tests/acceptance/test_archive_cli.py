@@ -19,7 +19,8 @@ from tests.support.opening import empty, text_index
 from tests.support.servers import fresh_database
 
 NUMBER = 30
-ALL = ("--max-share", "1")
+UNTOLD = ("--default-importance", "0.5")
+ALL = ("--max-share", "1", *UNTOLD)
 
 
 def run(*arguments: str) -> Any:
@@ -92,8 +93,9 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
         ((*ALL, "--agent", "coder"), NUMBER // 2),
         ((*ALL, "--max-access-count", "1"), NUMBER // 3),
         ((*ALL, "--max-importance", "0.5"), 0),
-        (("--max-share", "0.5"), NUMBER // 2),
-        ((), NUMBER // 10),
+        (("--max-share", "0.5", *UNTOLD), NUMBER // 2),
+        (UNTOLD, NUMBER // 10),
+        (("--max-share", "1"), 0),
     ],
 )
 @pytest.mark.usefixtures("url")

@@ -184,7 +184,7 @@ elif point == "inside the transaction":
     archive.lease.check_guard = die
 with TieredStore.from_conn_string(url, index={}) as store:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
-    memory.archive(ArchivalPolicy(url=directory))
+    memory.archive(ArchivalPolicy(url=directory, default_importance=0.5))
 """
 
 

@@ -60,7 +60,7 @@ def archiving(folder: Path, **options: Any) -> ConsolidationPolicy:
         supersede=None,
         promotion=None,
         decay=False,
-        archive=ArchivalPolicy(url=str(folder), **options),
+        archive=ArchivalPolicy(**{"url": str(folder), "default_importance": 0.5, **options}),
     )
 
 
@@ -125,13 +125,25 @@ def test_the_verb_takes_a_tenth_as_well_and_says_what_waits(
     memory: MemoryCoordinator, url: str, tmp_path: Path
 ) -> None:
     for dry_run in (True, False):
-        report = memory.archive(ArchivalPolicy(url=str(tmp_path)), dry_run=dry_run)
+        policy = ArchivalPolicy(url=str(tmp_path), default_importance=0.5)
+        report = memory.archive(policy, dry_run=dry_run)
         assert (report.memories, report.waiting) == (30, 270)
         assert str(report).endswith("; 270 more wait, beyond max_share")
     assert len(gone(url)) == 30
 
 
-def test_a_share_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
-    for wrong in (-0.1, 1.1, "a tenth", None):
-        with pytest.raises(ConfigurationError, match="max_share is a number from 0 to 1"):
-            ArchivalPolicy(url=str(tmp_path), max_share=wrong)  # type: ignore[arg-type]
+def test_what_nobody_read_or_called_unimportant_stays_however_many_cycles_come(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, tmp_path: Path
+) -> None:
+    for _ in range(4):
+        cycle(store, tmp_path, default_importance=None)
+        clock.advance(days=200)
+    assert gone(url) == LEAST
+    assert len(memory.get_context("Note of the project", limit=999)) == STORED - len(LEAST)
+
+
+@pytest.mark.parametrize("option", ["max_share", "default_importance"])
+def test_a_share_that_cannot_be_one_is_refused(tmp_path: Path, option: str) -> None:
+    for wrong in (-0.1, 1.1, "a tenth"):
+        with pytest.raises(ConfigurationError, match=f"{option} is a number from 0 to 1"):
+            ArchivalPolicy(url=str(tmp_path), **{option: wrong})  # type: ignore[arg-type]

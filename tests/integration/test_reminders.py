@@ -376,7 +376,7 @@ async def test_what_is_intended_still_is_not_archived(ours: Desk, tmp_path: Path
         await ours("intend", "Renew it", at=ours.at(days=400), importance=0.1, key=key)
     await ours("cancel", "closed")
     ours.clock.advance(days=400)
-    old = ArchivalPolicy(url=str(tmp_path), max_share=1)
+    old = ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5)
     report = await ours("archive", old)
     assert report.memories == 1
     assert await ours.raised() == ["open"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +21,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryType
 from tests.support.coordinating import Caller, calling, coordinator
 from tests.support.opening import Clock, Opener, text_index, tier_of
-from tests.support.sessions import there
+from tests.support.sessions import texts, there, types
 
 CHEMIST = "Dana is currently working at Novartis as a chemist."
 WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat"}
@@ -99,41 +98,60 @@ async def test_a_session_of_three_hours_loses_none_of_its_notes(
     assert all(prompt in digest.content for prompt in PROMPTS)
 
 
-async def test_each_write_and_each_read_of_a_session_keeps_all_of_its_notes(
-    open_store: Opener, url: str, clock: Clock
+@pytest.mark.parametrize("days", [1, 30, 400])
+def test_a_session_that_nobody_ends_loses_nothing_and_a_cycle_ends_it(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str, days: int
 ) -> None:
-    async with calling(open_store, url, **WHOSE) as call:
-        for number, prompt in enumerate(PROMPTS[:3]):
-            await call("store", prompt, "working", key=f"note{number}")
-        other = coordinator(call.memory.tiered_store, project_id="billing", session_id="another")
-        await Caller(other, call.mode)("store", PROMPTS[4], "working", key="other")
-        clock.advance(hours=20)
-        await call("store", "Order 7 was refunded", "episodic")  # in working, of the same session
-        clock.advance(hours=20)
-        assert await call("get", "note1") is not None
-        clock.advance(hours=20)
-        report = await call("consolidate_session")
-        lost = await call("consolidate_session", "another")
-    assert (report.cleared, report.expired_unread) == (3, 0)
-    assert (lost.cleared, lost.expired_unread) == (0, 1)
+    alone = coordinator(store, project_id="billing")
+    for number, prompt in enumerate(PROMPTS):
+        memory.store(prompt, "working", speaker="user", key=f"note{number}")
+    alone.store("The office closes at six.", "working", speaker="user")
+    memory.types.register(MemoryType(name="plan", tier=Tier.SHORT_TERM, title="Plans"))
+    memory.store("Call the vendor", "plan", key="plan")
+    clock.advance(days=days, minutes=1)
+    assert store.sweep_ttl() == 0
+    assert [one.content for one in memory.session_notes()] == list(PROMPTS)
+
+    report = cycle(store, memory)
+    assert (report.count("session_end"), report.count("rise"), report.count("expire")) == (2, 1, 0)
+    assert memory.session_notes() == []
+    assert tier_of(url, "plan") == ["working"]
+    another = coordinator(store, project_id="billing", session_id="another")
+    for said in (*PROMPTS, "The office closes at six."):
+        assert said in [one.content for one in another.get_context(said, memory_types=["semantic"])]
+    assert not cycle(store, memory).count("session_end")
 
 
-def test_a_session_that_nobody_stops_ends_with_its_idle_time(
-    store: TieredStore,
-    memory: MemoryCoordinator,
-    clock: Clock,
-    url: str,
-    caplog: pytest.LogCaptureFixture,
+def test_a_session_is_idle_once_nobody_wrote_in_it_or_read_its_notes_for_a_day(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
 ) -> None:
+    namesake = coordinator(store, project_id="shipping", session_id="chat")
     memory.store(PROMPTS[0], "working", key="note")
+    namesake.store(PROMPTS[1], "working", key="other")
+    clock.advance(hours=20)
+    memory.store("Order 7 was refunded", "episodic")  # in working, of the same session
+    clock.advance(hours=20)
+    assert cycle(store, memory).count("session_end") == 1
+    assert namesake.session_notes() == []
+    assert there(memory.get("note")).content == PROMPTS[0]
+    store.run(store.flows.flush())
     clock.advance(minutes=SESSION_IDLE_MINUTES - 1)
-    assert [one.key for one in memory.session_notes()] == ["note"]
+    assert cycle(store, memory).count("session_end") == 0
     clock.advance(minutes=2)
-    assert memory.get("note") is None
-    with caplog.at_level(logging.INFO, logger="langmem_tiers"):
-        assert store.sweep_ttl() == 1
-    assert "nobody had read 1 of them" in caplog.text
-    assert tier_of(url, "note") == []
+    assert cycle(store, memory).count("session_end") == 1
+
+
+def test_a_session_goes_on_after_it_was_ended_and_both_of_its_parts_are_kept(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store(PROMPTS[0], "working", speaker="user")
+    clock.advance(days=30)
+    cycle(store, memory)
+    memory.store(PROMPTS[2], "working", speaker="user")
+    clock.advance(days=200)
+    cycle(store, memory)
+    assert types(url) == {"semantic": 2, "episodic": 2}
+    assert {PROMPTS[0], PROMPTS[2]} <= set(texts(url).splitlines())
 
 
 def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -> None:
@@ -164,8 +182,8 @@ def test_what_is_important_rises_though_it_has_just_expired(
     store: TieredStore, clock: Clock, url: str
 ) -> None:
     memory = coordinator(store, project_id="billing")
-    memory.store("Nobody may deploy on Fridays", "working", key="weighty", importance=0.95)
-    memory.store("Reading the logs", "working", key="light", importance=0.1)
+    for key, importance in (("weighty", 0.95), ("light", 0.1)):
+        memory.store(f"A {key} note", "episodic", key=key, importance=importance, tier="short_term")
     clock.advance(minutes=61)
     assert memory.get("weighty") is None
     report = cycle(store, memory)
@@ -177,7 +195,7 @@ def test_what_is_important_rises_though_it_has_just_expired(
 def test_a_cycle_counts_what_expired_unread(store: TieredStore, clock: Clock) -> None:
     memory = coordinator(store, project_id="billing")
     for key in ("one", "two", "read"):
-        memory.store(f"Looking at file {key}", "working", key=key)
+        memory.store(f"Looking at file {key}", "episodic", key=key, tier="short_term")
     memory.get("read")
     clock.advance(minutes=62)
     report = cycle(store, memory)

@@ -116,7 +116,7 @@ def archive(url: str, story: Story, folders: pytest.TempPathFactory) -> tuple[Si
     """Archive all that is due in one more cycle of each tenant; what is held before and after."""
     clock = Clock()
     clock.now = story.sizes[-1].at
-    policy = ArchivalPolicy(url=str(folders.mktemp("archive")), max_share=1)
+    policy = ArchivalPolicy(url=str(folders.mktemp("archive")), max_share=1, default_importance=0.5)
     with open_year(url, clock) as store:
         replay = Replay(store, clock, ConsolidationPolicy(archive=policy))
         whole = tidied(url, replay)

@@ -112,7 +112,9 @@ def execute(url: str, query: str, *params: Any) -> None:
 
 def policy(directory: Path | str, **options: Any) -> ArchivalPolicy:
     """A policy that archives into a directory, all that it means."""
-    return ArchivalPolicy(**{"url": str(directory), "max_share": 1, **options})
+    return ArchivalPolicy(
+        **{"url": str(directory), "max_share": 1, "default_importance": 0.5, **options}
+    )
 
 
 def files_in(directory: Path) -> list[Path]:

@@ -136,7 +136,9 @@ def _work(plan: Plan, tells: Connection) -> None:
             store,
             DAILY,
             checkpointer=PostgresSaver(connections),
-            policy=replace(POLICY, archive=ArchivalPolicy(url=plan.archives)),
+            policy=replace(
+                POLICY, archive=ArchivalPolicy(url=plan.archives, default_importance=0.5)
+            ),
             model=Ruling(),
             told=reports.append,
         )

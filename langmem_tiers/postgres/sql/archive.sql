@@ -2,7 +2,7 @@
 -- queries.sql hold here too.
 
 -- part: archivable
--- Old, hardly read and unimportant. What was made or changed lately is not old. What is not current
+-- Old, hardly read and unimportant; that nobody told how important it is says nothing. What was made or changed lately is not old. What is not current
 -- stays, as questions about the past read it; what has a lineage stays, as deletions, rollbacks and
 -- retractions reach along it; and so does what a session may still clear, and what is intended still.
 FROM {memory}.memories m
@@ -14,7 +14,8 @@ CROSS JOIN LATERAL (
     SELECT greatest(m.created_at, m.updated_at, u.last_accessed_at) AS touched_at,
            coalesce(u.access_count, 0) AS reads,
            CASE jsonb_typeof(m.value -> 'importance')
-               WHEN 'number' THEN (m.value ->> 'importance')::numeric ELSE 0.5 END AS importance
+               WHEN 'number' THEN (m.value ->> 'importance')::numeric
+               ELSE %(untold)s::float8::numeric END AS importance
 ) w
 WHERE m.tenant = %(tenant)s
   AND greatest(m.created_at, m.updated_at) < %(before)s::timestamptz
@@ -23,7 +24,7 @@ WHERE m.tenant = %(tenant)s
   AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
   AND w.reads < %(accesses)s
   AND w.importance < %(importance)s::float8::numeric
-  AND (m.session IS NULL OR coalesce(m.value ->> 'memory_type', 'episodic') <> 'working')
+  AND coalesce(m.value ->> 'memory_type', 'episodic') <> 'working'
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id)
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.source = m.id)
   AND NOT EXISTS (

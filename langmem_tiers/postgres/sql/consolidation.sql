@@ -74,7 +74,7 @@ LIMIT %(limit)s;
 
 -- name: select_rising
 -- What of short_term may belong to the project: the rule decides on fewer. What has just expired may
--- as well, unless somebody chose how long it lives: that it was noted in a session is not enough then.
+-- as well, unless somebody chose how long it lives: that its session has ended is not enough then.
 SELECT m.id FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = m.tenant AND u.id = m.id LIMIT 1
@@ -82,7 +82,7 @@ LEFT JOIN LATERAL (
 WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigint
   AND m.state IS NULL
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz
-       OR m.ttl_minutes = ANY (%(lives)s::float8[]))
+       OR m.ttl_minutes = %(life)s::float8)
   AND (m.namespace = ANY (%(ended)s::text[])
            AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
        OR coalesce(u.access_count, 0) >= %(accesses)s::int
@@ -91,6 +91,34 @@ WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigi
           ELSE false END)
 ORDER BY m.id
 LIMIT %(limit)s;
+
+-- name: idle_sessions
+-- Where sessions have their notes that nobody ended, and in which nothing was written and of whose notes
+-- none was read since. What the end of a session left in working is not written in it.
+WITH noted AS MATERIALIZED (
+    SELECT m.namespace, max(m.session) AS session, max(m.value ->> 'project_id') AS project,
+           max(m.user_id) AS user_id
+    FROM {memory}.memories m
+    LEFT JOIN LATERAL (
+        SELECT * FROM {memory}.usage u WHERE u.tenant = m.tenant AND u.id = m.id LIMIT 1
+    ) u ON true
+    WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.ttl_minutes IS NULL
+      AND m.value ? 'memory_type' AND m.state IS DISTINCT FROM 'quarantined'
+    GROUP BY m.namespace
+    HAVING max(greatest(m.updated_at, u.last_accessed_at)) <= %(since)s::timestamptz
+), active AS MATERIALIZED (
+    SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.updated_at > %(since)s::timestamptz AND m.session IS NOT NULL
+      AND m.value -> 'metadata' ->> 'promoted_from' IS DISTINCT FROM 'working'
+)
+SELECT n.namespace FROM noted n
+WHERE NOT EXISTS (
+    SELECT FROM active a
+    WHERE a.session = n.session AND a.project IS NOT DISTINCT FROM n.project
+      AND a.user_id IS NOT DISTINCT FROM n.user_id
+)
+ORDER BY n.namespace;
 
 -- name: select_changed
 -- What is current in working and long_term and was written, rose or began to be true since the step

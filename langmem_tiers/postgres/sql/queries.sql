@@ -82,33 +82,17 @@ ORDER BY a.tenant, a.id
 RETURNING set_config('synchronous_commit', 'off', true);
 
 -- name: extend
--- Slide the expiry of memories that were just read, and of all that the sessions noted whose notes
--- were among them. A row that another writer holds is left to that writer.
-WITH given AS MATERIALIZED (
-    SELECT m.tenant, m.id, m.tier, m.namespace, m.session, m.ttl_minutes
-    FROM unnest(%(tenants)s::text[], %(ids)s::bigint[])
-             WITH ORDINALITY AS w (tenant, id, ord)
-    JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
-    WHERE {few} AND m.ttl_minutes IS NOT NULL
-), beside AS MATERIALIZED (
-    SELECT m.tenant, m.id
-    FROM (
-        SELECT DISTINCT g.tenant, g.namespace, g.session FROM given g
-        WHERE g.tier = 'short_term' AND g.ttl_minutes = %(minutes)s::float8
-    ) w
-    CROSS JOIN LATERAL (
-        SELECT m.tenant, m.id FROM {memory}.memories m
-        WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.session = w.session
-          AND m.tier = 'short_term' AND {part sliding} OFFSET 0
-    ) m
-), due AS MATERIALIZED (
+-- Slide the expiry of memories that were just read. A row that another writer holds is left to that
+-- writer.
+WITH due AS MATERIALIZED (
     SELECT m.tenant, m.id, m.tier
-    FROM (SELECT g.tenant, g.id FROM given g UNION SELECT b.tenant, b.id FROM beside b) w
+    FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
     CROSS JOIN LATERAL (
         SELECT m.tenant, m.id, m.tier FROM {memory}.memories m
-        WHERE m.tenant = w.tenant AND m.id = w.id LIMIT 1
+        WHERE m.tenant = w.tenant AND m.id = w.id AND m.ttl_minutes IS NOT NULL LIMIT 1
         FOR NO KEY UPDATE OF m SKIP LOCKED
     ) m
+    WHERE {few}
 )
 UPDATE {memory}.memories m
 SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
@@ -137,8 +121,8 @@ LIMIT 1;
  AND NOT (m.namespace >= %(project_low)s AND m.namespace < %(project_high)s))
 
 -- part: tier_life
--- The minutes that i lives by its tier; what is noted in a session lives with it.
-CASE WHEN i.noted AND life.tier = 'short_term' THEN %(session_ttl)s::float8 ELSE life.minutes END
+-- The minutes that i lives by its tier; what is noted in a session lives until that is ended.
+CASE WHEN NOT (i.noted AND life.tier = 'short_term') THEN life.minutes END
 
 -- part: new_life
 -- The minutes that the memory m lives once it is put as i: as told, else as its tier says; what is
@@ -359,31 +343,6 @@ WHERE NOT EXISTS (
     WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
 )
 ORDER BY i.tenant, i.namespace, i.key;
-
--- name: renew_sessions
--- Whoever writes in a session keeps all that it noted. A row that another writer holds is left to
--- that writer.
-WITH due AS MATERIALIZED (
-    SELECT m.tenant, m.id, m.tier
-    FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(sessions)s::text[])
-             WITH ORDINALITY AS w (tenant, namespace, session, ord)
-    CROSS JOIN LATERAL (
-        SELECT m.tenant, m.id, m.tier FROM {memory}.memories m
-        WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.session = w.session
-          AND m.tier = 'short_term' AND {part sliding}
-        FOR NO KEY UPDATE OF m SKIP LOCKED
-    ) m
-    WHERE {few}
-)
-UPDATE {memory}.memories m
-SET expires_at = %(now)s::timestamptz + m.ttl_minutes * interval '1 minute'
-FROM due d
-WHERE m.tenant = d.tenant AND m.id = d.id AND m.tier = d.tier;
-
--- part: sliding
--- Whether m lives as long as its session does, and a tenth of that has passed.
-m.ttl_minutes = %(minutes)s::float8 AND m.expires_at > %(now)s::timestamptz
-AND m.expires_at < %(now)s::timestamptz + 0.9 * m.ttl_minutes * interval '1 minute'
 
 -- name: delete_vectors
 -- Forget the vectors of these memories, before their new ones are written.
