@@ -16,7 +16,7 @@ from langmem_tiers.graph.node import last_question, node, of_state, text_of
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.intending import intending
+from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
@@ -105,7 +105,7 @@ def _notes(
     told |= {"session_id": memory.context.session_id}
     # What is private is not cut: the gate is to judge all of it.
     whole = private(text, memory.gate)
-    wants = intending(text, asked=True) if told["speaker"] == "user" else []
+    wants = requesting(text) if told["speaker"] == "user" else []
     for one in wants:
         text = text.replace(one, "", 1)
     if text := text.strip():

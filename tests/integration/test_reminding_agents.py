@@ -26,7 +26,7 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     made = agent(model, way.store, recall=False)
     context = MemoryContext(tenant="acme", project_id="billing", timezone="Europe/Berlin")
     for number, (days, text) in enumerate((
-        (0, f"My desk is by the window. {FRIDAY}."),  # it is Sunday
+        (0, f"My desk is by the window. {FRIDAY}.\n# TODO: tidy it."),  # it is Sunday
         (0, FIGURES),
         (1, "What does the certificate of the shop say?"),
         (1, "Anna asked about the budget"),
@@ -43,7 +43,7 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     assert types(url)["prospective"] == 2
     memory = MemoryCoordinator(way.store, context=ACME)
     heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
-    assert "My desk is by the window." in [one.content for one in heard]
+    assert "My desk is by the window. \n# TODO: tidy it." in [one.content for one in heard]
     assert {one.status for one in await memory.aintentions()} == {"delivered"}
 
 
