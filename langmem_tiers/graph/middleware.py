@@ -49,10 +49,11 @@ from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.topics import MAY_BE_ABOUT
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
-from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.remind.prompted import PROSPECTIVE, SESSION_STARTS
 
 RECALLED = 6
 """Memories of a turn that names no limit, our own choice: each is paid for with every call of the
@@ -289,19 +290,21 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
-        options: Any = {**self._options, **shown_to}
-        if self._remember:  # with room for what is left out
-            room = min(self._limit + len(request.messages), MAX_LIMIT)
-            options = {**self._options, "limit": room}
+        messages = request.messages if self._remember else ()
+        seen = {key for one in messages for key in keys_of(one, ensure_config())}
+        room = min(self._limit + len(messages), MAX_LIMIT)  # with room for what is left out
+        options: Any = {**self._options, "limit": room}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            if self._remember:
-                seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
-                new = [one for one in found if one.key not in seen][: self._limit]
-                found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
-            return found
+            new = [one for one in found if one.key not in seen and not self._waiting(one)]
+            return (yield from asked(memory.expose, memory.aexpose, new[: self._limit], **shown_to))
         return ()
+
+    def _waiting(self, one: Recollection) -> bool:
+        """Whether it is intended, and the question is not about it: what is due is raised."""
+        intended = one.memory_type == PROSPECTIVE and self._options.get("memory_types") is None
+        return self._remind and intended and one.match < MAY_BE_ABOUT
 
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""
