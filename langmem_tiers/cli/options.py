@@ -115,7 +115,7 @@ Model: TypeAlias = Annotated[
     typer.Option(
         metavar="NAME",
         envvar="LANGMEM_TIERS_MODEL",
-        help="The embeddings: local (English), or multilingual.",
+        help="The embeddings: local or minilm (English), or multilingual.",
     ),
 ]
 MODEL = "local"

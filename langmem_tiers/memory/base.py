@@ -23,6 +23,7 @@ from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.recall.matching import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.recall.rerank import Reranker, reranker_of
@@ -123,9 +124,9 @@ class Memory:
 
     @property
     def local(self) -> bool:
-        """Whether its texts are embedded by the local model, of which our thresholds are known."""
+        """Whether its texts are embedded by a model that our thresholds hold for."""
         index = self.tiered_store.index_config or {}
-        return isinstance(index.get("embed"), LocalEmbeddings)
+        return isinstance(index.get("embed"), LocalEmbeddings | MiniLMEmbeddings)
 
     def _asking(self, reviews: Collection[str]) -> Asking:
         """What checks what it is asked."""

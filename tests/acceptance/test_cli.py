@@ -323,13 +323,15 @@ def test_the_model_is_named_by_an_option_or_the_environment(
     notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert document("setup", "--model", "multilingual")["vector_dims"] == 512
+    refused = run("import", str(notes), "--tenant", "acme", "--model", "minilm")
+    assert "halfvec of 384" in refused.stderr
     assert "512 dimensions" in run("import", str(notes), "--tenant", "acme").stderr
     monkeypatch.setenv("LANGMEM_TIERS_MODEL", "multilingual")
     run("import", str(notes), "--tenant", "acme")
 
     found = document("search", "--tenant", "acme", "Wann essen wir zu Mittag?")["results"]
     assert found[0]["key"] == "k2"
-    assert "local and multilingual, not 'klingon'" in run("setup", "--model", "klingon").stderr
+    assert "local, minilm, multilingual, not 'klingon'" in run("setup", "--model", "klingon").stderr
 
 
 @pytest.mark.usefixtures("acme")

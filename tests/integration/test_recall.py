@@ -317,6 +317,28 @@ def test_a_question_in_one_language_finds_what_was_said_in_another(database_url:
     assert found == answers
 
 
+def test_minilm_finds_what_was_said_in_other_words_and_refuses_what_nothing_answers(
+    database_url: str,
+) -> None:
+    said = [
+        "My back has been killing me since the move.",
+        "The quarterly numbers are due on Friday.",
+        "Zoltan flew to Lisbon with his two boys.",
+        "We repainted the kitchen in pale green.",
+        "Peter cannot stand anything with gluten in it.",
+    ]
+    with TieredStore(database_url, index=local_index("minilm")) as store:
+        store.setup()
+        memory = coordinator(store)
+        memory.store_many(said)
+        (pain,) = memory.get_context("Does any part of the body hurt?", limit=1)
+        (diet,) = memory.get_context("Which guest needs a special meal?", limit=1)
+        assert (pain.content, diet.content) == (said[0], said[4])
+        unknown = "What did Bartholomew say about the Zeppelin hangar?"
+        assert memory.get_context(unknown) == []
+        assert len(memory.get_context(unknown, cutoff=False)) == len(said)
+
+
 def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:
     tenant = next(_tenants)
     values: list[dict[str, Any]] = [

