@@ -144,10 +144,10 @@ def search(
     profile: Annotated[
         str | None, typer.Option(metavar="PROFILE", help="How to rank; see docs/cli.md.")
     ] = None,
-    no_cutoff: Annotated[
-        bool,
-        typer.Option("--no-cutoff", help="Show the nearest even if nothing answers the query."),
-    ] = False,
+    min_match: Annotated[
+        float | None,
+        typer.Option(metavar="MATCH", help="The least match to show; 0 shows the nearest."),
+    ] = None,
     url: Url = URL,
     lexical: Lexical = False,
     as_json: Json = False,
@@ -158,11 +158,10 @@ def search(
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
     asker = memories.asked_by(tenant, project, session, user, profile)
-    cutoff = not (no_cutoff or lexical)
     with opened_to_read(url, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
-        found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
-        nothing = "" if found else memories.why_nothing(store, memory.context, cutoff=cutoff)
+        found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
+        nothing = "" if found else memories.why_nothing(store, memory.context, all_shown=min_match == 0 or lexical)
     if as_json:
         names = ("tenant", "project_id", "session_id", "user_id")
         asked = {name: getattr(memory.context, name) for name in names}

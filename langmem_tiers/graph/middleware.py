@@ -47,7 +47,6 @@ from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
@@ -177,8 +176,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
             run=_run,
         )
-        self._limit = RECALLED if (most := options.get("limit")) is None else most
-        self._options = checked({"deduplicate": True, **options, "limit": self._limit}, type(self))
+        limit = RECALLED if (most := options.get("limit")) is None else most
+        self._options = checked({"deduplicate": True, **options, "limit": limit}, type(self))
         self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
@@ -290,16 +289,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
         options: Any = {**self._options, **shown_to}
-        if self._remember:  # with room for what is left out
-            room = min(self._limit + len(request.messages), MAX_LIMIT)
-            options = {**self._options, "limit": room}
+        if self._remember:
+            seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
+            options["exclude"] = seen.union(options.get("exclude", ()))
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            if self._remember:
-                seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
-                new = [one for one in found if one.key not in seen][: self._limit]
-                found = yield from asked(memory.expose, memory.aexpose, new, **shown_to)
             return found
         return ()
 

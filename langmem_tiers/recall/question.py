@@ -87,6 +87,7 @@ class Named(NamedTuple):
 class Question:
     """What a question says of itself."""
 
+    text: str
     first_person: bool
     about_assistant: bool
     wants_time: bool
@@ -102,6 +103,7 @@ def read_question(text: str, now: datetime) -> Question:
     """Read a question asked at that moment."""
     words = frozenset(re.findall(r"[a-z]+", text.lower()))
     return Question(
+        text=text,
         first_person=bool(_FIRST_PERSON.search(text)),
         about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
         wants_time=bool(_WANTS_TIME.search(text)),

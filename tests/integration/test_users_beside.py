@@ -145,7 +145,7 @@ async def _searched(user: User, query: str) -> Any:
 
 
 async def _retrieved(user: User, query: str) -> Any:
-    retriever = TieredMemoryRetriever(memory=user.memory, k=50, cutoff=False)
+    retriever = TieredMemoryRetriever(memory=user.memory, k=50, min_match=0)
     return await Verbs(retriever, user.verbs().mode)("invoke", query)
 
 
@@ -155,14 +155,14 @@ async def _moved(user: User) -> Any:
 
 
 WAYS_OUT: dict[str, Way_Out] = {
-    "get_context": lambda user: user.verbs()("get_context", QUERY, limit=50, cutoff=False),
+    "get_context": lambda user: user.verbs()("get_context", QUERY, limit=50, min_match=0),
     "newest": lambda user: user.verbs()("get_context_batch", ["", QUERY], limit=50),
     "aurora": lambda user: user.verbs()("get_context", QUERY, limit=50, profile="aurora"),
     "a key": lambda user: user.verbs()("get", "k3"),
     "buffer": lambda user: user.verbs(WorkingMemoryBuffer(user.memory))("update_context", QUERY),
     "retriever": lambda user: _retrieved(user, QUERY),
     "tool": lambda user: _searched(user, "trip and desk"),
-    "recall node": lambda user: user.graph(create_recall_node(cutoff=False, limit=50), QUERY),
+    "recall node": lambda user: user.graph(create_recall_node(min_match=0, limit=50), QUERY),
     "reminder node": lambda user: user.graph(create_reminder_node(limit=50), QUERY),
     "remind": lambda user: user.verbs()("remind", QUERY, limit=50),
     "intentions": lambda user: user.verbs()("intentions"),
@@ -170,7 +170,7 @@ WAYS_OUT: dict[str, Way_Out] = {
     "conversation": lambda user: user.verbs(user.memory.state)("snapshot", 100),
     "turn": lambda user: user.turn(),
     "turns": lambda user: user.verbs(MemoryOrchestrator(user.memory))("turns"),
-    "agent": lambda user: user.agent(TieredMemoryMiddleware(cutoff=False), text="Which trip?"),
+    "agent": lambda user: user.agent(TieredMemoryMiddleware(min_match=0), text="Which trip?"),
     "assemble node": lambda user: user.graph(create_assemble_node(), "Which trip?"),
     "session start": lambda user: user.verbs(MemoryHooks(user.memory))("on_session_start"),
     "quarantine": lambda user: user.verbs()("list_quarantined"),
@@ -200,7 +200,7 @@ async def test_a_hundred_turns_beside_another_user_show_nothing_of_that_one(
     for left in WAYS_OUT:
         await _apart(users, left, f"in the end {left}")
     for user in users:
-        found = await user.verbs()("get_context", SHARED, limit=100, cutoff=False)
+        found = await user.verbs()("get_context", SHARED, limit=100, min_match=0)
         contents = [one.content for one in found]
         assert sum(SHARED in one for one in contents) == TURNS // 10 + 1
         assert any(CANARIES[user.name] in one for one in contents)
@@ -213,7 +213,7 @@ async def _apart(users: list[User], left: str, told: str) -> None:
         for other in CANARIES.keys() - {user.name}:
             assert CANARIES[other] not in shown, f"{user.name}: {told}"
     nobody = Verbs(coordinator(users[0].way.store, **WHOSE), users[0].verbs().mode)
-    shown = str(await nobody("get_context", "", limit=200, cutoff=False))
+    shown = str(await nobody("get_context", "", limit=200, min_match=0))
     assert not any(one in shown for one in CANARIES.values()), told
 
 
@@ -357,5 +357,5 @@ def test_beyond_exact_search_each_user_still_finds_what_is_theirs(url: str, cloc
         store.optimize()
         for user, count in (("ada", 2), (None, 1), ("ben", 1)):
             memory: MemoryCoordinator = coordinator(store, user_id=user, project_id="billing")
-            found = memory.get_context("Which trip went by tram?", cutoff=False)
+            found = memory.get_context("Which trip went by tram?", min_match=0)
             assert len(found) == count, user

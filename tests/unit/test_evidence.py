@@ -15,7 +15,6 @@ from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.matching import (
     FEATURES,
     Weighed,
-    answerable,
     features,
     judge,
     shipped,
@@ -173,8 +172,9 @@ def scope_of(*speakers: str, **facts: Any) -> Searched:
     return replace(SCOPE, speakers=speakers, **facts)
 
 
-def can_answer(question: str, scope: Searched) -> bool:
-    return answerable(asked(question), scope, shipped())
+def can_answer(question: str, scope: Searched, cosine: float = 0.0) -> bool:
+    found = [SCOPE_ROW._replace(cosine=cosine)]
+    return helps(asked(question), found, scope, shipped()) >= HELPS
 
 
 def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None:
