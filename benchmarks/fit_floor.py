@@ -21,8 +21,8 @@ import numpy as np
 
 from benchmarks.data import FOLDER, records_of
 from benchmarks.fitting import Floats, fit_chance
-from benchmarks.listening import Overheard
 from benchmarks.life import Clock
+from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question, Style
 from benchmarks.recall_system import Evidence
 from langmem_tiers import MemoryContext, MemoryCoordinator

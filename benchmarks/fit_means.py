@@ -9,9 +9,9 @@ tells nothing), `f` (tells something), `i` (asks to be reminded, or to note what
 written for it; which label a message has was judged by this project, but where its source says so.
 The weights that ship were fitted on:
 
-- `byu-a`, `byu-b`: 1,302 of the 258,145 messages of the Chit-Chat Challenge of Brigham Young
-  University (`chitchat-dataset` 0.9.0, MIT), most of them drawn by chance, and all that say
-  "remind". Students wrote them to each other.
+- `byu-a`, `byu-b`: 1,708 of the 258,145 messages of the Chit-Chat Challenge of Brigham Young
+  University (`chitchat-dataset` 0.9.0, MIT), which students wrote to each other: most of them drawn
+  by chance, 266 that speak of reminders, 296 that an earlier fit took for talk.
 - `microsoft`: 306 of Microsoft's Virtual Assistant and To Do skill
   (github.com/microsoft/botframework-solutions, MIT): general.lu, chitchat.lu, ToDo.lu.
 - `clinc`: 216 of CLINC150 (github.com/clinc/oos-eval, CC BY 3.0; Larson et al. 2019), with its own

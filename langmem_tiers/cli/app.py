@@ -11,12 +11,14 @@ from rich.filesize import decimal
 
 from langmem_tiers.cli import rendering, tending
 from langmem_tiers.cli.options import (
+    MODEL,
     NOT_DONE,
     URL,
     Command,
     Commands,
     Json,
     Lexical,
+    Model,
     Url,
     User,
     note,
@@ -60,9 +62,11 @@ def main(
 
 
 @app.command(cls=Command)
-def setup(*, url: Url = URL, lexical: Lexical = False, as_json: Json = False) -> None:
+def setup(
+    *, url: Url = URL, model: Model = MODEL, lexical: Lexical = False, as_json: Json = False
+) -> None:
     """Create or migrate the tables; safe to repeat."""
-    with opened(url, lexical=lexical) as store:
+    with opened(url, model=model, lexical=lexical) as store:
         store.setup()
         index = store.options.index
     vectors = index.vector.dims if index and index.vector else None
@@ -94,6 +98,7 @@ def import_file(
         typer.Option("--strict", help="Exit with 1 if any record could not be imported."),
     ] = False,
     url: Url = URL,
+    model: Model = MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
@@ -104,7 +109,7 @@ def import_file(
     form = _format(format) if format else detect_format(file)
     items = read_records(file, format=form, tenant=tenant)
     total = count_records(file, format=form)
-    with opened(url, lexical=lexical) as store:
+    with opened(url, model=model, lexical=lexical) as store:
         with rendering.progress(f"Importing {file.name} ({form})", total) as advance:
             imported = import_records(store, items, user=user, advance=advance)
         store.optimize()
@@ -149,6 +154,7 @@ def search(
         typer.Option(metavar="MATCH", help="The least match to show; 0 shows the nearest."),
     ] = None,
     url: Url = URL,
+    model: Model = MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
@@ -158,10 +164,11 @@ def search(
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
     asker = memories.asked_by(tenant, project, session, user, profile)
-    with opened_to_read(url, lexical=lexical) as store:
+    with opened_to_read(url, model=model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
-        nothing = "" if found else memories.why_nothing(store, memory.context, all_shown=min_match == 0 or lexical)
+        everything = min_match == 0 or not memory.local
+        nothing = "" if found else memories.why_nothing(store, memory.context, everything)
     if as_json:
         names = ("tenant", "project_id", "session_id", "user_id")
         asked = {name: getattr(memory.context, name) for name in names}

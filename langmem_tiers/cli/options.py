@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,7 +18,7 @@ from langmem_tiers.core.errors import TieredMemoryError
 from langmem_tiers.core.reading import plain
 
 if TYPE_CHECKING:
-    from langmem_tiers.store.store import TieredStore
+    from langmem_tiers.store.store import LocalModel, TieredStore
 
 NOT_DONE = 1
 FAILED = 2
@@ -110,6 +110,15 @@ Lexical: TypeAlias = Annotated[
     bool,
     typer.Option("--lexical", help="Search by words alone, without embeddings."),
 ]
+Model: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        envvar="LANGMEM_TIERS_MODEL",
+        help="The embeddings: local (English), or multilingual.",
+    ),
+]
+MODEL = "local"
 Json: TypeAlias = Annotated[
     bool,
     typer.Option("--json", help="Print one JSON document on standard output."),
@@ -117,16 +126,20 @@ Json: TypeAlias = Annotated[
 
 
 @contextmanager
-def opened(url: str, *, lexical: bool = False, index: bool = True) -> Iterator[TieredStore]:
+def opened(
+    url: str, *, model: str = MODEL, lexical: bool = False, index: bool = True
+) -> Iterator[TieredStore]:
     """Open the store that a URL names; without `index` it can count, not search."""
     from langmem_tiers.store.store import TieredStore, local_index
 
-    chosen = ({} if lexical else local_index()) if index else None
+    chosen: dict[str, Any] | None = {} if index else None
+    if index and not lexical:
+        chosen = local_index(cast("LocalModel", model))
     with TieredStore.from_conn_string(url, index=chosen) as store:
         yield store
 
 
-def opened_to_read(url: str, **options: bool) -> AbstractContextManager[TieredStore]:
+def opened_to_read(url: str, **options: Any) -> AbstractContextManager[TieredStore]:
     """Open the store that a URL names, unless that would create one."""
     from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 

@@ -15,10 +15,12 @@ import typer
 
 from langmem_tiers.cli import rendering
 from langmem_tiers.cli.options import (
+    MODEL,
     NOT_DONE,
     URL,
     Json,
     Lexical,
+    Model,
     Url,
     complain,
     note,
@@ -186,6 +188,7 @@ def worker(
         ),
     ] = None,
     url: Url = URL,
+    model: Model = MODEL,
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
@@ -194,7 +197,10 @@ def worker(
         raise InvalidInputError("--json is one document: it goes with --once")
     schedule = ConsolidationSchedule(every=_span(every))
     policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
-    with opened_to_read(url, lexical=lexical) as store, _checkpointer(url) as checkpointer:
+    with (
+        opened_to_read(url, model=model, lexical=lexical) as store,
+        _checkpointer(url) as checkpointer,
+    ):
         from langmem_tiers.graph.worker import ConsolidationWorker
 
         store.run(store.flows.check_set_up())

@@ -65,7 +65,12 @@ class RecallOptions(TypedDict, total=False):
     review: Literal["rules", "model"] | None
 
 
-RECALL_DEFAULTS: Final = {"tags": (), "exclude": (), "deduplicate": False, "similarity_threshold": 0.85}
+RECALL_DEFAULTS: Final = {
+    "tags": (),
+    "exclude": (),
+    "deduplicate": False,
+    "similarity_threshold": 0.85,
+}
 """What holds where a recall is not told; of all else None."""
 RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
 """All that one recall can be told: the options of `get_context`."""

@@ -99,12 +99,12 @@ def create_session_start_node(
     """
     careful = careful_of(on_error, "tell")
     listed = limit if at_start is None else at_start
-    asking = Reminding(query, at_starts(predicates), limit, listed, as_message, lease_seconds)
+    asking = Reminding(query, _at_starts(predicates), limit, listed, as_message, lease_seconds)
 
     def start(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
-        return started(name, careful, state, remind(memory, state, config, asking=asking))
+        return _started(name, careful, state, remind(memory, state, config, asking=asking))
 
     return node(name, start, Remembered(context, coordinator), _STARTED)
 
@@ -155,8 +155,8 @@ def create_user_prompt_node(
     careful = careful_of(on_error, "tell")
 
     def submit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        said = said_last(state) if prompt is None else (str(of_state(state, prompt) or ""), None)
-        return submitted(name, careful, MemoryHooks(memory, **options), said)
+        said = _said_last(state) if prompt is None else (str(of_state(state, prompt) or ""), None)
+        return _submitted(name, careful, MemoryHooks(memory, **options), said)
 
     return node(name, submit, Remembered(context, coordinator), ("hooks",))
 
@@ -188,7 +188,7 @@ def create_completed_task_node(
     careful = careful_of(on_error, "tell")
 
     def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        return noted(name, careful, MemoryHooks(memory), state, of_state(state, tasks, None) or ())
+        return _noted(name, careful, MemoryHooks(memory), state, of_state(state, tasks, None) or ())
 
     return node(name, capture, Remembered(context, coordinator), ("hooks", "todos_seen"))
 
@@ -243,14 +243,14 @@ def create_session_end_node(
     return node(name, end, Remembered(context, coordinator), keys)
 
 
-def at_starts(predicates: Predicates | None) -> Predicates:
+def _at_starts(predicates: Predicates | None) -> Predicates:
     """These predicates, and that of what waits for a session to start."""
     return {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None} | dict(
         predicates or {}
     )
 
 
-def started(
+def _started(
     name: str, careful: Careful, state: Any, raising: Flow[dict[str, Any]]
 ) -> Flow[dict[str, Any]]:
     """Raise what is due, as the reminder node does; where that fails, nothing is shown.
@@ -267,13 +267,13 @@ def started(
     return {**done, "hooks": {name: told}}
 
 
-def said_last(state: Any) -> tuple[str, str | None]:
+def _said_last(state: Any) -> tuple[str, str | None]:
     """What the user said last, and the id of the message; nothing if there is none."""
     question = last_question(messages_of(state))
     return storable(text_of(question)), None if question is None else question.id
 
 
-def submitted(
+def _submitted(
     name: str, careful: Careful, hooks: MemoryHooks, said: tuple[str, str | None]
 ) -> Flow[dict[str, Any]]:
     """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
@@ -294,17 +294,17 @@ def _became(done: PromptSubmit) -> dict[str, Any]:
     }
 
 
-def noted(
+def _noted(
     name: str, careful: Careful, hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]]
 ) -> Flow[dict[str, Any]]:
     """Keep the todos that are newly completed, and tell what became of them."""
     seen = of_state(state, "todos_seen", None) or UNSEEN
-    done = yield from careful.hook(name, _noted(hooks, state, todos, seen))
+    done = yield from careful.hook(name, _kept(hooks, state, todos, seen))
     update = {"todos_seen": done.pop("seen", seen)}
     return {**update, "hooks": {name: done}} if done else update
 
 
-def _noted(
+def _kept(
     hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
 ) -> Flow[dict[str, Any]]:
     """Keep how todos were done; each is one thing in the turn of its message."""
@@ -313,7 +313,7 @@ def _noted(
     stored = []
     for one in fresh:
         done = {"steps": steps_of(one["content"], messages_of(state)), **one}
-        key = hooks.key(str(said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
+        key = hooks.key(str(_said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
         result = yield from asked(
             hooks.on_todo_write_complete, hooks.aon_todo_write_complete, done, key=key
         )

@@ -48,10 +48,11 @@ from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, hand
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.topics import MAY_BE_ABOUT
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
-from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.remind.prompted import PROSPECTIVE, SESSION_STARTS
 
 RECALLED = 6
 """Memories of a turn that names no limit, our own choice: each is paid for with every call of the
@@ -288,15 +289,20 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
-        options: Any = {**self._options, **shown_to}
-        if self._remember:
-            seen = {key for one in request.messages for key in keys_of(one, ensure_config())}
-            options["exclude"] = seen.union(options.get("exclude", ()))
+        messages = request.messages if self._remember else ()
+        seen = {key for one in messages for key in keys_of(one, ensure_config())}
+        options: Any = {**self._options, "exclude": seen.union(self._options.get("exclude", ()))}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            return found
+            new = [one for one in found if not self._waiting(one)]
+            return (yield from asked(memory.expose, memory.aexpose, new, **shown_to))
         return ()
+
+    def _waiting(self, one: Recollection) -> bool:
+        """Whether it is intended, and the question is not about it: what is due is raised."""
+        intended = one.memory_type == PROSPECTIVE and self._options.get("memory_types") is None
+        return self._remind and intended and one.match < MAY_BE_ABOUT
 
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""

@@ -16,7 +16,8 @@ from langmem_tiers.graph.node import last_question, node, of_state, text_of
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.intending import intending
+from langmem_tiers.remember.intending import requesting
+from langmem_tiers.remember.means import TALKS, means
 from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
@@ -36,11 +37,11 @@ def create_remember_node(
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
     The last message of the human and, if it is the last message, the assistant's answer are
-    `episodic` memories of the session with their speakers; what the human asks to be reminded of
-    is a `prospective` one, too. Of a message of more than 20,000 characters both ends are kept.
-    What the answer repeats of the state's `recalled` is no news. A retry of the node, and a run
-    that is repeated, store nothing twice. It writes the state key `remembered`: the keys of what
-    was stored.
+    `episodic` memories of the session with their speakers; but the sentences in which the human
+    asks to be reminded of something are a `prospective` one. Of a message of more than 20,000
+    characters both ends are kept. What the answer repeats of the state's `recalled` is no news. A
+    retry of the node, and a run that is repeated, store nothing twice. It writes the state key
+    `remembered`: the keys of what was stored.
 
     Args:
         context, coordinator, name: Those of every node; see `create_recall_node`.
@@ -81,7 +82,8 @@ def remember(
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
-    notes += _notes(memory, answer, config, **told)
+    if not notes or "memory_type" not in notes[0]:  # else it answers a request to be reminded alone
+        notes += _notes(memory, answer, config, **told)
     return (yield from asked(memory.store_many, memory.astore_many, notes))
 
 
@@ -98,14 +100,19 @@ def keys_of(message: BaseMessage, config: RunnableConfig) -> tuple[str, str]:
 def _notes(
     memory: MemoryCoordinator, message: BaseMessage | None, config: RunnableConfig, **told: Any
 ) -> Iterator[dict[str, Any]]:
-    """A message as memories: what it says, and of a user what it asks to be reminded of."""
+    """A message as memories: what a user asks to be reminded of is one of its own."""
     if message is None or not (text := storable(text_of(message))):
         return
     key, intended = keys_of(message, config)
     told |= {"session_id": memory.context.session_id}
     # What is private is not cut: the gate is to judge all of it.
     whole = private(text, memory.gate)
-    yield {**told, "content": text if whole else both_ends(text, _LONGEST), "key": key}
-    if told["speaker"] == "user" and (wants := intending(text, asked=True)):
+    wants = requesting(text) if told["speaker"] == "user" else []
+    for one in wants:
+        text = text.replace(one, "", 1)
+    text = text.strip()
+    if text and not (wants and means(text).talk >= TALKS):
+        yield {**told, "content": text if whole else both_ends(text, _LONGEST), "key": key}
+    if wants:
         content = " ".join(one.strip() for one in wants)
         yield {**told, "content": content, "key": intended, "memory_type": PROSPECTIVE}

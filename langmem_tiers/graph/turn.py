@@ -101,11 +101,11 @@ class _Turns(NamedTuple):
     def node(self, name: str, body: _Body) -> Runnable[Any, dict[str, Any]]:
         """A node whose flow is that of a turn, which the store runs."""
         return node(
-            name, lambda memory, state, _: on_store(memory, body(memory, state)), self.whose
+            name, lambda memory, state, _: _on_store(memory, body(memory, state)), self.whose
         )
 
 
-def on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
+def _on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
     """What a flow of a turn returns, which the store runs."""
     store = memory.tiered_store
     return asked(store.run, store.arun, flow)
@@ -154,11 +154,11 @@ def create_assemble_node(
         now_in = None if mode is None else of_state(state, mode)
         made = {"mode": now_in, "layout": layout, "sources": sources}
         turn = turns.turn(memory, turn_id=this_run().id, **made)
-        yield from begun(turn, of_state(state, "turn", None), question)
+        yield from _begun(turn, of_state(state, "turn", None), question)
         asked = text_of(question) if prompt is None else of_state(state, prompt)
         text = storable(str(asked))
         told: dict[str, str] = {}
-        context = yield from context_of(turn, text, told, messages=messages or None, **about)
+        context = yield from _context_of(turn, text, told, messages=messages or None, **about)
         errors = errors_of(state, told, known=None)
         return {"context": context, "turn": turn.to_state(), **errors}
 
@@ -185,7 +185,7 @@ def create_tool_tracking_node(
 
     def track(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory).begin(_going_on(state))
-        track_calls(turn, messages_of(state))
+        _track_calls(turn, messages_of(state))
         yield from ()
         return {"turn": turn.to_state()}
 
@@ -221,7 +221,7 @@ def create_commit_node(
 
     def commit(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory, router=router).begin(_going_on(state))
-        yield from keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
+        yield from _keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
         judged = None if success is None else judged_of(state, success)
         report = yield from unit(committed(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
@@ -229,7 +229,7 @@ def create_commit_node(
     return turns.node(name, commit)
 
 
-def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
+def _track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
     for one in calls_in(this_turn(messages)):
         try:
@@ -247,7 +247,7 @@ def track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
                 turn.leave_out(f"track the call {one.call['id']}", str(refused))
 
 
-def keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
+def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
     for one in [items] if isinstance(items, str | Mapping) else items:
         try:
@@ -256,8 +256,8 @@ def keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
             _log.warning("something is not memorized: %s", refused)
 
 
-def context_of(
-    turn: MemoryOrchestrator, prompt: str, told: dict[str, str] | None = None, **options: Any
+def _context_of(
+    turn: MemoryOrchestrator, prompt: str, told: dict[str, str], **options: Any
 ) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty.
 
@@ -268,12 +268,11 @@ def context_of(
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
-    if told is not None:
-        told |= by_words(found.by_words)
+    told |= by_words(found.by_words)
     return found.text
 
 
-def begun(
+def _begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
 ) -> Flow[None]:
     """Go on with the turn of a message, or begin one and leave that which another message ended."""

@@ -19,7 +19,7 @@ from langmem_tiers.remind.triggers import BeforeTool, Occasion, Topic
 _ABOUT: Final = 0.25
 """The match from which on a text is about what is intended: where 1 to 3 turns of LoCoMo are, 33 to
 57 % of the questions match the turn that answers them so well, and 0 to 1.1 % another."""
-_MAY_BE_ABOUT: Final = 0.1
+MAY_BE_ABOUT: Final = 0.1
 """The match from which on a judge is asked: 90 to 98 % of these."""
 _SHOWS: Final = 0.35
 """How near a sentence is, as local embeddings see it, that shows a cue. So near are 0.9 % of the
@@ -47,7 +47,7 @@ def with_topics(memory: Memory, occasion: Occasion, here: Here, *, judged: bool)
 def _topics(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
     """What was intended that a query is about, or whose cue it shows."""
     found = yield from memory.flows.intended_near(query, memory.context)
-    about, shows = (_MAY_BE_ABOUT, _MAY_SHOW) if judged else (_ABOUT, _SHOWS)
+    about, shows = (MAY_BE_ABOUT, _MAY_SHOW) if judged else (_ABOUT, _SHOWS)
     cues = {one.content: cue_in(one.content) for one in found}
     near = yield from _nearness(memory, query, [one for one in cues.values() if one])
     topics = set()

@@ -1,31 +1,27 @@
 """Embeddings on the CPU, without a key, a download or torch, from a model inside a wheel.
 
 The model is a table of token vectors. A text's embedding is the mean of the vectors of its
-tokens, scaled to length 1: every word counts, their order does not. Each text is pooled by
-itself, in the order of its tokens, so the batch it came in cannot change a bit of its vector.
+tokens, scaled to length 1: every word counts, their order does not.
 
 Only the files of the wheel `wordllama` are used. Importing the package would configure the
 application's logging.
 """
 
-import asyncio
-import hashlib
-import importlib.util
 import os
-import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from langchain_core.embeddings import Embeddings
-
-from langmem_tiers.core.errors import (
-    EmbeddingError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingExtraError,
-    short,
+from langmem_tiers.core.errors import EmbeddingError, InvalidInputError
+from langmem_tiers.postgres.offline import (
+    Model,
+    OfflineEmbeddings,
+    missing_extra,
+    pieces,
+    read_verified,
+    unit,
+    wheel_files,
 )
 
 if TYPE_CHECKING:
@@ -33,10 +29,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
+_EXTRA: Final = "local"
 _NAME: Final = "wordllama-l2-supercat-256"
 _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
-_PINNED: Final = {
+_PINNED: Final[Mapping[str, str]] = {
     "l2_supercat_256.safetensors": (
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
     ),
@@ -55,13 +52,13 @@ _INLINE_TEXTS: Final = 32
 _INLINE_CHARACTERS: Final = 20_000
 
 
-class LocalEmbeddings(Embeddings):
+class LocalEmbeddings(OfflineEmbeddings):
     """Embed texts on this machine with a small model of token vectors.
 
     Without `path` the model is the one in the wheel `wordllama` (256 dimensions, MIT licence,
-    English first), whose files must have the SHA-256 sums known to this package. It is loaded on
-    first use and shared by all instances of a process. The vectors have length 1, or are all
-    zero for a text that is blank. The whole text counts; nothing is cut off.
+    English; `MultilingualEmbeddings` knows more languages), whose files must have the SHA-256 sums
+    known to this package. It is loaded on first use and shared by all instances of a process. The
+    whole text counts; nothing is cut off.
 
     Example:
         >>> embeddings = LocalEmbeddings()
@@ -99,140 +96,50 @@ class LocalEmbeddings(Embeddings):
         self._path = None if path is None else Path(path).expanduser().absolute()
         self._sha256 = dict(sha256 or {})
 
-    @property
-    def dims(self) -> int:
-        """The number of components of each vector."""
-        return int(self._model().vectors.shape[1])
+    def _quick(self, texts: list[str]) -> bool:
+        return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
 
-    @property
-    def model_id(self) -> str:
-        """The model's name and the first digits of a hash over its files."""
-        return self._model().model_id
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts, one vector each, in order.
-
-        Raises:
-            InvalidInputError: a text holds a NUL or half of a surrogate pair.
-            EmbeddingError: the model's files are damaged, or not the expected ones.
-            MissingExtraError: the wheel with the model is not installed.
-
-        """
-        for text in texts:
-            _check(text)
-        model = self._model()
-        return [model.embed(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """Embed one text; queries and documents are embedded alike."""
-        return self.embed_documents([text])[0]
-
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts without holding the event loop for long.
-
-        Other tasks run between the texts of a call, and between the pieces of a long one.
-        """
-        few = len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
-        if few and self._key() in _loaded:
-            return self.embed_documents(texts)
-        return await asyncio.to_thread(self.embed_documents, texts)
-
-    async def aembed_query(self, text: str) -> list[float]:
-        """Embed one text without holding the event loop for long."""
-        return (await self.aembed_documents([text]))[0]
-
-    def _key(self) -> "_Key":
+    def _key(self) -> Hashable:
         return (self._path, tuple(sorted(self._sha256.items())))
 
-    def _model(self) -> "_Model":
-        key = self._key()
-        with _loading:
-            if key not in _loaded:
-                _loaded[key] = _load(self._path, self._sha256)
-            return _loaded[key]
+    def _load(self) -> Model:
+        return _load(self._path, self._sha256)
 
 
 @dataclass(frozen=True, slots=True)
-class _Model:
+class _Table:
+    """A table of token vectors."""
+
     model_id: str
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
+    @property
+    def dims(self) -> int:
+        return int(self.vectors.shape[1])
+
     def embed(self, text: str) -> list[float]:
         import numpy as np
 
-        total = np.zeros(self.vectors.shape[1], dtype=np.float64)
-        for piece in _pieces(text) if text.strip() else ():
+        total = np.zeros(self.dims, dtype=np.float64)
+        for piece in pieces(text, _PIECE) if text.strip() else ():
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
             tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
             total += self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
-        length = np.sqrt((total * total).sum())
-        unit = total / length if length > 0 else total
-        components: list[float] = unit.astype(np.float32).tolist()
-        return components
+        return unit(total)
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """A text in pieces, without the space between two: the model reads one before each.
-
-    So its words have the tokens that they have in the whole, but for one that is cut, as it is
-    longer than a piece, and for blanks beside a cut.
-    """
-    start = 0
-    while len(text) - start > _PIECE:
-        end = text.rfind(" ", start + 1, start + _PIECE + 1)
-        cut = end if end > 0 else start + _PIECE
-        yield text[start:cut]
-        start = cut + (end > 0)
-    yield text[start:]
-
-
-_Key: TypeAlias = tuple[Path | None, tuple[tuple[str, str], ...]]
-_loaded: dict[_Key, _Model] = {}
-_loading = threading.Lock()
-
-
-def _check(text: str) -> None:
-    if not isinstance(text, str):
-        msg = f"Only text can be embedded, not {type(text).__name__}: pass a str."
-        raise InvalidTypeError(msg)
-    if "\0" in text:
-        msg = (
-            f"Text with a NUL character cannot be embedded or stored: remove it from {short(text)}"
-        )
-        raise InvalidInputError(msg)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        msg = (
-            f"Half of a surrogate pair at position {error.start} is not text: decode with "
-            'errors="replace", or remove it.'
-        )
-        raise InvalidInputError(msg) from error
-
-
-def _load(path: Path | None, sha256: Mapping[str, str]) -> _Model:
-    name = _NAME if path is None else path.name
-    files = _wheel_files() if path is None else _files_in(path)
-    try:
-        contents = [file.read_bytes() for file in files]
-    except OSError as error:
-        msg = f"The embedding model cannot be read ({error}): check the path and permissions."
-        raise EmbeddingError(msg) from error
-    sums = [hashlib.sha256(content).hexdigest() for content in contents]
-    _verify(files, sums, _PINNED if path is None else sha256)
-    digest = hashlib.sha256("".join(sums).encode()).hexdigest()[:8]
+def _load(path: Path | None, sha256: Mapping[str, str]) -> Model:
+    files: Sequence[Path]
+    if path is None:
+        name, expected = _NAME, _PINNED
+        files = wheel_files("wordllama", [_WEIGHTS, _TOKENIZER], _EXTRA)
+    else:
+        name, expected, files = path.name, sha256, _files_in(path)
+    contents, digest = read_verified(files, expected, _EXTRA)
     tokenizer, vectors = _parse(files, *contents)
-    return _Model(f"{name}@{digest}", tokenizer, vectors)
-
-
-def _wheel_files() -> tuple[Path, Path]:
-    spec = importlib.util.find_spec("wordllama")
-    if spec is None or spec.submodule_search_locations is None:
-        raise _missing_extra()
-    root = Path(next(iter(spec.submodule_search_locations)))
-    return root / _WEIGHTS, root / _TOKENIZER
+    return _Table(f"{name}@{digest}", tokenizer, vectors)
 
 
 def _files_in(directory: Path) -> tuple[Path, Path]:
@@ -248,31 +155,15 @@ def _files_in(directory: Path) -> tuple[Path, Path]:
     return weights[0], tokenizers[0]
 
 
-def _verify(files: tuple[Path, Path], sums: list[str], expected: Mapping[str, str]) -> None:
-    found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
-    for name, wanted in expected.items():
-        if name not in found:
-            msg = f"sha256 names {name!r}, but the model's files are {sorted(found)}."
-            raise EmbeddingError(msg)
-        if found[name] != wanted.lower():
-            msg = (
-                f"{name} of the embedding model is not the expected file (SHA-256 {found[name]}, "
-                f"expected {wanted}). Vectors of another model do not compare with stored ones: "
-                'reinstall with pip install --force-reinstall "langmem-tiers[local]", or pass '
-                "path= to use a model of your own."
-            )
-            raise EmbeddingError(msg)
-
-
 def _parse(
-    files: tuple[Path, Path], weights: bytes, tokenizer: bytes
+    files: Sequence[Path], weights: bytes, tokenizer: bytes
 ) -> "tuple[Tokenizer, NDArray[np.float32]]":
     try:
         from safetensors import SafetensorError
         from safetensors.numpy import load
         from tokenizers import Tokenizer
     except ImportError as error:
-        raise _missing_extra() from error
+        raise missing_extra(_EXTRA) from error
     try:
         tensors = list(load(weights).values())
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
@@ -296,10 +187,3 @@ def _matrix(file: Path, tensors: "list[NDArray[np.generic]]", tokens: int) -> "N
 
 def _unusable(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
-
-
-def _missing_extra() -> MissingExtraError:
-    return MissingExtraError(
-        "The local embedding model is not installed: "
-        'pip install "langmem-tiers[local]", or pass another embedding model.'
-    )

@@ -219,10 +219,13 @@ MARKS: Final = (
 )
 """What makes no difference between two askings."""
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
+SMALL_TALK: Final = "small_talk"
+"""The field of a value that tells nothing, such as thanks: it answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
     *("trust", "emotional_valence", "platform_source", "source_task", "category"),
+    SMALL_TALK,
 ]
 """Fields that may stand beside any text: none of them can answer what the text asks."""
 _NO_MARKS: Final = str.maketrans("", "", MARKS)

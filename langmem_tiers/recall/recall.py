@@ -24,7 +24,14 @@ from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, 
 from langmem_tiers.recall.dedupe import deduplicate
 from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps
 from langmem_tiers.recall.matching import Weights, judge
-from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, read_question
+from langmem_tiers.recall.question import (
+    FACTS,
+    MARKS,
+    SMALL_TALK,
+    Question,
+    is_question,
+    read_question,
+)
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.recall.vectors import Vectors
@@ -292,7 +299,12 @@ def _ranked(
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
-    return [one for one in found if one.key not in ask.exclude] if ask.exclude else found
+    """What may be shown: small talk answers nothing."""
+    return [
+        one
+        for one in found
+        if one.key not in ask.exclude and not (ask.floor and one.value.get(SMALL_TALK))
+    ]
 
 
 def _ordered_again(

@@ -45,6 +45,11 @@ def intending(text: str, *, asked: bool = False) -> list[str]:
     return [one for one in sentences(ends_of(text)) if _intends(one, asked=asked)]
 
 
+def requesting(text: str) -> list[str]:
+    """The sentences that ask to be reminded of something; of a long text those at both ends."""
+    return [one for one in sentences(ends_of(text)) if _requests(one)]
+
+
 def _asks(told: str) -> bool:
     """Whether what somebody wants to be reminded of is an answer: "what her name is"."""
     asked = told.strip().rstrip("?")

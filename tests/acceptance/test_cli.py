@@ -318,6 +318,20 @@ def test_a_database_is_set_up_first_and_words_alone_are_searched_without_embeddi
     assert run(*asked, "zebra").stderr == "Nothing was found.\n"
 
 
+@pytest.mark.usefixtures("unset")
+def test_the_model_is_named_by_an_option_or_the_environment(
+    notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert document("setup", "--model", "multilingual")["vector_dims"] == 512
+    assert "512 dimensions" in run("import", str(notes), "--tenant", "acme").stderr
+    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "multilingual")
+    run("import", str(notes), "--tenant", "acme")
+
+    found = document("search", "--tenant", "acme", "Wann essen wir zu Mittag?")["results"]
+    assert found[0]["key"] == "k2"
+    assert "local and multilingual, not 'klingon'" in run("setup", "--model", "klingon").stderr
+
+
 @pytest.mark.usefixtures("acme")
 def test_stats_counts_one_tenant_and_measures_every_table() -> None:
     assert document("setup") == {"ready": True, "vector_dims": 256}

