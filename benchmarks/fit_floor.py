@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
+from rich.progress import track
 
 from benchmarks.data import FOLDER, records_of
 from benchmarks.fitting import Floats, fit_chance
@@ -70,12 +72,14 @@ def trial(evidence: Evidence, *, style: str, size: int, right: bool, recall: flo
 
 
 def lived() -> Iterator[Trial]:
-    """What is asked in the lives, each in a store of its own."""
-    for scenario in records_of(FOLDER / "life.jsonl"):
-        clock = Clock()
-        with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
-            opened = Overheard.embedded(str(Path(folder) / "memory"), clock=clock)
-            yield from _asked(scenario, closing.enter_context(opened), clock)
+    """What is asked in the lives, each of tenants of its own."""
+    clock = Clock()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
+        opened = Overheard.embedded(str(Path(folder) / "memory"), clock=clock)
+        store = closing.enter_context(opened)
+        scenarios = records_of(FOLDER / "life.jsonl")
+        for one in track(scenarios, "living", console=Console(stderr=True)):
+            yield from _asked(one, store, clock)
 
 
 def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Iterator[Trial]:

@@ -166,7 +166,7 @@ def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> Memor
 
 
 def why_nothing(store: TieredStore, context: MemoryContext, everything: bool) -> str:  # noqa: FBT001
-    """Say why a search found nothing; if not `everything` was shown, the nearest may have been held back."""
+    """Say why a search found nothing; without `everything` the nearest may be held back."""
     if not store.list_namespaces(prefix=(context.root,), max_depth=1, limit=1):
         names = _listed(_tenants(store)) or "none yet"
         return f"There is no tenant {context.tenant!r}. Tenants here: {names}."

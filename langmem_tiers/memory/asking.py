@@ -213,8 +213,8 @@ def floor_of(given: object) -> Floor:
     numbers = [share(one, "min_match") for one in several]
     if not 1 <= len(numbers) <= len(Floor._fields) or None in numbers:
         raise InvalidInputError(
-            "min_match is a number from 0 to 1, or two: the least match, and the least share of the "
-            f"best one's; not {short(given)}"
+            "min_match is a number from 0 to 1, or two: the least match, and the least share of "
+            f"the best one's; not {short(given)}"
         )
     return Floor(*(one for one in numbers if one is not None))
 
