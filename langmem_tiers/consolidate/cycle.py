@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.models import Judge, Summariser
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
+from langmem_tiers.consolidate.session_step import SessionEnd, ended_sessions
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,

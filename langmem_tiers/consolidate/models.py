@@ -34,7 +34,7 @@ from langmem_tiers.core.prompts import (
     SWAPPED,
     UNKNOWN_SPEAKER,
 )
-from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import checked_text
@@ -214,7 +214,7 @@ def summariser_of(model: BaseChatModel) -> Summariser:
     """A summariser that asks a chat model; both functions raise `ModelError` without an answer.
 
     A session of more than 24,000 characters is summed up in several requests, each of which says
-    what happened in its part. Of a long note the model is shown the head and the tail.
+    what happened in its part; so is a note that is longer by itself: all of it is read.
 
     Example:
         ```python
@@ -226,16 +226,23 @@ def summariser_of(model: BaseChatModel) -> Summariser:
     return Summariser(*ways_to_ask(model, SummedUp, _parts, _together))
 
 
+class _Piece(NamedTuple):
+    """A note, or as much of a long one as a request has room for."""
+
+    place: int
+    """The note's, from 0."""
+    note: Stored
+    text: str
+
+
 class _Notes(NamedTuple):
     """Some notes of a session."""
 
-    after: int
-    """How many come before them."""
-    notes: Sequence[Stored]
+    pieces: Sequence[_Piece]
 
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
-        shown = "\n".join(_noted(number, one) for number, one in enumerate(self.notes, 1))
+        shown = "\n".join(_noted(number, one) for number, one in enumerate(self.pieces, 1))
         return [SystemMessage(SUMMARISE), HumanMessage(shown)]
 
     def read(self, answer: SummedUp) -> Summary:
@@ -252,26 +259,28 @@ class _Notes(NamedTuple):
         if not one.notes:
             raise InvalidInputError(NO_NOTES.format(content=content))
         for number in one.notes:
-            if not 1 <= number <= len(self.notes):
-                raise InvalidInputError(NO_SUCH_NOTE.format(number=number, last=len(self.notes)))
-        places = sorted({self.after + number - 1 for number in one.notes})
+            if not 1 <= number <= len(self.pieces):
+                raise InvalidInputError(NO_SUCH_NOTE.format(number=number, last=len(self.pieces)))
+        places = sorted({self.pieces[number - 1].place for number in one.notes})
         return Concept(content, tuple(places))
 
 
 def _parts(notes: Sequence[Stored]) -> Iterator[_Notes]:
     """As few requests as can hold all notes."""
-    after = 0
-    for some in batches(notes, lambda one: len(trimmed(one.content)), _AT_ONCE):
-        yield _Notes(after, some)
-        after += len(some)
+    pieces = (
+        _Piece(place, one, one.content[begin : begin + _AT_ONCE])
+        for place, one in enumerate(notes)
+        for begin in range(0, len(one.content), _AT_ONCE)
+    )
+    return map(_Notes, batches(pieces, lambda one: len(one.text), _AT_ONCE))
 
 
-def _noted(number: int, one: Stored) -> str:
+def _noted(number: int, one: _Piece) -> str:
     return SUMMARISE_NOTE.format(
         number=number,
-        time=f"{one.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
-        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
-        content=quoted(trimmed(one.content)),
+        time=f"{one.note.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
+        speaker=labelled(one.note.speaker or UNKNOWN_SPEAKER),
+        content=quoted(one.text),
     )
 
 

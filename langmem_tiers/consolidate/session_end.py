@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
-from langmem_tiers.consolidate.lease import check_guard, guard
+from langmem_tiers.consolidate.lease import check_guard
 from langmem_tiers.consolidate.models import Summariser, Summary
 from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.session_rules import (
@@ -22,30 +22,22 @@ from langmem_tiers.consolidate.session_rules import (
 )
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    CycleStep,
-    Proposal,
-    StepCounts,
-    StepDecision,
     counted,
-    decision,
     version,
 )
 from langmem_tiers.consolidate.stored import (
-    CHANGED,
     Stored,
     StoredNow,
     move_id,
     read,
-    select,
 )
-from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
+from langmem_tiers.core.namespaces import Place
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
-from langmem_tiers.store.write import LOCK, Write, keys_of
+from langmem_tiers.store.write import LOCK, Write
 
 ENDED = "its session ended"
 
@@ -122,6 +114,8 @@ class Left(NamedTuple):
     passed_over: list[str]
     """Why each of the notes that are not kept is not."""
     rising: list[Stored]
+    said: list[Stored]
+    """What else was said in it and a model read; it stays."""
     expired_unread: int
     """How many there are that expired before anybody read them."""
 
@@ -134,12 +128,14 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
         ModelError: if the summariser gave nothing usable; nothing was changed.
         ConflictError: if the session went on meanwhile, ten times.
     """
-    left = yield from _left(ended)
-    moves = [move_id(ended.cycle, SessionEnd.name, one.id) for one in left.rising]
-    if left.notes or left.rising:
-        notes, rising = _versions(left.notes), _versions(left.rising)
-        recorded = [_rise(ended, left.rising, moves)] if rising else []
-        if not (yield from _keep(ended.cycle, left.keeps, notes, rising, recorded=recorded)):
+    left = yield from left_of(ended)
+    moves = [move_id(ended.cycle, "session_end", one.id) for one in left.rising]
+    if left.notes or left.rising or left.said:
+        stay = versions([*left.rising, *left.said])
+        recorded = [_rise(ended, left.rising, moves)] if left.rising else []
+        recorded += reads(ended.cycle, [one.id for one in left.said])
+        notes = versions(left.notes)
+        if not (yield from keep(ended.cycle, left.keeps, notes, stay, recorded=recorded)):
             raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
         session_id=ended.session,
@@ -175,7 +171,7 @@ def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     return stored, sum(gone and not was_read for _, gone, was_read in rows)
 
 
-def _left(ended: EndedSession) -> Flow[Left]:
+def left_of(ended: EndedSession) -> Flow[Left]:
     """What a session left, and what is to be kept of it; a summariser is asked here."""
     memories, expired_unread = yield from _memories(ended)
     notes = [one for one in memories if one.memory_type == WORKING]
@@ -183,8 +179,10 @@ def _left(ended: EndedSession) -> Flow[Left]:
     keeps: list[Kept] = []
     against: list[str] = []
     ids = [one.id for one in notes]
+    said = yield from _said(ended)
+    ids += [one.id for one in said]
     rows = yield from rows_of("awaiting_reviews", tenant=ended.cycle.tenant, ids=ids)
-    for home in homes(ended.session, notes, frozenset(row[0] for row in rows)):
+    for home in homes(ended.session, notes, frozenset(row[0] for row in rows), said):
         summary = yield from _summary(ended.summariser, home)
         found = yield from apart(
             partial(worth, home, ended.policy, summary),
@@ -192,129 +190,63 @@ def _left(ended: EndedSession) -> Flow[Left]:
         )
         keeps += found.keeps
         against += found.passed_over
-    return Left(notes, keeps, against, rising, expired_unread)
+    return Left(notes, keeps, against, rising, said, expired_unread)
+
+
+def _said(ended: EndedSession) -> Flow[list[Stored]]:
+    """What was said in a session beside its notes, for a model that reads it: each thing once."""
+    if ended.summariser is None or not ended.session:
+        return []
+    rows = yield from rows_of(
+        "session_said",
+        **ended.cycle.params,
+        session=ended.session,
+        projects=None if ended.projects is None else list(ended.projects),
+        user_id=ended.user_id,
+    )
+    return (yield from read(ended.cycle, [row[0] for row in rows]))
 
 
 def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
     if summariser is None:
         return None
-    notes = home.notes
+    notes = home.told
     found: Summary = yield Ask(lambda: summariser.call(notes), lambda: summariser.acall(notes))
     return found
 
 
-def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
-    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
-    if cycle.idle_since is None:
-        return sorted(cycle.ended)
-    rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
-    return sorted(cycle.ended.union(row[0] for row in rows))
-
-
-class SessionEnd(CycleStep):
-    """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
-
-    A decision is about a whole session and names its first note.
-    """
-
-    name = "session_end"
-
-    def __init__(self, policy: RisePolicy, summariser: Summariser | None = None) -> None:
-        """Hold what makes a note significant, and who sums up a session, if anybody does."""
-        self._policy = policy
-        self._summariser = summariser
-
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The first note of each session that has ended."""
-        ended = yield from ended_sessions(cycle)
-        names = [_names(cycle.tenant, one) for one in ended]
-        params = {
-            "namespaces": ended,
-            "sessions": [session for session, _ in names],
-            "projects": [project for _, project in names],
-            "users": [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended],
-        }
-        return (yield from select(cycle, "select_ended", after, limit, **params)) if ended else []
-
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What is to be kept of each session; a model that sums it up is asked here."""
-        decisions = []
-        for first in (yield from read(cycle, ids)):
-            left = yield from _left(self._ended(cycle, first))
-            detail = {
-                "notes": [list(one) for one in _versions(left.notes)],
-                "keeps": [list(one) for one in left.keeps],
-            }
-            decisions.append(decision(first, ENDED, detail=detail))
-        return Proposal(decisions=decisions, kept={})
-
-    def _ended(self, cycle: Cycle, first: Stored) -> EndedSession:
-        session, project = _names(cycle.tenant, first.namespace)
-        told = first.value.get("project_id")
-        return EndedSession(
-            cycle=cycle,
-            session=first.session or session,
-            projects=[told if isinstance(told, str) else project],
-            namespaces=[first.namespace],
-            user_id=first.user_id,
-            policy=self._policy,
-            summariser=self._summariser,
-        )
-
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """End them one by one, those that are as they were read."""
-        done: list[str] = []
-        left: list[str] = []
-        for one in decisions:
-            ends = yield from _ends(cycle, one)
-            (done if ends else left).append(one["reason"] if ends else CHANGED)
-        return StepCounts(done=counted(done), left=counted(left), moves=[])
-
-
-@begun_anew
-def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
-    """End the session of a decision, in one transaction; whether it has ended then."""
-    notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
-    keeps = [Kept(*each) for each in one["detail"]["keeps"]]
-    if (yield from _keep(cycle, keeps, notes, asked=(guard(cycle),))):
-        return True
-    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
-    kept_before = Call("get_many", keys_of(_puts(cycle, keeps)))
-    left, stored = yield Query((there, kept_before), commit=True)
-    return not left and len(stored) == len(keeps)
-
-
-def _keep(
+def keep(
     cycle: Cycle,
     keeps: Sequence[Kept],
     notes: Sequence[ReadVersion],
-    rising: Sequence[ReadVersion] = (),
+    stay: Sequence[ReadVersion] = (),
     *,
     recorded: Sequence[Call] = (),
     asked: Sequence[Call] = (),
 ) -> Flow[bool]:
     """Store what is kept and clear the notes, in one transaction, if all is as it was read.
 
-    What rises is `recorded` with it. A guard that is `asked` says whether the cycle may write.
+    What rises and what was read of what is to `stay` is `recorded` with it. A guard that is `asked`
+    says whether the cycle may write.
     """
-    involved = [*notes, *rising]
+    involved = [*notes, *stay]
     gone = [
         Write(place=Place(cycle.tenant, one.namespace), key=one.key, value=None) for one in notes
     ]
     held = {**cycle.params, "ids": sorted(one.id for one in involved)}
 
     def stands(answers: list[Rows]) -> bool:
-        rows, *guarded = answers
+        rows, before, *guarded = answers
         for one in guarded:
             check_guard(one, cycle.tenant)
-        return _as_read(rows, involved)
+        return _as_read(rows, involved) and not before
 
     applied = yield from write_if(
-        [*_puts(cycle, keeps), *gone],
+        [*puts(cycle, keeps), *gone],
         options=cycle.options,
         moment=cycle.moment,
         keys=[(cycle.tenant, "", LOCK), *((cycle.tenant, *one[1:3]) for one in involved)],
-        calls=(Call("hold_memories", held), *asked),
+        calls=(Call("hold_memories", held), Call("read_before", held), *asked),
         stands=stands,
         further=lambda _: recorded,
     )
@@ -332,7 +264,7 @@ def _as_read(rows: Rows, involved: Sequence[ReadVersion]) -> bool:
     )
 
 
-def _puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
+def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
     """The puts of what is kept."""
     return [
         replace(
@@ -344,6 +276,7 @@ def _puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
                 tier=Tier.WORKING,
             ),
             awaits_review=one.awaits_review,
+            sources=tuple((Place(cycle.tenant, at), key) for at, key in one.sources),
         )
         for one in keeps
     ]
@@ -361,11 +294,13 @@ def _rise(ended: EndedSession, rising: Sequence[Stored], moves: Sequence[str]) -
     return Call("record_rises", params)
 
 
-def _versions(several: Sequence[Stored]) -> list[ReadVersion]:
+def reads(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
+    """That a model has read these."""
+    events = [move_id(cycle, "read", one) for one in ids]
+    params = {**cycle.params, "ids": ids, "events": events, "reason": ENDED}
+    return [Call("record_reads", params)] if ids else []
+
+
+def versions(several: Sequence[Stored]) -> list[ReadVersion]:
+    """These, as they were read."""
     return [ReadVersion(one.id, one.namespace, one.key, one.version, one.state) for one in several]
-
-
-def _names(tenant: str, namespace: str) -> tuple[str, str]:
-    """The session and the project of a session's namespace; empty names for none."""
-    _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
-    return named_by(session) or "", named_by(project) or ""

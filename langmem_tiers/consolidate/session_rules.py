@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
@@ -47,6 +47,8 @@ class Kept(NamedTuple):
     """Why it is significant; None of a digest."""
     awaits_review: bool = False
     """Whether models are to review it, as they have not seen all that it comes from."""
+    sources: Sequence[Sequence[str]] = ()
+    """What stays of that, by stored namespace and key."""
 
 
 class Home(NamedTuple):
@@ -58,6 +60,13 @@ class Home(NamedTuple):
     notes: tuple[Stored, ...]
     awaiting: frozenset[int] = frozenset()
     """Those that await a review by models."""
+    said: tuple[Stored, ...] = ()
+    """What else was said in it, which stays as it is."""
+
+    @property
+    def told(self) -> list[Stored]:
+        """All that is summed up, in order."""
+        return sorted((*self.notes, *self.said), key=_when)
 
     def awaits(self, several: Iterable[Stored]) -> bool:
         """Whether some of these await one."""
@@ -65,14 +74,28 @@ class Home(NamedTuple):
 
 
 def homes(
-    session: str, notes: Iterable[Stored], awaiting: frozenset[int] = frozenset()
+    session: str,
+    notes: Iterable[Stored],
+    awaiting: frozenset[int] = frozenset(),
+    said: Iterable[Stored] = (),
 ) -> list[Home]:
-    """Notes by the project they belong to. What never was so is left out."""
+    """Notes, and what else was said, by their project. What never was so is left out."""
+    others = list(said)
     found = sorted(
-        (one for one in notes if one.state not in _NEVER_SO),
-        key=lambda one: (_project(one), one.told_at, one.id),
+        (one for one in (*notes, *others) if one.state not in _NEVER_SO),
+        key=lambda one: (_project(one), *_when(one)),
     )
-    return [Home(at, session, tuple(some), awaiting) for at, some in groupby(found, _project)]
+    apart = {one.id for one in others}
+    return [
+        Home(
+            at,
+            session,
+            tuple(one for one in some if one.id not in apart),
+            awaiting,
+            tuple(one for one in some if one.id in apart),
+        )
+        for at, some in ((at, list(each)) for at, each in groupby(found, _project))
+    ]
 
 
 class Worth(NamedTuple):
@@ -104,6 +127,10 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     told = {one.value["content"] for one in facts}
     return Worth([*facts, *_digests(home, told, summary)], against)
+
+
+def _when(one: Stored) -> tuple[datetime, int, int]:
+    return one.told_at, one.turn or 0, one.id
 
 
 def _project(one: Stored) -> str:
@@ -171,14 +198,16 @@ def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
         if normalised(one.content) in known:
             continue
         known.add(normalised(one.content))
-        several = [home.notes[place] for place in one.notes]
+        several = [home.told[place] for place in one.notes]
         value = _drawn_from(several, one.content, "semantic") | {
             **_shared(several),
             "occurred_at": max(each.told_at for each in several).isoformat(),
             "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
         key = _key(home, "concept", one.content)
-        yield Kept(home.namespace, key, value, LEARNED, home.awaits(several))
+        yield Kept(
+            home.namespace, key, value, LEARNED, home.awaits(several), _staying(home, several)
+        )
 
 
 def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
@@ -218,17 +247,32 @@ def _learned(given: object) -> dict[str, Any]:
 
 
 def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[Kept]:
-    """What happened, in order; in several parts if it is long."""
-    parts = list(batches((_line(one, stored) for one in home.notes), len, PART))
-    first, last = (f"{home.notes[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
+    """What happened, in order; in several parts if it is long. What stays is not told again."""
+    parts = list(batches((_line(one, stored) for one in home.notes), len, PART)) or [[]]
+    told = home.notes if summary is None else home.told
+    first, last = (f"{told[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
     for number, lines in enumerate(parts, 1):
-        head = f"Session {home.session}, {first} to {last} UTC"
+        name = f"Session {home.session}" if home.session else "Notes"
+        head = f"{name}, {first} to {last} UTC"
         if len(parts) > 1:
             head += f", part {number} of {len(parts)}"
         said = [summary.content] if summary is not None and number == 1 else []
-        value = _drawn_from(home.notes, "\n".join([f"{head}:", *said, *lines]), "episodic")
+        value = _drawn_from(told, "\n".join([f"{head}:", *said, *lines]), "episodic")
         key = _key(home, "digest", number)
-        yield Kept(home.namespace, key, value, awaits_review=home.awaits(home.notes))
+        yield Kept(
+            home.namespace,
+            key,
+            value,
+            None,
+            home.awaits(told),
+            _staying(home, told if said else ()),
+        )
+
+
+def _staying(home: Home, several: Sequence[Stored]) -> list[tuple[str, str]]:
+    """Which of these stay, so that what is drawn from them can be taken back with them."""
+    ids = {one.id for one in home.said}
+    return [(one.namespace, one.key) for one in several if one.id in ids]
 
 
 def _line(one: Stored, stored: set[str]) -> str:
@@ -245,5 +289,5 @@ def _shortened(text: str) -> str:
 
 def _key(home: Home, kind: str, which: str | int) -> str:
     """Names what is kept of these very notes, the same each time."""
-    notes = [[one.namespace, one.key, one.version] for one in home.notes]
+    notes = [[one.namespace, one.key, one.version] for one in home.told]
     return str(uuid5(NAMESPACE_OID, json.dumps([kind, which, home.namespace, home.session, notes])))

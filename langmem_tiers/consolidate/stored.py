@@ -64,6 +64,8 @@ class Stored(NamedTuple):
     home: str
     """Where it is compared: its namespace, without its user and its session at the end."""
     user_id: str | None = None
+    turn: int | None = None
+    """Which one of its session it was said in, if it was."""
 
     def __hash__(self) -> int:
         return self.id

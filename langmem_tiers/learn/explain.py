@@ -70,7 +70,8 @@ class MoveRecord(NamedTuple):
     """`promoted`, `reinforced`, `demoted`, `merged`, `risen`, `superseded`, `retracted`; or
     `reflected`: an attempt lives on in its lesson; or `derived`: it was concluded from another; or
     `quarantined`, `released`, `rejected`, `evicted`: what the gate, or somebody after it, did; or
-    `deleted`: what it had been merged into was deleted."""
+    `deleted`: what it had been merged into was deleted; or `read`, as its session
+    ended, by a model that summed it up."""
     at: datetime
     reasons: tuple[str, ...]
     undone_at: datetime | None

@@ -68,7 +68,8 @@ def consolidate_session(
     Args:
         session_id: The session; the context's if not given.
         model: A chat model that adds a summary to the digest, and says what was learned in place
-            of all that the user stated. Everything it says names the notes it comes from.
+            of all that the user stated. Everything it says names the notes it comes from. It also
+            reads what was said in the session and stays (`episodic`, with a speaker), once.
 
     Raises:
         ConflictError: if somebody kept on noting meanwhile; nothing was changed.

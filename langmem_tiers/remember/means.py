@@ -3,8 +3,8 @@
 Two logistic regressions over the words of a sentence, their pairs, how it begins and ends, how long
 it is, and how many of its words are rare. Their weights ship as `means.tsv`:
 `benchmarks/fit_means.py` fitted them on messages that others wrote, says who, and prints how each
-does on sources that it has not seen. They know English alone: another language reads as rare
-words, which is no small talk and no request.
+does on sources that it has not seen. They know English alone: of what is told in another language
+no kind is found, as most of its words are rare.
 
 Example:
     ```python
@@ -38,6 +38,9 @@ _LETTERS: Final = 8
 """Of a word, those that count."""
 _RARE, _NAME = "~", "~~"
 """A word that has no weight of its own, and one that is written like a name: neither is a token."""
+_NOT_KNOWN: Final = (_RARE, _NAME)
+_OPEN: Final = 0.5
+"""Of what may talk or tell."""
 _LENGTHS: Final = (1, 3, 6, 12)
 _MOST_RARE: Final = 4
 
@@ -52,10 +55,14 @@ class Means(NamedTuple):
     """One of its sentences asks to be reminded of something, or to note it to be done."""
 
 
-@lru_cache(maxsize=2_000)
 def means(text: str) -> Means:
     """What a message does, by its sentences; one without a word tells nothing."""
-    several = [_of(one) for one in parts(ends_of(text))]
+    return _means(ends_of(text))
+
+
+@lru_cache(maxsize=2_000)
+def _means(text: str) -> Means:
+    several = [_of(one) for one in parts(text)]
     return Means(
         min((one.talk for one in several), default=1.0),
         max((one.intends for one in several), default=0.0),
@@ -73,7 +80,15 @@ def _of(sentence: str) -> Means:
     share = 1 / math.sqrt(len(found))
     bias, rows = weights[BIAS], [weights[one] for one in found if one in weights]
     sums = (at + share * sum(row[n] for row in rows) for n, at in enumerate(bias))
-    return Means(*(1 / (1 + math.exp(-one)) for one in sums))
+    likely = Means(*(1 / (1 + math.exp(-one)) for one in sums))
+    return likely._replace(talk=min(likely.talk, _OPEN)) if _strange(sentence) else likely
+
+
+def _strange(sentence: str) -> bool:
+    """Whether it is no question, and most of its words are rare: they may tell anything."""
+    named = list(named_in(sentence, shipped()))
+    rare = sum(one in _NOT_KNOWN for one in named)
+    return "?" not in named and rare > sum(map(str.isalpha, named))
 
 
 def features(sentence: str, known: Collection[str]) -> frozenset[str]:
@@ -81,7 +96,7 @@ def features(sentence: str, known: Collection[str]) -> frozenset[str]:
     named = list(named_in(sentence, known))
     pairs = (f"{one} {other}" for one, other in pairwise(named))
     begins = (f"^{' '.join(named[:several])}" for several in (1, 2, 3))
-    rare = sum(one in (_RARE, _NAME) for one in named)
+    rare = sum(one in _NOT_KNOWN for one in named)
     size = sum(len(named) > most for most in _LENGTHS)
     counts = (f"~{min(rare, _MOST_RARE)}", f"&{size}")
     return frozenset((*named, *pairs, *begins, f"{named[-1]}.", *counts))

@@ -59,6 +59,8 @@ def test_what_tells_nothing_talks(text: str) -> None:
         "Thanks, that was very helpful! My daughter Mette starts school on the 4th of August.",
         "Wow. I am allergic to peanuts",
         "Meine Schwester ist gegen Erdnüsse allergisch.",
+        "Meine Tochter heißt Mette!",
+        "Postgres 17!",
     ],
 )
 def test_a_message_that_tells_something_beside_its_thanks_does_not_talk(text: str) -> None:

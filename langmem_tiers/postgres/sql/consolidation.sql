@@ -92,6 +92,83 @@ WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.id > %(after)s::bigi
 ORDER BY m.id
 LIMIT %(limit)s;
 
+-- part: active
+-- The sessions in which something was written lately. What the end of one left is not written in it.
+active AS MATERIALIZED (
+    SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.updated_at > %(since)s::timestamptz AND m.session IS NOT NULL
+      AND m.value -> 'metadata' ->> 'promoted_from' IS DISTINCT FROM 'working'
+)
+
+-- part: unread
+-- What somebody said in a session, m, that no model has read at its end.
+m.tier <> 'short_term' AND m.session IS NOT NULL AND m.speaker IS NOT NULL AND m.state IS NULL
+AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+AND coalesce(m.value ->> 'memory_type', 'episodic') = 'episodic'
+AND NOT EXISTS (
+    SELECT FROM {memory}.events e WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'read'
+)
+
+-- name: select_unread
+-- What was said first of each session that was not read: of those that ended, and of those without
+-- notes in which nothing was said since.
+WITH {part active}, noted AS MATERIALIZED (
+    SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.session IS NOT NULL
+      AND m.value ->> 'memory_type' = 'working' AND m.state IS DISTINCT FROM 'quarantined'
+)
+SELECT min(m.id)
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND {part unread}
+  AND NOT EXISTS (
+      SELECT FROM noted a
+      WHERE a.session = m.session AND a.user_id IS NOT DISTINCT FROM m.user_id
+        AND a.project IS NOT DISTINCT FROM m.value ->> 'project_id'
+  )
+  AND (EXISTS (
+           SELECT FROM unnest(%(sessions)s::text[], %(projects)s::text[], %(users)s::text[])
+                           AS w (session, project, user_id)
+           WHERE w.session = m.session AND w.project = coalesce(m.value ->> 'project_id', '')
+             AND w.user_id IS NOT DISTINCT FROM m.user_id
+       )
+       OR NOT EXISTS (
+           SELECT FROM active a
+           WHERE a.session = m.session AND a.user_id IS NOT DISTINCT FROM m.user_id
+             AND a.project IS NOT DISTINCT FROM m.value ->> 'project_id'
+       ))
+GROUP BY m.session, m.value ->> 'project_id', m.user_id
+HAVING min(m.id) > %(after)s::bigint
+ORDER BY 1
+LIMIT %(limit)s;
+
+-- name: session_said
+-- What was said in a session that no model has read at an end of it.
+SELECT m.id FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.session = %(session)s AND {part unread} AND {part seen}
+  AND (%(projects)s::text[] IS NULL
+       OR coalesce(m.value ->> 'project_id', '') = ANY (%(projects)s::text[]))
+ORDER BY m.id;
+
+-- name: record_reads
+-- That a model has read what was said in a session, which is not read again.
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, w.event, 'read', w.id, %(now)s::timestamptz,
+       jsonb_build_object('reasons', jsonb_build_array(%(reason)s::text))
+FROM unnest(%(ids)s::bigint[], %(events)s::text[]) WITH ORDINALITY AS w (id, event, ord)
+ON CONFLICT (tenant, event) DO NOTHING;
+
+-- name: read_before
+-- Which of these a model has read.
+SELECT e.id
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT e.id FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.id = w.id AND e.kind = 'read' LIMIT 1
+) e
+WHERE {few};
+
 -- name: idle_sessions
 -- Where sessions have their notes that nobody ended, and in which nothing was written and of whose notes
 -- none was read since. What the end of a session left in working is not written in it.
@@ -106,12 +183,7 @@ WITH noted AS MATERIALIZED (
       AND m.value ? 'memory_type' AND m.state IS DISTINCT FROM 'quarantined'
     GROUP BY m.namespace
     HAVING max(greatest(m.updated_at, u.last_accessed_at)) <= %(since)s::timestamptz
-), active AS MATERIALIZED (
-    SELECT DISTINCT m.session, m.value ->> 'project_id' AS project, m.user_id
-    FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.updated_at > %(since)s::timestamptz AND m.session IS NOT NULL
-      AND m.value -> 'metadata' ->> 'promoted_from' IS DISTINCT FROM 'working'
-)
+), {part active}
 SELECT n.namespace FROM noted n
 WHERE NOT EXISTS (
     SELECT FROM active a
@@ -183,7 +255,7 @@ CASE o.home WHEN '' THEN repeat(chr(1114111), 101) ELSE left(o.home, -1) || '/' 
 -- What a step decides by. The columns are those of consolidate.stored.Stored.
 SELECT m.id, m.namespace, m.key, m.tier::text, m.state, m.value, m.created_at, m.updated_at,
        m.session, m.occurred_at, m.valid_from, m.valid_to,
-       coalesce(u.access_count, 0), {part home}, m.user_id
+       coalesce(u.access_count, 0), {part home}, m.user_id, m.turn
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1

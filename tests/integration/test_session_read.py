@@ -1,0 +1,213 @@
+"""What a session said is read once at its end by a model that is named, and all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from langchain.agents import create_agent
+from langchain_core.language_models import BaseChatModel, FakeListChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.outputs import ChatResult
+from langchain_core.runnables import Runnable, RunnableLambda
+from pydantic import Field
+
+from langmem_tiers import (
+    ConsolidationPolicy,
+    ConsolidationReport,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+    create_consolidation_graph,
+)
+from langmem_tiers.consolidate.models import Learned, SummedUp
+from langmem_tiers.core.errors import ModelError
+from tests.support.coordinating import coordinator
+from tests.support.opening import Clock, tables
+from tests.support.sessions import there, types
+
+ONLY_SESSIONS = ConsolidationPolicy(merge=None, supersede=None, promotion=None, decay=False)
+
+
+def notes_in(shown: str) -> list[str]:
+    """The notes that a model was shown."""
+    return re.findall(r"<note [^>]*>\n(.*?)\n</note>", shown, re.DOTALL)
+
+
+class Reading(BaseChatModel):
+    """Sums up what it is shown by its ends, and learns that the last of it was said."""
+
+    shown: list[str] = Field(default_factory=list)
+    fails: bool = False
+    before: Callable[[], object] = Field(default=lambda: None)
+
+    @property
+    def _llm_type(self) -> str:
+        return "reading"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        raise NotImplementedError
+
+    def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:  # noqa: ARG002
+        def call(messages: list[BaseMessage]) -> Any:
+            if self.fails:
+                raise ConnectionError("no answer")
+            self.shown.append(messages[-1].text)
+            self.before()
+            notes = notes_in(messages[-1].text)
+            last = Learned(content=f"It is known: {notes[-1][-60:]}", notes=[len(notes)])
+            return SummedUp(summary=f"From {notes[0][:40]} on", concepts=[last])
+
+        return RunnableLambda(call)
+
+
+def talk(store: TieredStore, *says: str, answer: str = "Noted.", thread: str = "chat") -> None:
+    """Say things to an agent that remembers, each as an invocation of its own."""
+    agent: Any = create_agent(
+        FakeListChatModel(responses=[answer]),
+        middleware=[TieredMemoryMiddleware()],
+        context_schema=MemoryContext,
+        store=store,
+    )
+    for one in says:
+        message = {"role": "user", "content": one, "id": str(uuid4())}
+        config: Any = {"configurable": {"thread_id": thread}}
+        whose = MemoryContext(tenant="acme", project_id="billing", session_id=thread)
+        agent.invoke({"messages": [message]}, config, context=whose)
+
+
+def night(store: TieredStore, model: Reading | None) -> ConsolidationReport:
+    """What a cycle of the tenant reports."""
+    graph: Any = create_consolidation_graph(model, policy=ONLY_SESSIONS, store=store)
+    state = graph.invoke({}, context=MemoryContext(tenant="acme"))
+    return ConsolidationReport.of(state["consolidated"])
+
+
+@pytest.fixture
+def memory(store: TieredStore) -> MemoryCoordinator:
+    return coordinator(store, project_id="billing", session_id="chat")
+
+
+def test_what_an_agents_session_said_is_read_once_and_stays(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    talk(store, "I live in Lisbon with my dog Rex.", answer="Then we ship by boat.")
+    model = Reading()
+
+    report = memory.consolidate_session(model=model)
+
+    (shown,) = model.shown
+    assert "Lisbon" in shown
+    assert "we ship by boat" in shown
+    assert (report.cleared, len(report.semantic), len(report.episodic)) == (0, 1, 1)
+    digest = there(memory.get(report.episodic[0]))
+    assert digest.content.splitlines()[1:] == ["From I live in Lisbon with my dog Rex. on"]
+    learned = memory.explain(report.semantic[0])
+    assert [one.content for one in learned.origins] == ["Then we ship by boat."]
+    assert len(memory.explain(report.episodic[0]).origins) == 2
+    assert len(memory.get_context("", memory_types=["episodic"])) == 3  # what was said stays
+
+    assert memory.consolidate_session(model=model).episodic == ()
+    clock.advance(days=2)
+    talk(store, "We moved to Porto.")
+    memory.consolidate_session(model=model)
+    assert len(model.shown) == 2
+    assert "Porto" in model.shown[1]
+    assert "Lisbon" not in model.shown[1]
+
+
+def test_without_a_model_what_was_said_stays_as_it_is(
+    store: TieredStore, memory: MemoryCoordinator, url: str
+) -> None:
+    talk(store, "I live in Lisbon with my dog Rex.")
+    before = tables(url)
+    report = memory.consolidate_session()
+    assert (report.cleared, report.semantic, report.episodic) == (0, (), ())
+    assert tables(url) == before
+
+
+@pytest.mark.parametrize("long", [False, True])
+def test_a_session_of_any_length_is_read_whole_in_pieces(
+    memory: MemoryCoordinator, *, long: bool
+) -> None:
+    said = [f"Row {n} of the ledger is {n * n} {'.' * 300}" for n in range(300)]
+    texts = ["\n".join(said)] if long else said
+    memory.store_many([{"content": one, "speaker": "user"} for one in texts])
+    model = Reading()
+    report = memory.consolidate_session(model=model)
+    assert all(len(one) < 50_000 for one in model.shown)
+    assert "".join(note for one in model.shown for note in notes_in(one)) == "".join(texts)
+    assert len(model.shown) > 3
+    assert report.semantic
+
+
+def test_a_cycle_with_a_model_reads_each_session_that_has_been_idle_for_a_day_once(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    talk(store, "I live in Lisbon with my dog Rex.", thread="monday", answer="")
+    clock.advance(hours=30)
+    talk(store, "Where do I live?", thread="tuesday", answer="")
+    model = Reading()
+    assert night(store, None).count("session_end") == 0
+    assert night(store, model).count("session_end") == 1
+    assert ("Lisbon" in model.shown[0], "Where" in model.shown[0]) == (True, False)
+    clock.advance(hours=30)
+    assert night(store, model).count("session_end") == 1
+    assert "Where" in model.shown[1]
+    clock.advance(days=400)
+    assert night(store, model).count("session_end") == 0
+    assert types(url) == {"episodic": 4, "semantic": 2}
+
+
+def test_what_a_session_noted_and_said_is_read_together(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    memory.store("The mailer hangs", "working", source="agent")
+    clock.advance(minutes=1)
+    talk(store, "Raise its timeout.")
+    clock.advance(days=2)
+    model = Reading()
+    assert night(store, model).count("session_end") == 1
+    (shown,) = model.shown
+    assert shown.index("mailer") < shown.index("timeout")
+    assert memory.session_notes() == []
+    assert night(store, model).count("session_end") == 0
+
+
+async def test_two_that_end_a_session_at_once_keep_what_it_said_once(
+    store: TieredStore, memory: MemoryCoordinator, url: str
+) -> None:
+    talk(store, "I live in Lisbon with my dog Rex.")
+    models = [Reading() for _ in range(3)]
+    ends = [asyncio.to_thread(memory.consolidate_session, model=one) for one in models]
+    reports = await asyncio.gather(*ends)
+    assert sum(len(one.semantic) for one in reports) == 1
+    assert types(url) == {"episodic": 3, "semantic": 1}
+
+
+def test_what_is_deleted_while_a_model_reads_is_not_kept_by_it(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    talk(store, "I live in Lisbon.", "My PIN is 4711.", answer="")
+    (pin,) = [one for one in memory.get_context("") if "PIN" in one.content]
+    model = Reading(before=lambda: memory.delete_memory(pin.key))
+    report = memory.consolidate_session(model=model)
+    assert len(model.shown) == 2
+    kept = [there(memory.get(key)).content for key in (*report.semantic, *report.episodic)]
+    assert not any("4711" in one for one in kept)
+
+
+def test_a_model_that_fails_leaves_the_session_to_be_read_another_time(
+    store: TieredStore, memory: MemoryCoordinator, url: str
+) -> None:
+    talk(store, "I live in Lisbon with my dog Rex.")
+    before = tables(url)
+    with pytest.raises(ModelError):
+        memory.consolidate_session(model=Reading(fails=True))
+    assert tables(url) == before
+    assert memory.consolidate_session(model=Reading()).semantic
