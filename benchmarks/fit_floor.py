@@ -41,13 +41,13 @@ LIFE = "life"
 SIZES = (5, 20, 80)
 """Scopes of few memories, so that these are not cut off for being few."""
 _EACH = 3
-_LOSS = {LIFE: 0.03}
+_LOSS = {LIFE: 0.035}
 """The share of questions, or of recall@10, that the bound may cost: 0.005 where not said."""
 _FULL = {LIFE: 20.0}
 """What the scopes at full size count, where each small size counts 1: 3 where not said."""
-_OFTEN = 20
+_OFTEN = 10
 """Questions of lives that a word is in, of those that are weighed."""
-_RIDGE = 3e-3
+_RIDGE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

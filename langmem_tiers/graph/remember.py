@@ -86,7 +86,8 @@ def remember(
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
-    if not notes or "memory_type" not in notes[0]:  # else it answers a request to be reminded alone
+    if not notes or any("memory_type" not in one for one in notes):
+        # What answers nothing but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
     return (yield from asked(memory.store_many, memory.astore_many, notes))
 

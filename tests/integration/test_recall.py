@@ -337,3 +337,26 @@ def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) ->
     }
     assert keys(memory.get_context("kiwi", tags=["x"])) == ["2"]
     assert keys(memory.get_context("kiwi", min_importance=0.1)) == ["1"]
+
+
+def test_what_is_excluded_takes_no_place_and_a_floor_leaves_out_what_matches_less(
+    many: MemoryCoordinator,
+) -> None:
+    query = "kiwi"
+    every = many.get_context(query, limit=5, min_match=0)
+    first, second, *_ = every
+
+    assert keys(many.get_context(query, limit=4, min_match=0, exclude=[first.key])) == keys(every)[1:]
+    assert min(one.match for one in many.get_context(query, min_match=second.match)) >= second.match
+    least = first.match * 0.99
+    assert all(one.match >= least for one in many.get_context(query, min_match=(0, 0.99)))
+
+
+def test_small_talk_takes_no_place_where_there_is_a_floor(store: TieredStore) -> None:
+    memory = coordinator(store)
+    memory.store("Thanks, you are the best!", speaker="user", key="talk")
+    memory.store("The best bakery is in Mill Lane", speaker="user", key="fact")
+
+    asked = "Which bakery did I say is the best?"
+    assert set(keys(memory.get_context(asked, min_match=0))) == {"talk", "fact"}
+    assert keys(memory.get_context(asked, min_match=0.001)) == ["fact"]
