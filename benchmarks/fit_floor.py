@@ -41,11 +41,11 @@ LIFE = "life"
 SIZES = (5, 20, 80)
 """Scopes of few memories, so that these are not cut off for being few."""
 _EACH = 3
-_LOSS = {LIFE: 0.035}
-"""The share of questions, or of recall@10, that the bound may cost: 0.005 where not said."""
-_FULL = {LIFE: 20.0}
+_LOSS = {"meetings": 0.005, LIFE: 0.012}
+"""The share of recall@10 that the bound may cost: 0.035 where not said. A life's question has one."""
+_FULL = {LIFE: 60.0}
 """What the scopes at full size count, where each small size counts 1: 3 where not said."""
-_OFTEN = 10
+_OFTEN = 20
 """Questions of lives that a word is in, of those that are weighed."""
 _RIDGE = 1e-3
 
@@ -176,6 +176,6 @@ def _bound(trials: Sequence[Trial], level: Floats) -> float:
         ]
         chosen = sorted(full, key=lambda n: level[n])
         lost = np.cumsum([trials[n].recall for n in chosen]) / len(full)
-        first = int(np.searchsorted(lost, _LOSS.get(style, 0.005), side="right"))
+        first = int(np.searchsorted(lost, _LOSS.get(style, 0.035), side="right"))
         bounds.append(float(level[chosen[min(first, len(chosen) - 1)]]))
     return min(bounds, default=-math.inf)

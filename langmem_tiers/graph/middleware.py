@@ -156,7 +156,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` without memory where Postgres fails or, once there is an answer, an
                 embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given. One
+            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given. One
                 that no recall could take is an `InvalidInputError`.
         """
         super().__init__()
