@@ -12,6 +12,7 @@
     │   └── DimensionMismatchError
     ├── MissingExtraError (ImportError)     an optional part is not installed
     ├── EmbeddingError                      the embedding model returned something unusable
+    │   └── EmbeddingFailedError            it raised: it refuses, or is away
     ├── RollbackError                       a move that cannot be undone as things stand
     ├── ModelError                          a chat model named by the caller gave no usable answer
     ├── ImportFileError                     a file that cannot be read as memories
@@ -85,6 +86,22 @@ class MissingExtraError(TieredMemoryError, ImportError):
 
 class EmbeddingError(TieredMemoryError):
     """The embedding model returned the wrong number, size or kind of vectors."""
+
+
+class EmbeddingFailedError(EmbeddingError):
+    """The embedding model raised, which is the cause; nothing was written."""
+
+    def __init__(self, said: str) -> None:
+        """Say what the model said."""
+        self.said = said
+        super().__init__(said)
+
+    def __str__(self) -> str:
+        """What it said, and what to do."""
+        return (
+            f"the embedding model failed ({self.said}) and nothing was written: check its key, its "
+            "limits and the connection, then try again"
+        )
 
 
 class RollbackError(TieredMemoryError):

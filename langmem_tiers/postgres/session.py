@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, Protocol, Self, TypeVar, cast
 
 import psycopg
+from langchain_core.embeddings import Embeddings
 from psycopg_pool import PoolClosed, PoolTimeout
 
+from langmem_tiers.core.errors import EmbeddingFailedError, TieredMemoryError, masked, worded
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.connection import Connections
 from langmem_tiers.postgres.errors import (
@@ -45,6 +49,8 @@ E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
 
 _ATTEMPTS = 5
+_LONGEST_ERROR = 400
+"""Characters of a model's error that are told: our own choice."""
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
 
 
@@ -156,7 +162,17 @@ class Session:
             return (yield self._ask(effect))
         if isinstance(effect, Unit):
             return (yield from driven(effect.flow, Session(self._database, self._ask)))
-        model, ask = self._database.target.embedder(), self._side.ask
+        model = self._database.target.embedder()
+        try:
+            return (yield from self._vectors(effect, model))
+        except (TieredMemoryError, CancelledError):
+            raise
+        except Exception as error:
+            said = shortened(masked(worded(error)), _LONGEST_ERROR)
+            raise EmbeddingFailedError(said) from error
+
+    def _vectors(self, effect: Embed, model: Embeddings) -> Work[Any]:
+        ask = self._side.ask
         if effect.purpose == "documents":
             texts = list(effect.texts)
             embed, aembed = model.embed_documents, model.aembed_documents

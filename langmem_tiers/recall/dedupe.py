@@ -85,7 +85,7 @@ def deduplicate(
 ) -> list[Recollection]:
     """Those whose text is less similar than that to each one that is ranked above and kept.
 
-    What one speaker said again in the same words stands in the place of the first of it with the day
+    What one speaker said again in the same words stands in its first place with the day
     on which it was said last: what holds now is not taken for older than what was said in between.
 
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from concurrent.futures import CancelledError
-from typing import Final
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import TieredMemoryError, masked, worded
-from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.errors import EmbeddingFailedError
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.read import embed_texts
 
-_LONGEST_ERROR: Final = 400
-"""Characters of a model's error that are told: our own choice."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,15 +24,14 @@ class Vectors(dict[str, PackedVector | None]):
         """Embed those that have no vector yet; the log says if the model fails.
 
         Raises:
-            TieredMemoryError: for a model that does not fit the store, or is not there at all.
+            EmbeddingError: for a model that does not fit the store.
+            MissingExtraError: for one that is not there at all.
         """
         new = [one for one in queries if one not in self]
         if self.failed is not None or not new:
             return
         try:
             self.update((yield from embed_texts(new, options)))
-        except (TieredMemoryError, CancelledError):
-            raise
-        except Exception as error:  # noqa: BLE001 - a user's model can raise anything
-            self.failed = shortened(masked(worded(error)), _LONGEST_ERROR)
+        except EmbeddingFailedError as error:
+            self.failed = error.said
             _log.warning("recall goes by words alone, as the model fails: %s", self.failed)

@@ -23,6 +23,7 @@ from langmem_tiers import MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     EmbeddingError,
+    EmbeddingFailedError,
     NotSetUpError,
     PoolExhaustedError,
 )
@@ -166,19 +167,23 @@ async def test_a_failing_model_is_visible_and_nothing_is_written(database_url: s
     poisoned = [GetOp(NAMESPACE, "0"), *puts(1), PutOp(NAMESPACE, "x", {"text": "poison"})]
     async with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         await store.asetup()
-        with pytest.raises(LookupError, match="refuses"):
+        with pytest.raises(EmbeddingFailedError, match=REFUSED) as caught:
             await store.abatch(poisoned)
-        with pytest.raises(LookupError, match="refuses"):
+        assert isinstance(caught.value.__cause__, LookupError)
+        with pytest.raises(EmbeddingFailedError, match=REFUSED):
             await store.asearch(NAMESPACE, query="poison")
+        with pytest.raises(EmbeddingFailedError, match=REFUSED):
+            await coordinator(store).astore_many(["a cure", "poison"])
         assert values(database_url) == {}
     with TieredStore(database_url, index=text_index(embed=FailingEmbeddings(DIMS))) as store:
         store.batch(puts(2))
-        with pytest.raises(LookupError, match="refuses"):
+        with pytest.raises(EmbeddingFailedError, match=REFUSED):
             store.batch(poisoned)
         assert {value["turn"] for value in values(database_url).values()} == {2}
         assert len(store.search(NAMESPACE, query="turn")) == 10
 
 
+REFUSED = "refuses this text.* nothing was written: check its key"
 ANTIDOTE, LUNCH = "The antidote is in the cellar", "Lunch is at noon"
 POISONED = "Where is the antidote for the poison?"
 
