@@ -154,6 +154,18 @@ def test_a_session_goes_on_after_it_was_ended_and_both_of_its_parts_are_kept(
     assert {PROMPTS[0], PROMPTS[2]} <= set(texts(url).splitlines())
 
 
+def test_what_is_told_anew_after_something_else_is_shown_as_of_when_it_was_told_last(
+    memory: MemoryCoordinator, clock: Clock
+) -> None:
+    for said in ("The port is 80", "The port is 443", "the port is 80"):
+        memory.store(said, speaker="user")
+        clock.advance(days=60)
+    clock.advance(days=200)
+    found = memory.get_context("Which port is it?", deduplicate=True)
+    newest = max(found, key=lambda one: one.created_at)
+    assert (newest.content, len(found)) == ("the port is 80", 2)
+
+
 def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -> None:
     ttl = TTLConfig(default_ttl=5, omit_expired=True)
     with TieredStore.from_conn_string(url, index=text_index(), clock=clock, ttl=ttl) as store:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatResult
-from langchain_core.runnables import Runnable, RunnableLambda
-from pydantic import Field
+from langchain_core.language_models import FakeListChatModel
 
 from langmem_tiers import (
     ConsolidationPolicy,
@@ -25,45 +19,13 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.models import Learned, SummedUp
 from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables
+from tests.support.reading import Reading, notes_in
 from tests.support.sessions import there, types
 
 ONLY_SESSIONS = ConsolidationPolicy(merge=None, supersede=None, promotion=None, decay=False)
-
-
-def notes_in(shown: str) -> list[str]:
-    """The notes that a model was shown."""
-    return re.findall(r"<note [^>]*>\n(.*?)\n</note>", shown, re.DOTALL)
-
-
-class Reading(BaseChatModel):
-    """Sums up what it is shown by its ends, and learns that the last of it was said."""
-
-    shown: list[str] = Field(default_factory=list)
-    fails: bool = False
-    before: Callable[[], object] = Field(default=lambda: None)
-
-    @property
-    def _llm_type(self) -> str:
-        return "reading"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        raise NotImplementedError
-
-    def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:  # noqa: ARG002
-        def call(messages: list[BaseMessage]) -> Any:
-            if self.fails:
-                raise ConnectionError("no answer")
-            self.shown.append(messages[-1].text)
-            self.before()
-            notes = notes_in(messages[-1].text)
-            last = Learned(content=f"It is known: {notes[-1][-60:]}", notes=[len(notes)])
-            return SummedUp(summary=f"From {notes[0][:40]} on", concepts=[last])
-
-        return RunnableLambda(call)
 
 
 def talk(store: TieredStore, *says: str, answer: str = "Noted.", thread: str = "chat") -> None:

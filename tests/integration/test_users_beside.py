@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from tests.support.agents import Way, agent_on, scripted
 from tests.support.coordinating import Verbs, coordinator, keys
 from tests.support.cycling import EASY
 from tests.support.opening import Clock, text_index
+from tests.support.reading import Reading
 
 TURNS = 100
 CANARIES = {"ada": "zanzibar", "ben": "kilimanjaro"}
@@ -128,7 +130,22 @@ WAYS_IN: dict[str, Way_In] = {
         "evolve", {"said": text, "novel_pattern": True}, {"success": True}, threshold=0.0
     ),
     "session's end": lambda user, _text, _number: user.verbs()("consolidate_session"),
+    "session's end, read": lambda user, _text, _number: user.verbs()(
+        "consolidate_session", model=_reading(user)
+    ),
 }
+
+
+def _reading(*users: User) -> Reading:
+    """A model that reads what a session said, and is shown one user's at a time."""
+
+    def apart() -> None:
+        said = [name for name, word in CANARIES.items() if word in model.shown[-1]]
+        assert len(said) < 2, said
+        assert not users or set(said) <= {one.name for one in users}
+
+    model = Reading(before=apart)
+    return model
 
 
 async def _searched(user: User, query: str) -> Any:
@@ -194,9 +211,13 @@ async def test_a_hundred_turns_beside_another_user_show_nothing_of_that_one(
         clock.advance(minutes=2)
         await _apart(users, left, f"{number} {entered} {left}")
     policy = ConsolidationPolicy(promotion=EASY)
-    cycle = create_consolidation_graph(policy=policy, store=way.store)
-    state = await way(cycle, {}, context=MemoryContext(tenant="acme", user_id="ada"))
-    assert CANARIES["ben"] not in str(state)
+    clock.advance(days=2)
+    for given in (policy, replace(policy, promotion=None, merge=None, supersede=None)):
+        reading = _reading() if given is not policy else None
+        cycle = create_consolidation_graph(reading, policy=given, store=way.store)
+        state = await way(cycle, {}, context=MemoryContext(tenant="acme", user_id="ada"))
+        assert CANARIES["ben"] not in str(state)
+        assert reading is None or reading.shown
     for left in WAYS_OUT:
         await _apart(users, left, f"in the end {left}")
     for user in users:
