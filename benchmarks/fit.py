@@ -186,7 +186,7 @@ def _right(system: System, style: Style, history: History, weight: float) -> Ite
 def _wrong(system: System, style: Style, size: int, history: History) -> Iterator[Trial]:
     for question in wrong_questions(history, style, _WRONG_SMALL if size else _WRONG):
         evidence = _evidence(system, history, question)
-        yield trial(evidence, style=style.name, size=size, right=False, recall=0.0)
+        yield trial(evidence, style=style.name, size=size, right=False)
 
 
 def _evidence(system: System, history: History, question: Question) -> Evidence:
@@ -195,10 +195,7 @@ def _evidence(system: System, history: History, question: Question) -> Evidence:
 
 
 def _trial(one: Example, size: int) -> Trial:
-    weights = np.array([shipped().features[name] for name in NAMES])
-    best = one.evidence.ranked(one.evidence.matrix @ weights)[:10]
-    recall = sum(key in one.question.gold for key in best) / len(one.question.gold)
-    return trial(one.evidence, style=one.style, size=size, right=True, recall=recall)
+    return trial(one.evidence, style=one.style, size=size, right=True)
 
 
 def _fit_match(examples: Sequence[Example], weights: Floats) -> dict[str, float]:

@@ -6,7 +6,6 @@ an assistant that needs no memory. How a question is worded is learned from thes
 
 from __future__ import annotations
 
-import math
 import random
 import tempfile
 from collections import Counter
@@ -14,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.data import FOLDER, records_of
+from benchmarks.data import FOLDER, Record, records_of
 from benchmarks.fitting import Floats, fit_chance
 from benchmarks.life import Clock
 from benchmarks.listening import Overheard
@@ -37,17 +37,17 @@ from langmem_tiers.recall.question import read_question
 
 FREE = frozenset(["known_name", "memories", "length", "digits", "foreign"])
 """What is measured that may speak against a question."""
-LIFE = "life"
+LIFE, KEYWORDS = "life", "keywords"
 SIZES = (5, 20, 80)
 """Scopes of few memories, so that these are not cut off for being few."""
 _EACH = 3
-_LOSS = {"meetings": 0.005, LIFE: 0.012}
-"""The share of recall@10 that the bound may cost: 0.035 where not said. A life's question has one."""
-_FULL = {LIFE: 60.0}
-"""What the scopes at full size count, where each small size counts 1: 3 where not said."""
+_LOSS = 0.012
+"""The share of the questions of lives that the bound may cost."""
+_FULL = {LIFE: 60.0, KEYWORDS: 20.0}
+"""What the scopes at full size count, where each small size counts 1: 15 where not said."""
 _OFTEN = 20
 """Questions of lives that a word is in, of those that are weighed."""
-_RIDGE = 1e-3
+_RIDGE = 1e-2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +60,31 @@ class Trial:
     right: bool
     text: str
     facts: tuple[float, ...]
-    recall: float = 0.0
-    """recall@10 of a right one."""
 
 
-def trial(evidence: Evidence, *, style: str, size: int, right: bool, recall: float) -> Trial:
+def trial(evidence: Evidence, *, style: str, size: int, right: bool) -> Trial:
     """What the bound goes by."""
     facts = measured(evidence.reading, evidence.found, evidence.scope, shipped())
     text = evidence.reading.text
-    return Trial(style=style, size=size, right=right, text=text, facts=facts, recall=recall)
+    return Trial(style=style, size=size, right=right, text=text, facts=facts)
+
+
+@cache
+def common() -> frozenset[str]:
+    """The words that are in many questions of lives."""
+    asked = [e.get("ask", "") for one in _lives() for e in one["events"]]
+    counts = Counter(word for text in asked for word in {*words(text)})
+    return frozenset(word for word, n in counts.items() if n >= _OFTEN and word.isalpha())
+
+
+def keywords(text: str) -> str:
+    """A question as one types it into a search box: without its common words."""
+    return " ".join(one for one in words(text) if one not in common()) or text
+
+
+@cache
+def _lives() -> tuple[Record, ...]:
+    return records_of(FOLDER / "life.jsonl")
 
 
 def lived() -> Iterator[Trial]:
@@ -77,8 +93,7 @@ def lived() -> Iterator[Trial]:
     with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
         opened = Overheard.embedded(str(Path(folder) / "memory"), clock=clock)
         store = closing.enter_context(opened)
-        scenarios = records_of(FOLDER / "life.jsonl")
-        for one in track(scenarios, "living", console=Console(stderr=True)):
+        for one in track(_lives(), "living", console=Console(stderr=True)):
             yield from _asked(one, store, clock)
 
 
@@ -90,13 +105,15 @@ def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Itera
         tenant, thread = f"{scenario['id']}-{event.get('user', 'ann')}", event["thread"]
         context = MemoryContext(tenant=tenant, session_id=thread)
         memory = MemoryCoordinator(store, context=context)
-        if "ask" in event:
-            memory.get_context(text, min_match=0)
+        for asked in (text, keywords(text)) if "ask" in event else ():
+            memory.get_context(asked, min_match=0)
             every, scope = read_rows(store.rows, Distance.COSINE)
             found = [one for one in every if one.value.get("session_id") != thread]
-            facts = measured(read_question(text, clock.now), found, scope, shipped())
+            facts = measured(read_question(asked, clock.now), found, scope, shipped())
             right = not event.get("nothing")
-            yield Trial(style=LIFE, size=0, right=right, text=text, facts=facts, recall=1.0)
+            if asked == text or not right or scope.known > scope.sought / 2:
+                style = LIFE if asked == text else KEYWORDS
+                yield Trial(style=style, size=0, right=right, text=asked, facts=facts)
         said = [(text, "user"), (event.get("reply", "OK."), "assistant")]
         memory.store_many(
             {"content": one, "speaker": who, "source": "agent" if who != "user" else who}
@@ -142,8 +159,7 @@ def wrong_questions(history: History, style: Style, most: int) -> list[Question]
 
 def fit_floor(trials: Sequence[Trial]) -> dict[str, dict[str, float]]:
     """What is measured, and the words, as weights.json has them; half is the bound."""
-    counts = Counter(one for each in trials if each.style == LIFE for one in {*words(each.text)})
-    vocabulary = sorted(one for one, n in counts.items() if n >= _OFTEN and one.isalpha())
+    vocabulary = sorted(common()) if any(one.style == LIFE for one in trials) else []
     right = np.array([one.right for one in trials])
     rows = [
         (*one.facts[:-1], float(asked.isdisjoint(vocabulary)), *(w in asked for w in vocabulary))
@@ -162,20 +178,11 @@ def _weight(trials: Sequence[Trial]) -> Floats:
     """Styles, sizes and both answers weigh alike, but for what `_FULL` says."""
     kinds = [(one.style, one.size, one.right) for one in trials]
     counts = Counter(kinds)
-    return np.array([(1 if kind[1] else _FULL.get(kind[0], 3.0)) / counts[kind] for kind in kinds])
+    return np.array([(1 if kind[1] else _FULL.get(kind[0], 15.0)) / counts[kind] for kind in kinds])
 
 
 def _bound(trials: Sequence[Trial], level: Floats) -> float:
-    """The highest that costs no style more than `_LOSS` of its recall at full size."""
-    bounds = []
-    for style in sorted({one.style for one in trials}):
-        full = [
-            n
-            for n, one in enumerate(trials)
-            if (one.style, one.size, one.right) == (style, 0, True)
-        ]
-        chosen = sorted(full, key=lambda n: level[n])
-        lost = np.cumsum([trials[n].recall for n in chosen]) / len(full)
-        first = int(np.searchsorted(lost, _LOSS.get(style, 0.035), side="right"))
-        bounds.append(float(level[chosen[min(first, len(chosen) - 1)]]))
-    return min(bounds, default=-math.inf)
+    """The highest that costs no more than `_LOSS` of what lives, or else all styles, can answer."""
+    lives = [n for n, one in enumerate(trials) if one.style == LIFE and one.right]
+    right = lives or [n for n, one in enumerate(trials) if one.right]
+    return float(np.quantile(level[right], _LOSS))

@@ -107,7 +107,7 @@ def test_the_floor_is_fitted_on_what_the_shipped_one_goes_by(results: Results) -
     weights = shipped()
     for style in results.styles:
         for evidence in style.evidence:
-            one = trial(evidence, style=style.name, size=0, right=True, recall=1)
+            one = trial(evidence, style=style.name, size=0, right=True)
             level = sum(map(mul, (weights.helps[name] for name in MEASURED), one.facts))
             level += sum(weights.words.get(word, 0) for word in {*words(one.text)})
             chance = helps(evidence.reading, evidence.found, evidence.scope, weights)

@@ -346,7 +346,9 @@ def test_what_is_excluded_takes_no_place_and_a_floor_leaves_out_what_matches_les
     every = many.get_context(query, limit=5, min_match=0)
     first, second, *_ = every
 
-    assert keys(many.get_context(query, limit=4, min_match=0, exclude=[first.key])) == keys(every)[1:]
+    assert (
+        keys(many.get_context(query, limit=4, min_match=0, exclude=[first.key])) == keys(every)[1:]
+    )
     assert min(one.match for one in many.get_context(query, min_match=second.match)) >= second.match
     least = first.match * 0.99
     assert all(one.match >= least for one in many.get_context(query, min_match=(0, 0.99)))
