@@ -164,6 +164,18 @@ def test_what_is_deleted_while_a_model_reads_is_not_kept_by_it(
     assert not any("4711" in one for one in kept)
 
 
+def test_what_was_drawn_from_something_goes_with_it_when_that_is_taken_back(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    talk(store, "My PIN is 4711.", answer="")
+    memory.consolidate_session(model=Reading())
+    (pin,) = [one for one in memory.get_context("") if one.content == "My PIN is 4711."]
+    memory.retract(pin.key, reason="It is a secret")
+    assert memory.get_context("") == []
+    assert memory.delete_memory(pin.key)
+    assert memory.get_context("") == []
+
+
 def test_a_model_that_fails_leaves_the_session_to_be_read_another_time(
     store: TieredStore, memory: MemoryCoordinator, url: str
 ) -> None:
