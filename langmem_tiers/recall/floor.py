@@ -36,7 +36,7 @@ class Floor(NamedTuple):
 NO_FLOOR: Final = Floor()
 HELPS: Final = 0.5
 """A question with a lesser chance gets nothing where there is a floor."""
-DEFAULT_FLOOR: Final = Floor(0.01, 0.0)
+DEFAULT_FLOOR: Final = Floor(0.005, 0.0)
 """Of the local embeddings, which the fit knows."""
 
 MEASURED: Final = (

@@ -281,7 +281,8 @@ def _ranked(
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     if ask.floor and helps(one.question, found, searched, reader.weights) < HELPS:
-        return (), []
+        # A request says nothing of itself, and may still be a task that something was learned from.
+        found = [each for each in found if _is_know_how(each, reader.types)]
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     scored_by = reader.types.scored
@@ -296,6 +297,12 @@ def _ranked(
     memories = [one for one in memories if one.match >= least]
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks)
+
+
+def _is_know_how(one: Candidate, types: MemoryTypes) -> bool:
+    """Whether it is of a type that tells how things are done, and of nobody's life."""
+    name = one.value.get("memory_type")
+    return name in types and types.get(str(name)).personal is False
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
