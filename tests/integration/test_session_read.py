@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import FakeListChatModel
 
 from langmem_tiers import (
+    ArchivalPolicy,
     ConsolidationPolicy,
     ConsolidationReport,
     MemoryContext,
@@ -81,6 +83,22 @@ def test_what_an_agents_session_said_is_read_once_and_stays(
     assert len(model.shown) == 2
     assert "Porto" in model.shown[1]
     assert "Lisbon" not in model.shown[1]
+
+
+def test_all_that_an_agent_was_told_is_there_after_a_year_of_sweeps_and_cycles(
+    store: TieredStore, clock: Clock, tmp_path: Path
+) -> None:
+    said = [f"My cousin number {n} lives in house {n * 7}." for n in range(20)]
+    talk(store, *said)
+    policy = ConsolidationPolicy(archive=ArchivalPolicy(url=str(tmp_path), max_share=1))
+    graph: Any = create_consolidation_graph(policy=policy, store=store)
+    for _ in range(8):
+        clock.advance(days=50)
+        store.sweep_ttl()
+        graph.invoke({}, context=MemoryContext(tenant="acme"))
+    another = coordinator(store, project_id="billing", session_id="another")
+    found = another.get_context("Where do my cousins live?", limit=100)
+    assert {*said} <= {one.content for one in found}
 
 
 def test_without_a_model_what_was_said_stays_as_it_is(
