@@ -54,7 +54,7 @@ class Coordinators:
     def ask(self, question: Question, *, profile: str) -> Sequence[Any]:
         """Recall ten memories."""
         memory = self._of[question.tenant]
-        return memory.get_context(question.text, limit=LIMIT, profile=profile, cutoff=False)
+        return memory.get_context(question.text, limit=LIMIT, profile=profile, min_match=0)
 
 
 class RawRecall:

@@ -21,7 +21,14 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.fit_gate import Trial, fit_gate, small_histories, trial, wrong_questions
+from benchmarks.fit_floor import (
+    Trial,
+    fit_floor,
+    lived,
+    small_histories,
+    trial,
+    wrong_questions,
+)
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
 from benchmarks.recall_data import CHATS, History, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
@@ -93,7 +100,7 @@ def main(
     out: Annotated[Path, typer.Option(help="The file to write.")] = OUT,
     alone: Annotated[bool, typer.Option(help="Fit on the files alone.")] = False,
 ) -> None:
-    """Fit the weights, the match and the cut-off, and write them as JSON."""
+    """Fit the weights, the match and what memory helps with, and write them as JSON."""
     real = [read(one) for one in files or [MEETINGS_FILE] if files or one.exists()]
     fitted = [(one, REAL_COUNTS) for one in real]
     fitted += [] if alone else [(one, 1.0) for one in generated()]
@@ -105,6 +112,7 @@ def main(
         System(server.url, NamelessChats()) as system,
     ):
         examples, trials = collect(system, server.url, [*fitted, *aside])
+        trials += lived()
     weights = fit(examples, trials)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
@@ -127,7 +135,7 @@ def fit(examples: Sequence[Example], trials: Sequence[Trial]) -> dict[str, dict[
     found = {
         "features": dict(zip(NAMES, weights, strict=True)),
         "match": _fit_match(examples, weights),
-        "gate": fit_gate(trials),
+        **fit_floor(trials),
     }
     return {part: _rounded(numbers) for part, numbers in found.items()}
 
@@ -178,19 +186,16 @@ def _right(system: System, style: Style, history: History, weight: float) -> Ite
 def _wrong(system: System, style: Style, size: int, history: History) -> Iterator[Trial]:
     for question in wrong_questions(history, style, _WRONG_SMALL if size else _WRONG):
         evidence = _evidence(system, history, question)
-        yield trial(evidence, style=style.name, size=size, right=False, recall=0.0)
+        yield trial(evidence, style=style.name, size=size, right=False)
 
 
 def _evidence(system: System, history: History, question: Question) -> Evidence:
-    system.ask(history, question, limit=POOL)
+    system.ask(history, question, limit=POOL, min_match=0)
     return system.evidence(history, question)
 
 
 def _trial(one: Example, size: int) -> Trial:
-    weights = np.array([shipped().features[name] for name in NAMES])
-    best = one.evidence.ranked(one.evidence.matrix @ weights)[:10]
-    recall = sum(key in one.question.gold for key in best) / len(one.question.gold)
-    return trial(one.evidence, style=one.style, size=size, right=True, recall=recall)
+    return trial(one.evidence, style=one.style, size=size, right=True)
 
 
 def _fit_match(examples: Sequence[Example], weights: Floats) -> dict[str, float]:

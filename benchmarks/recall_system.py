@@ -47,12 +47,17 @@ class Clock:
 class Evidence:
     """What the statement found for one question: a row of features for each candidate."""
 
-    keys: Sequence[str]
+    found: Sequence[Candidate]
     matrix: Floats
     cosine: Floats
     own: Floats
     reading: Reading
     scope: Searched
+
+    @property
+    def keys(self) -> list[str]:
+        """Of what was found."""
+        return [one.key for one in self.found]
 
     def ranked(self, scores: Floats) -> list[str]:
         """The keys, best first; ties by key."""
@@ -97,7 +102,7 @@ class System:
         found, scope = read_rows(self.store.rows, Distance.COSINE)
         reading = read_question(question.text, self.asked_at(history))
         return Evidence(
-            keys=[one.key for one in found],
+            found=found,
             matrix=_matrix(found, reading, scope),
             cosine=np.array([one.cosine or 0.0 for one in found]),
             own=np.array([one.own or 0.0 for one in found]),

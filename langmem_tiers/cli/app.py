@@ -149,10 +149,10 @@ def search(
     profile: Annotated[
         str | None, typer.Option(metavar="PROFILE", help="How to rank; see docs/cli.md.")
     ] = None,
-    no_cutoff: Annotated[
-        bool,
-        typer.Option("--no-cutoff", help="Show the nearest even if nothing answers the query."),
-    ] = False,
+    min_match: Annotated[
+        float | None,
+        typer.Option(metavar="MATCH", help="The least match to show; 0 shows the nearest."),
+    ] = None,
     url: Url = URL,
     model: Model = MODEL,
     lexical: Lexical = False,
@@ -166,9 +166,9 @@ def search(
     asker = memories.asked_by(tenant, project, session, user, profile)
     with opened_to_read(url, model=model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
-        cutoff = memory.local and not no_cutoff
-        found = memory.get_context(query, limit=limit, profile=profile, cutoff=cutoff)
-        nothing = "" if found else memories.why_nothing(store, memory.context, cutoff=cutoff)
+        found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
+        everything = min_match == 0 or not memory.local
+        nothing = "" if found else memories.why_nothing(store, memory.context, everything)
     if as_json:
         names = ("tenant", "project_id", "session_id", "user_id")
         asked = {name: getattr(memory.context, name) for name in names}

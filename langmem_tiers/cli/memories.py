@@ -165,14 +165,14 @@ def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> Memor
     )
 
 
-def why_nothing(store: TieredStore, context: MemoryContext, *, cutoff: bool) -> str:
-    """Say why a search found nothing; with `cutoff`, the nearest may have been held back."""
+def why_nothing(store: TieredStore, context: MemoryContext, everything: bool) -> str:  # noqa: FBT001
+    """Say why a search found nothing; without `everything` the nearest may be held back."""
     if not store.list_namespaces(prefix=(context.root,), max_depth=1, limit=1):
         names = _listed(_tenants(store)) or "none yet"
         return f"There is no tenant {context.tenant!r}. Tenants here: {names}."
-    if cutoff:
-        return "Nothing stored answers this; --no-cutoff shows the nearest."
-    return "Nothing was found."
+    if everything:
+        return "Nothing was found."
+    return "Nothing stored answers this; --min-match 0 shows the nearest."
 
 
 def _only_tenant(store: TieredStore) -> str:

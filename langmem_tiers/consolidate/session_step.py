@@ -18,7 +18,7 @@ from langmem_tiers.consolidate.session_end import (
     reads,
     versions,
 )
-from langmem_tiers.consolidate.session_rules import WORKING, Kept
+from langmem_tiers.consolidate.session_rules import Kept
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
@@ -29,7 +29,7 @@ from langmem_tiers.consolidate.steps import (
     decision,
 )
 from langmem_tiers.consolidate.stored import CHANGED, Stored, read, select
-from langmem_tiers.core.context import ABSENT, named_by
+from langmem_tiers.core.context import ABSENT, named_by, users_labels
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import keys_of
@@ -60,11 +60,13 @@ class SessionEnd(CycleStep):
         """The first note of each session that has ended."""
         ended = yield from ended_sessions(cycle)
         names = [_names(cycle.tenant, one) for one in ended]
+        users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
         params = {
             "namespaces": ended,
+            "homes": [_home(*one) for one in zip(ended, users, strict=True)],
             "sessions": [session for session, _ in names],
             "projects": [project for _, project in names],
-            "users": [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended],
+            "users": users,
         }
         found = (yield from select(cycle, "select_ended", after, limit, **params)) if ended else []
         if self._summariser is None or cycle.idle_since is None:
@@ -99,7 +101,7 @@ class SessionEnd(CycleStep):
             cycle=cycle,
             session=first.session or session,
             projects=[told if isinstance(told, str) else project],
-            namespaces=[first.namespace] if first.memory_type == WORKING else [],
+            namespaces=[first.namespace] if (first.session or "") == session else [],
             user_id=first.user_id,
             policy=self._policy,
             summariser=self._summariser,
@@ -129,6 +131,12 @@ def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
     kept_before = Call("get_many", keys_of(puts(cycle, keeps)))
     left, stored = yield Query((there, kept_before), commit=True)
     return not left and len(stored) == len(keeps)
+
+
+def _home(namespace: str, user_id: str | None) -> str:
+    """Where the project of a session's namespace keeps what is the same user's."""
+    labels = (namespace.partition(".")[0], *users_labels(user_id))
+    return "".join(f"{one}." for one in labels)
 
 
 def _names(tenant: str, namespace: str) -> tuple[str, str]:

@@ -36,9 +36,11 @@ class RecallOptions(TypedDict, total=False):
         profile: How to rank: a name of `PROFILES`, or a function of a memory and what was
             asked that returns a number, or terms that add up to it. By default `calibrated`:
             the match, and between near-equals recency, accesses and the project.
-        cutoff: Whether a question that nothing stored can answer gets nothing. By default
-            it does where the local embeddings are used, which the threshold is fitted to.
-            What is no question (no question mark, no question word first) is never cut.
+        min_match: The least match of what is returned, from 0 to 1, or two such numbers: by
+            itself, and as a share of the best one's. Above 0, what memory cannot help with, such
+            as thanks or a sum, gets nothing. By default `DEFAULT_FLOOR` where the local embeddings
+            are used, which it is fitted to; else 0, which leaves nothing out.
+        exclude: Keys of memories that are not wanted, such as those of what the model sees anyway.
         review: Let the coordinator's reviewers score three times the `limit` for relevance,
             and return the best by that: by their `rules`, or by the coordinator's
             `review_model` (docs/review.md). Nobody reviews if not given.
@@ -58,11 +60,17 @@ class RecallOptions(TypedDict, total=False):
     deduplicate: bool
     similarity_threshold: float
     profile: str | Callable[..., Any] | None
-    cutoff: bool | None
+    min_match: float | tuple[float, float] | None
+    exclude: Iterable[str]
     review: Literal["rules", "model"] | None
 
 
-RECALL_DEFAULTS: Final = {"tags": (), "deduplicate": False, "similarity_threshold": 0.85}
+RECALL_DEFAULTS: Final = {
+    "tags": (),
+    "exclude": (),
+    "deduplicate": False,
+    "similarity_threshold": 0.85,
+}
 """What holds where a recall is not told; of all else None."""
 RECALL_OPTIONS: Final = ("project_id", "session_id", *RecallOptions.__annotations__, "embedding")
 """All that one recall can be told: the options of `get_context`."""

@@ -47,7 +47,6 @@ from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.topics import MAY_BE_ABOUT
 from langmem_tiers.postgres.flow import Flow, both
@@ -55,7 +54,7 @@ from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
 from langmem_tiers.remind.prompted import PROSPECTIVE, SESSION_STARTS
 
-RECALLED = 6
+RECALLED = 8
 """Memories of a turn that names no limit, our own choice: each is paid for with every call of the
 model. With 8 and 10 what was needed was shown in 71 and 73 % of 428 questions in place of 68 %, for
 239 and 283 tokens in place of 192 (`benchmarks/data/life.jsonl`)."""
@@ -157,7 +156,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` without memory where Postgres fails or, once there is an answer, an
                 embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given. One
+            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given. One
                 that no recall could take is an `InvalidInputError`.
         """
         super().__init__()
@@ -178,8 +177,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
             run=_run,
         )
-        self._limit = RECALLED if (most := options.get("limit")) is None else most
-        self._options = checked({"deduplicate": True, **options, "limit": self._limit}, type(self))
+        limit = RECALLED if (most := options.get("limit")) is None else most
+        self._options = checked({"deduplicate": True, **options, "limit": limit}, type(self))
         self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
@@ -292,13 +291,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         asking = memory.tiered_store.options.bounds.beginning(text)
         messages = request.messages if self._remember else ()
         seen = {key for one in messages for key in keys_of(one, ensure_config())}
-        room = min(self._limit + len(messages), MAX_LIMIT)  # with room for what is left out
-        options: Any = {**self._options, "limit": room}
+        options: Any = {**self._options, "exclude": seen.union(self._options.get("exclude", ()))}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            new = [one for one in found if one.key not in seen and not self._waiting(one)]
-            return (yield from asked(memory.expose, memory.aexpose, new[: self._limit], **shown_to))
+            new = [one for one in found if not self._waiting(one)]
+            return (yield from asked(memory.expose, memory.aexpose, new, **shown_to))
         return ()
 
     def _waiting(self, one: Recollection) -> bool:

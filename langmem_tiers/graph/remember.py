@@ -17,6 +17,7 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.intending import requesting
+from langmem_tiers.remember.means import TALKS, means
 from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
@@ -24,6 +25,9 @@ from langmem_tiers.turn.trace import private
 _LONGEST: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
+_SHORT: Final = 500
+"""Characters up to which a message that asks to be reminded is the reminder, as the sentence that
+asks may not say of what; our own choice."""
 
 
 def create_remember_node(
@@ -36,11 +40,12 @@ def create_remember_node(
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
     The last message of the human and, if it is the last message, the assistant's answer are
-    `episodic` memories of the session with their speakers; but the sentences in which the human
-    asks to be reminded of something are a `prospective` one. Of a message of more than 20,000
-    characters both ends are kept. What the answer repeats of the state's `recalled` is no news. A
-    retry of the node, and a run that is repeated, store nothing twice. It writes the state key
-    `remembered`: the keys of what was stored.
+    `episodic` memories of the session with their speakers. Where the human asks to be reminded of
+    something, the message, or of a long one the sentences that ask, is a `prospective` memory, and
+    what else it says an `episodic` one. Of a message of more than 20,000 characters both ends are
+    kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
+    run that is repeated, store nothing twice. It writes the state key `remembered`: the keys of
+    what was stored.
 
     Args:
         context, coordinator, name: Those of every node; see `create_recall_node`.
@@ -81,7 +86,9 @@ def remember(
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
-    notes += _notes(memory, answer, config, **told)
+    if not notes or any("memory_type" not in one for one in notes):
+        # What answers nothing but a request to be reminded says nothing further.
+        notes += _notes(memory, answer, config, **told)
     return (yield from asked(memory.store_many, memory.astore_many, notes))
 
 
@@ -106,10 +113,11 @@ def _notes(
     # What is private is not cut: the gate is to judge all of it.
     whole = private(text, memory.gate)
     wants = requesting(text) if told["speaker"] == "user" else []
+    if wants:
+        asked_for = text if len(text) <= _SHORT else " ".join(one.strip() for one in wants)
+        yield {**told, "content": asked_for, "key": intended, "memory_type": PROSPECTIVE}
     for one in wants:
         text = text.replace(one, "", 1)
-    if text := text.strip():
+    text = text.strip()
+    if text and not (wants and means(text).talk >= TALKS):
         yield {**told, "content": text if whole else both_ends(text, _LONGEST), "key": key}
-    if wants:
-        content = " ".join(one.strip() for one in wants)
-        yield {**told, "content": content, "key": intended, "memory_type": PROSPECTIVE}

@@ -62,7 +62,8 @@ class TieredMemoryRetriever(BaseRetriever):
     deduplicate: bool = False
     similarity_threshold: float = 0.85
     profile: str | ProfileFunction | None = None
-    cutoff: bool | None = None
+    min_match: float | tuple[float, float] | None = None
+    exclude: tuple[str, ...] = ()
     review: Literal["rules", "model"] | None = None
 
     @property

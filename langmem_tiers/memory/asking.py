@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
-from typing import Any, Unpack
+from typing import Any, Final, Unpack
 
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
@@ -18,6 +18,7 @@ from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promotable import LISTS
+from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.recall.recall import Inquiry, reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
@@ -33,6 +34,8 @@ _OF_THE_GATE = frozenset(("parts", "echoes", "trust", "held", "threshold", "awai
 _OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
+_NAMES: Final = {"min_match": "floor", "filter": "conditions"}
+"""What an inquiry calls an option by another name."""
 REVIEWS = ("rules", "model")
 """By what recalled memories can be reviewed."""
 _OTHERS_WORDS = {
@@ -50,19 +53,19 @@ class Asking:
         types: MemoryTypes,
         *,
         limit: int = DEFAULT_LIMIT,
-        cutoff: bool = False,
+        floor: Floor = NO_FLOOR,
         vector: VectorOptions | None = None,
         reviews: Collection[str] = REVIEWS,
         bounds: Bounds = DEFAULT,
     ) -> None:
-        """Go by a coordinator's types; `limit` and `cutoff` are what holds if none is given.
+        """Go by a coordinator's types; `limit` and `floor` are what holds if none is given.
 
         `vector` is the shape of a ready embedding, `reviews` are those that there are, and `bounds`
         are the store's.
         """
         self._types = types
         self._vector = vector
-        self._defaults = {"limit": limit, "cutoff": cutoff}
+        self._defaults = {"limit": limit, "floor": floor}
         self._reviews = reviews
         self._bounds = bounds
         self._checks: Mapping[str, Callable[[Any], object]] = {
@@ -78,7 +81,8 @@ class Asking:
             "deduplicate": partial(checked_flag, what="deduplicate"),
             "similarity_threshold": _threshold,
             "profile": profile_of,
-            "cutoff": partial(checked_flag, what="cutoff"),
+            "min_match": floor_of,
+            "exclude": _keys,
             "review": self._review,
         }
         """What checks each of RecallOptions, where it is given."""
@@ -104,12 +108,11 @@ class Asking:
         asked: dict[str, Any] = dict(self._defaults)
         for name, given in options.items():
             if given is not None or name in RECALL_DEFAULTS:
-                asked[name] = self._checks[name](given)
+                asked[_NAMES.get(name, name)] = self._checks[name](given)
         return Inquiry(
             query=self._query(query),
             embedding=None if embedding is None else self._packed(embedding),
             reach=reach(where, asked.pop("tiers", TIERS)),
-            conditions=asked.pop("filter", ()),
             project_id=where.project_id,
             **asked,
         )
@@ -202,6 +205,24 @@ def _threshold(given: object) -> float:
     if threshold is None:
         raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
     return threshold
+
+
+def floor_of(given: object) -> Floor:
+    """The least match as it can be given: a number, or two, each from 0 to 1."""
+    several = given if isinstance(given, tuple | list) else (given,)
+    numbers = [share(one, "min_match") for one in several]
+    if not 1 <= len(numbers) <= len(Floor._fields) or None in numbers:
+        raise InvalidInputError(
+            "min_match is a number from 0 to 1, or two: the least match, and the least share of "
+            f"the best one's; not {short(given)}"
+        )
+    return Floor(*(one for one in numbers if one is not None))
+
+
+def _keys(given: Iterable[str]) -> frozenset[str]:
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"exclude is a list of keys, not {short(given)}")
+    return frozenset(map(memory_key, given))
 
 
 def _among_lists(given: Any) -> Any:

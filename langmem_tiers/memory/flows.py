@@ -254,7 +254,6 @@ class MemoryFlows:
             limit=POOL,
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
-            cutoff=False,
         )
         reader = replace(self._reader, reranker=None, timeout_ms=None)
         return (yield from only(recall([ask], reader, self._store, lambda _: True)))

@@ -85,6 +85,9 @@ def deduplicate(
 ) -> list[Recollection]:
     """Those whose text is less similar than that to each one that is ranked above and kept.
 
+    What one speaker said again in the same words stands in its first place with the day
+    on which it was said last: what holds now is not taken for older than what was said in between.
+
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
     each other, at 0 all do.
 
@@ -103,7 +106,18 @@ def deduplicate(
         if all(similarity(text, other) < similarity_threshold for other in texts):
             kept.append(memory)
             texts.append(text)
+            continue
+        for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
+            if text.plain == other.plain and _said_later(memory, standing):
+                kept[place] = memory
     return kept
+
+
+def _said_later(one: Recollection, other: Recollection) -> bool:
+    """Whether the same speaker said it at another time, later."""
+    by, before = ((each.speaker, each.value.get("source")) for each in (one, other))
+    later = (one.occurred_at or one.created_at) > (other.occurred_at or other.created_at)
+    return by == before and later
 
 
 def similarity(one: Text, other: Text) -> float:

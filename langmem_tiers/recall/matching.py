@@ -64,7 +64,10 @@ class Weights:
 
     features: Mapping[str, float]
     match: Mapping[str, float]
-    gate: Mapping[str, float]
+    helps: Mapping[str, float]
+    """Of what `recall.floor` measures."""
+    words: Mapping[str, float]
+    """Of the words of a question that it weighs."""
 
 
 @cache
@@ -81,7 +84,7 @@ def read_weights(text: str) -> Weights:
     """
     try:
         weights = Weights(**json.loads(text))
-        complete = set(FEATURES) <= set(weights.features) and weights.match and weights.gate
+        complete = set(FEATURES) <= set(weights.features) and weights.match and weights.helps
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"these are no weights of a fit: {error}") from error
     if not complete:
@@ -167,31 +170,6 @@ def features(one: Candidate, question: Question, searched: Searched) -> tuple[fl
         math.log1p(one.words) - math.log1p(searched.mean_words),
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
     )
-
-
-def answerable(question: Question, searched: Searched, weights: Weights) -> bool:
-    """Whether the scope can know anything about it; else the best answer is none.
-
-    Names that occur nowhere, words that occur nowhere and nothing near by meaning speak against
-    it, all the more where much was searched. A request or a statement names new things all the time
-    and is not judged. Who asks of themselves or names nobody gives little to recognise, so the
-    floor is lower.
-    """
-    if not question.asks:
-        return True
-    gate = weights.gate
-    speakers = frozenset(word for one in searched.speakers for word in name_words(one))
-    known = (question.names & searched.known_names) | (question.names & speakers)
-    evidence = (
-        gate["known_words"] * (searched.known / searched.sought if searched.sought else 1.0)
-        + gate["nearest"] * searched.best_cosine
-        + gate["no_unknown_name"] * (not question.names - known)
-        + gate["known_name"] * bool(known)
-        + gate["memories"] * math.log10(max(searched.memories, 1))
-    )
-    names_somebody = bool(question.names) or not speakers.isdisjoint(question.words)
-    named = names_somebody and not question.first_person
-    return evidence >= gate["floor_named" if named else "floor_plain"]
 
 
 def tells_time(text: str) -> bool:

@@ -87,6 +87,7 @@ class Named(NamedTuple):
 class Question:
     """What a question says of itself."""
 
+    text: str
     first_person: bool
     about_assistant: bool
     wants_time: bool
@@ -102,6 +103,7 @@ def read_question(text: str, now: datetime) -> Question:
     """Read a question asked at that moment."""
     words = frozenset(re.findall(r"[a-z]+", text.lower()))
     return Question(
+        text=text,
         first_person=bool(_FIRST_PERSON.search(text)),
         about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
         wants_time=bool(_WANTS_TIME.search(text)),
@@ -217,10 +219,13 @@ MARKS: Final = (
 )
 """What makes no difference between two askings."""
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
+SMALL_TALK: Final = "small_talk"
+"""The field of a value that tells nothing, such as thanks: it answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
     *("trust", "emotional_valence", "platform_source", "source_task", "category"),
+    SMALL_TALK,
 ]
 """Fields that may stand beside any text: none of them can answer what the text asks."""
 _NO_MARKS: Final = str.maketrans("", "", MARKS)

@@ -22,8 +22,16 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.matching import Weights, answerable, judge
-from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, read_question
+from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps
+from langmem_tiers.recall.matching import Weights, judge
+from langmem_tiers.recall.question import (
+    FACTS,
+    MARKS,
+    SMALL_TALK,
+    Question,
+    is_question,
+    read_question,
+)
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.recall.vectors import Vectors
@@ -88,8 +96,10 @@ class Inquiry:
     deduplicate: bool = False
     similarity_threshold: float = 0.85
     profile: Profile = PROFILES["calibrated"]
-    cutoff: bool = True
-    """Whether a question that nothing stored can answer gets nothing."""
+    floor: Floor = NO_FLOOR
+    """What matches less is left out, and a question that memory cannot help with gets nothing."""
+    exclude: frozenset[str] = frozenset()
+    """Keys of what is not wanted."""
     review: str | None = None
     """Which of the reader's reviews orders the best again; None for none."""
 
@@ -102,7 +112,8 @@ class Inquiry:
     def pool(self) -> int:
         """Candidates a leg."""
         reviewed = REVIEWED * self.limit if self.review else 0
-        return max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
+        fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
+        return fewest + len(self.exclude)
 
     @property
     def narrowed(self) -> bool:
@@ -145,7 +156,7 @@ def _sought(ask: Inquiry, vectors: Vectors, moment: Moment) -> _Sought:
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
-        ask = replace(ask, cutoff=False)
+        ask = replace(ask, floor=NO_FLOOR)
     return _Sought(ask, read_question(ask.query, moment.now), vector, by_words)
 
 
@@ -160,7 +171,7 @@ def recall(
 
     What is returned counts as read, if it is not hidden. The `vectors` are those known already, and
     new ones are added. Where the embedding model fails, words alone are sought, and the answer says
-    so; the cut-off, which goes by nearness as well, refuses nothing then.
+    so; the floor, which goes by nearness as well, leaves nothing out then.
     """
     store.begin_to_flush()
     yield from store.refresh_state()
@@ -265,11 +276,13 @@ def _ranked(
     """What was found, and the memories among it in order; none that cannot be meant."""
     ask = one.ask
     if ask.blank:
-        newest = read_columns(rows, distance)
+        newest = _wanted(read_columns(rows, distance), ask)
         return newest, [recollection(row, 0.0, {}) for row in newest]
-    found, searched = read_rows(rows, distance)
-    if ask.cutoff and not answerable(one.question, searched, reader.weights):
-        return (), []
+    every, searched = read_rows(rows, distance)
+    found = _wanted(every, ask)
+    if ask.floor and helps(one.question, found, searched, reader.weights) < HELPS:
+        # A request says nothing of itself, and may still be a task that something was learned from.
+        found = [each for each in found if _is_know_how(each, reader.types)]
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     scored_by = reader.types.scored
@@ -280,8 +293,25 @@ def _ranked(
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
+    least = ask.floor.least(max((one.match for one in memories), default=0.0))
+    memories = [one for one in memories if one.match >= least]
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks)
+
+
+def _is_know_how(one: Candidate, types: MemoryTypes) -> bool:
+    """Whether it is of a type that tells how things are done, and of nobody's life."""
+    name = one.value.get("memory_type")
+    return name in types and types.get(str(name)).personal is False
+
+
+def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
+    """What may be shown: small talk answers nothing."""
+    return [
+        one
+        for one in found
+        if one.key not in ask.exclude and not (ask.floor and one.value.get(SMALL_TALK))
+    ]
 
 
 def _ordered_again(

@@ -11,12 +11,14 @@ from uuid import uuid4
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import ROLES, THRESHOLD, Source, Tier
+from langmem_tiers.core.memory import ROLES, THRESHOLD, USER_ROLES, Source, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
+from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.remember.candidate import Part
+from langmem_tiers.remember.means import TALKS, means
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
@@ -94,7 +96,7 @@ def to_write(
     if kind.boost != 1.0:
         value.setdefault("boost", kind.boost)
     write = write_of(
-        {**value, **_provenance(one)},
+        {**value, **_provenance(one), **_small_talk(one)},
         place=encode(where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))),
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
@@ -276,6 +278,12 @@ def _provenance(one: NewMemory) -> dict[str, Any]:
     if one.trust >= 1.0:
         return {} if source == Source.USER else {"source": source}
     return {"source": source, "trust": one.trust}
+
+
+def _small_talk(one: NewMemory) -> dict[str, Any]:
+    """Marks what a user says that tells nothing: a greeting, thanks, a request."""
+    talks = (one.speaker or "").lower() in USER_ROLES and means(one.content).talk >= TALKS
+    return {SMALL_TALK: True} if talks else {}
 
 
 def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:

@@ -29,7 +29,6 @@ from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.recall import Inquiry
 from langmem_tiers.recall.vectors import Vectors
-from langmem_tiers.remember.gate import triviality
 from langmem_tiers.state.flows import MOST_MESSAGES, Whose, look
 from langmem_tiers.state.state import Message
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
@@ -114,9 +113,7 @@ def _recalled(
         return True  # it counts as accessed once, below, if it is among the best
 
     direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors)))
-    if ask.cutoff and triviality(ask.query):
-        direct = []
-    if ask.cutoff and vectors.failed is None:
+    if ask.floor and vectors.failed is None:
         direct = matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
     found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)

@@ -46,7 +46,7 @@ def test_every_scenario_can_be_passed_by_what_was_said_in_it() -> None:
                 assert needed.casefold() in known, (one["id"], needed)
             said += f"{event.get('say', event.get('ask', ''))}\n{event.get('reply', '')}\n"
     kinds = Counter(one["kind"] for one in scenarios)
-    assert set(kinds.values()) == {6}
+    assert set(kinds.values()) == {9}
 
 
 def test_an_agent_is_shown_on_later_days_what_it_was_told() -> None:

@@ -257,7 +257,7 @@ def test_search_looks_in_one_project_and_in_one_session(url: str, tmp_path: Path
         (["--project", "p.1"], ["The API key rotates on Mondays."]),
         (["--session", "s2"], ["Lunch is at [bold]noon[/bold].", "Mondays in room s2"]),
     ):
-        found = document("search", "--no-cutoff", *where, "Mondays")["results"]
+        found = document("search", "--min-match", "0", *where, "Mondays")["results"]
         assert sorted(one["content"] for one in found) == keys
 
 
@@ -266,7 +266,7 @@ def test_what_is_imported_for_a_user_is_searched_by_that_user_alone(notes: Path)
     run("import", str(notes), "--tenant", "acme", "--user", "ada")
     for user, known in (("ada", 2), ("ben", 0), (None, 0)):
         named = [] if user is None else ["--user", user]
-        found = document("search", "--no-cutoff", *named, "Mondays")
+        found = document("search", "--min-match", "0", *named, "Mondays")
         assert (found["user_id"], len(found["results"])) == (user, known)
 
 
@@ -297,9 +297,9 @@ def test_a_query_that_nothing_answers_gets_one_line_and_the_nearest_where_asked_
     nothing = run(*asked)
 
     assert (nothing.exit_code, nothing.stdout) == (0, "")
-    assert nothing.stderr == "Nothing stored answers this; --no-cutoff shows the nearest.\n"
+    assert nothing.stderr == "Nothing stored answers this; --min-match 0 shows the nearest.\n"
     assert document(*asked)["results"] == []
-    assert len(document(*asked, "--no-cutoff")["results"]) == 2
+    assert len(document(*asked, "--min-match", "0")["results"]) == 2
 
 
 @pytest.mark.usefixtures("unset")

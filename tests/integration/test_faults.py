@@ -198,7 +198,7 @@ async def test_where_the_model_fails_recall_goes_by_words_and_says_so(
         memory = coordinator(store)
         call, retriever = Verbs(memory, mode), TieredMemoryRetriever(memory=memory)
         await call("store_many", [ANTIDOTE, LUNCH])
-        found = await call("get_context", POISONED, cutoff=True)
+        found = await call("get_context", POISONED, min_match=0.01)
         none = await call("get_context", "poison?")
         noon, again, newest = await call("get_context_batch", ["noon", POISONED, ""])
         near = await call("get_context", "antidote")

@@ -303,7 +303,7 @@ async def test_what_changed_since_the_models_read_it_is_left_alone(reviewed: Rev
 
         model.go.set()
         assert await call("finish_reviews")
-        assert {one.key for one in await call("get_context", "billing port key", cutoff=False)} == {
+        assert {one.key for one in await call("get_context", "billing port key", min_match=0)} == {
             first.key,
             second.key,
         }
@@ -331,7 +331,7 @@ async def test_what_came_of_a_memory_that_models_quarantine_later_is_held_with_i
 
         report = await call("review_waiting", limit=1)
         held = {one.key: one.reason for one in await call("list_quarantined")}
-        assert keys(await call("get_context", "key billing weekly tea", cutoff=False)) == ["other"]
+        assert keys(await call("get_context", "key billing weekly tea", min_match=0)) == ["other"]
         answers.append(scoring())
         assert str(await call("review_waiting")) == "nothing awaited a review"
         assert (await kinds(call, "below"))[-1] == "quarantined"

@@ -167,12 +167,12 @@ async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_anothe
     assert len(last["remembered"]) == 1  # what repeats what was recalled is no news
     kept = [await memory.aget(key) for key in first["remembered"]]
     assert [(one.speaker, one.memory_type, one.session_id) for one in kept if one] == [
-        ("user", "episodic", "1"),
         ("user", "prospective", "1"),
+        ("user", "episodic", "1"),
         ("assistant", "episodic", "1"),
     ]
     (due,) = await memory.aintentions()
-    assert (due.content, str(due.trigger)[:4]) == ("Remind me to dust it on Friday.", "at 2")
+    assert (due.content, str(due.trigger)[:4]) == (told.text, "at 2")
 
 
 class Own(TypedDict, total=False):

@@ -250,6 +250,12 @@ async def test_a_time_counts_from_when_it_was_said_and_what_is_past_waits_for_it
     assert found == {"near": "at 2026-03-02T12:00:00+00:00", "long": "its topic came up"}
 
 
+async def test_the_time_is_that_of_the_sentence_that_asks_to_be_reminded(ours: Desk) -> None:
+    await ours("store", "I need to leave at 5pm. Remind me on Friday to call Ben.", "prospective")
+    (one,) = await ours("intentions")
+    assert str(one.trigger) == "at 2026-03-06T09:00:00+00:00"
+
+
 async def test_what_intends_nothing_is_routed_nowhere_else(ours: Desk) -> None:
     for text in (
         "The song was a reminder to follow my passions",

@@ -82,11 +82,11 @@ def test_each_asks_its_session_its_project_and_its_tenant_and_no_other(
     for n, (owner, tier) in enumerate(stored):
         at(owner).store_many([{"content": f"kiwi {n}", "key": f"{n}", "tier": tier}])
     for place in [*asking, *(owner for owner, _ in stored)]:
-        found = at(place).get_context(query, limit=1000, cutoff=False)
+        found = at(place).get_context(query, limit=1000, min_match=0)
         expected = {f"{n}" for n, (owner, tier) in enumerate(stored) if sees(place, owner, tier)}
         assert set(keys(found)) == expected
         by_argument = coordinator(store, base + place[0]).get_context(
-            query, limit=1000, cutoff=False, project_id=place[1], session_id=place[2]
+            query, limit=1000, min_match=0, project_id=place[1], session_id=place[2]
         )
         assert keys(by_argument) == keys(found)
 
@@ -165,11 +165,11 @@ def test_only_what_was_asked_for_is_found(
         {"since": clock.now - timedelta(hours=hours)} for hours in (3, 243)
     )  # what happened at another time than it was recorded is k9
     for options, expected in [*ASKED, (three_hours, "678"), (ten_days, "0123456789")]:
-        found = many.get_context(query, limit=100, cutoff=False, **options)
+        found = many.get_context(query, limit=100, min_match=0, **options)
         assert sorted(keys(found)) == [f"k{n}" for n in expected]
         assert query or keys(found) == sorted(keys(found), reverse=True)  # the newest first
         budget = {"limit": 3, "max_tokens": 10_000, **options}
-        assert keys(many.get_context(query, cutoff=False, **budget)) == keys(found)[:3]
+        assert keys(many.get_context(query, min_match=0, **budget)) == keys(found)[:3]
 
 
 def test_who_wants_nothing_gets_nothing_and_nothing_is_asked(
@@ -187,7 +187,7 @@ def test_a_budget_of_tokens_is_never_exceeded(store: TieredStore) -> None:
     memory = coordinator(store, next(_tenants), count_tokens=len)
     memory.store_many("kiwi" * n for n in range(1, 9))
     for query, budget, limit in product(("kiwi", ""), (0, 3, 25, 60), (2, 8)):
-        found = memory.get_context(query, limit=limit, max_tokens=budget, cutoff=False)
+        found = memory.get_context(query, limit=limit, max_tokens=budget, min_match=0)
         assert [one.token_count for one in found] == [len(one.content) for one in found]
         assert sum(one.token_count for one in found) <= budget
         assert len(found) <= limit
@@ -245,7 +245,10 @@ WRONG: list[dict[str, Any]] = [
     *({"filter": matching} for matching in ({"a": {"$in": [1]}}, [1])),
     *({"profile": profile} for profile in ("aurora2", 5)),
     {"deduplicate": "yes"},
-    {"cutoff": "no"},
+    {"min_match": "no"},
+    {"min_match": (0.1, 0.2, 0.3)},
+    {"min_match": 2},
+    {"exclude": "key"},
 ]
 
 
@@ -272,7 +275,7 @@ HOSTILE = [
 @given(query=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")))
 def test_any_text_is_a_query(many: MemoryCoordinator, query: str) -> None:
     for text in (query, *HOSTILE[:: max(1, len(query))]):
-        found = many.get_context(text, limit=100, cutoff=False)
+        found = many.get_context(text, limit=100, min_match=0)
         assert len({one.key for one in found}) == len(found) == 10
 
 
@@ -294,10 +297,10 @@ def test_a_question_about_strangers_gets_nothing_and_a_request_what_is_near(
         )
         assert memory.get_context("Plan a dinner for Peter and Zoltan, mind allergies")
         unknown = "Is Zoltan married to Petra?"
-        assert not memory.get_context(unknown, cutoff=True)
+        assert not memory.get_context(unknown, min_match=0.01)
         assert not memory.get_context(unknown)
-        assert len(memory.get_context(unknown, cutoff=False)) == 6
-        assert memory.get_context("Is somebody allergic to peanuts?", cutoff=True)
+        assert len(memory.get_context(unknown, min_match=0)) == 6
+        assert memory.get_context("Is somebody allergic to peanuts?", min_match=0.01)
 
 
 def test_a_question_in_one_language_finds_what_was_said_in_another(database_url: str) -> None:
@@ -336,7 +339,7 @@ def test_minilm_finds_what_was_said_in_other_words_and_refuses_what_nothing_answ
         assert (pain.content, diet.content) == (said[0], said[4])
         unknown = "What did Bartholomew say about the Zeppelin hangar?"
         assert memory.get_context(unknown) == []
-        assert len(memory.get_context(unknown, cutoff=False)) == len(said)
+        assert len(memory.get_context(unknown, min_match=0)) == len(said)
 
 
 def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:
@@ -356,3 +359,28 @@ def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) ->
     }
     assert keys(memory.get_context("kiwi", tags=["x"])) == ["2"]
     assert keys(memory.get_context("kiwi", min_importance=0.1)) == ["1"]
+
+
+def test_what_is_excluded_takes_no_place_and_a_floor_leaves_out_what_matches_less(
+    many: MemoryCoordinator,
+) -> None:
+    query = "kiwi"
+    every = many.get_context(query, limit=5, min_match=0)
+    first, second, *_ = every
+
+    assert (
+        keys(many.get_context(query, limit=4, min_match=0, exclude=[first.key])) == keys(every)[1:]
+    )
+    assert min(one.match for one in many.get_context(query, min_match=second.match)) >= second.match
+    least = first.match * 0.99
+    assert all(one.match >= least for one in many.get_context(query, min_match=(0, 0.99)))
+
+
+def test_small_talk_takes_no_place_where_there_is_a_floor(store: TieredStore) -> None:
+    memory = coordinator(store)
+    memory.store("Thanks, you are the best!", speaker="user", key="talk")
+    memory.store("The best bakery is in Mill Lane", speaker="user", key="fact")
+
+    asked = "Which bakery did I say is the best?"
+    assert set(keys(memory.get_context(asked, min_match=0))) == {"talk", "fact"}
+    assert keys(memory.get_context(asked, min_match=0.001)) == ["fact"]

@@ -103,7 +103,7 @@ def reads_little(root: dict[str, Any]) -> None:
 
 
 def call_of(store: TieredStore, query: str, **options: Any) -> Any:
-    return recall_call(store, lambda: asker(store).get_context(query, cutoff=False, **options))
+    return recall_call(store, lambda: asker(store).get_context(query, min_match=0, **options))
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -39,7 +39,8 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     (cue, due) = (one for one in systems(model) if one)
     assert [bool(one) for one in systems(model)] == [False, False, False, True, True, False]
     assert "Reminders, due now:\n- Remind me to ask for the figures" in cue
-    assert "- Remind me to renew the certificate on Friday. (medium priority, at 2026-" in due
+    assert "- My desk is by the window. Remind me to renew the certificate on Friday.\n" in due
+    assert " (medium priority, at 2026-03-06T08:00:00+00:00; key " in due
     assert types(url)["prospective"] == 2
     memory = MemoryCoordinator(way.store, context=ACME)
     heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)

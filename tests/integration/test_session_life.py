@@ -141,6 +141,18 @@ def test_a_session_is_idle_once_nobody_wrote_in_it_or_read_its_notes_for_a_day(
     assert cycle(store, memory).count("session_end") == 1
 
 
+def test_a_cycle_ends_an_idle_session_and_leaves_what_another_one_notes_beside_it(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
+) -> None:
+    memory.store(PROMPTS[0], "working", tier="working", key="idle")
+    memory.store(PROMPTS[1], "working", key="idle too")
+    clock.advance(days=2)
+    another = coordinator(store, project_id="billing", session_id="another")
+    another.store(PROMPTS[2], "working", tier="working", key="active")
+    assert cycle(store, memory).count("session_end") == 1
+    assert [tier_of(url, key) for key in ("idle", "idle too", "active")] == [[], [], ["working"]]
+
+
 def test_a_session_goes_on_after_it_was_ended_and_both_of_its_parts_are_kept(
     store: TieredStore, memory: MemoryCoordinator, clock: Clock, url: str
 ) -> None:
@@ -152,6 +164,18 @@ def test_a_session_goes_on_after_it_was_ended_and_both_of_its_parts_are_kept(
     cycle(store, memory)
     assert types(url) == {"semantic": 2, "episodic": 2}
     assert {PROMPTS[0], PROMPTS[2]} <= set(texts(url).splitlines())
+
+
+def test_what_is_told_anew_after_something_else_is_shown_as_of_when_it_was_told_last(
+    memory: MemoryCoordinator, clock: Clock
+) -> None:
+    for said in ("The port is 80", "The port is 443", "the port is 80"):
+        memory.store(said, speaker="user")
+        clock.advance(days=60)
+    clock.advance(days=200)
+    found = memory.get_context("Which port is it?", deduplicate=True)
+    newest = max(found, key=lambda one: one.created_at)
+    assert (newest.content, len(found)) == ("the port is 80", 2)
 
 
 def test_a_life_that_was_chosen_holds_in_a_session_too(url: str, clock: Clock) -> None:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel, FakeListChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.outputs import ChatResult
-from langchain_core.runnables import Runnable, RunnableLambda
-from pydantic import Field
+from langchain_core.language_models import FakeListChatModel
 
 from langmem_tiers import (
+    ArchivalPolicy,
     ConsolidationPolicy,
     ConsolidationReport,
     MemoryContext,
@@ -25,45 +21,13 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate.models import Learned, SummedUp
 from langmem_tiers.core.errors import ModelError
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock, tables
+from tests.support.reading import Reading, notes_in
 from tests.support.sessions import there, types
 
 ONLY_SESSIONS = ConsolidationPolicy(merge=None, supersede=None, promotion=None, decay=False)
-
-
-def notes_in(shown: str) -> list[str]:
-    """The notes that a model was shown."""
-    return re.findall(r"<note [^>]*>\n(.*?)\n</note>", shown, re.DOTALL)
-
-
-class Reading(BaseChatModel):
-    """Sums up what it is shown by its ends, and learns that the last of it was said."""
-
-    shown: list[str] = Field(default_factory=list)
-    fails: bool = False
-    before: Callable[[], object] = Field(default=lambda: None)
-
-    @property
-    def _llm_type(self) -> str:
-        return "reading"
-
-    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        raise NotImplementedError
-
-    def with_structured_output(self, schema: Any, **_: Any) -> Runnable[Any, Any]:  # noqa: ARG002
-        def call(messages: list[BaseMessage]) -> Any:
-            if self.fails:
-                raise ConnectionError("no answer")
-            self.shown.append(messages[-1].text)
-            self.before()
-            notes = notes_in(messages[-1].text)
-            last = Learned(content=f"It is known: {notes[-1][-60:]}", notes=[len(notes)])
-            return SummedUp(summary=f"From {notes[0][:40]} on", concepts=[last])
-
-        return RunnableLambda(call)
 
 
 def talk(store: TieredStore, *says: str, answer: str = "Noted.", thread: str = "chat") -> None:
@@ -119,6 +83,22 @@ def test_what_an_agents_session_said_is_read_once_and_stays(
     assert len(model.shown) == 2
     assert "Porto" in model.shown[1]
     assert "Lisbon" not in model.shown[1]
+
+
+def test_all_that_an_agent_was_told_is_there_after_a_year_of_sweeps_and_cycles(
+    store: TieredStore, clock: Clock, tmp_path: Path
+) -> None:
+    said = [f"My cousin number {n} lives in house {n * 7}." for n in range(20)]
+    talk(store, *said)
+    policy = ConsolidationPolicy(archive=ArchivalPolicy(url=str(tmp_path), max_share=1))
+    graph: Any = create_consolidation_graph(policy=policy, store=store)
+    for _ in range(8):
+        clock.advance(days=50)
+        store.sweep_ttl()
+        graph.invoke({}, context=MemoryContext(tenant="acme"))
+    another = coordinator(store, project_id="billing", session_id="another")
+    found = another.get_context("Where do my cousins live?", limit=100)
+    assert {*said} <= {one.content for one in found}
 
 
 def test_without_a_model_what_was_said_stays_as_it_is(
@@ -200,6 +180,18 @@ def test_what_is_deleted_while_a_model_reads_is_not_kept_by_it(
     assert len(model.shown) == 2
     kept = [there(memory.get(key)).content for key in (*report.semantic, *report.episodic)]
     assert not any("4711" in one for one in kept)
+
+
+def test_what_was_drawn_from_something_goes_with_it_when_that_is_taken_back(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    talk(store, "My PIN is 4711.", answer="")
+    memory.consolidate_session(model=Reading())
+    (pin,) = [one for one in memory.get_context("") if one.content == "My PIN is 4711."]
+    memory.retract(pin.key, reason="It is a secret")
+    assert memory.get_context("") == []
+    assert memory.delete_memory(pin.key)
+    assert memory.get_context("") == []
 
 
 def test_a_model_that_fails_leaves_the_session_to_be_read_another_time(

@@ -106,7 +106,7 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert (bad.tracked, bad.quarantined) == (True, True)
     assert report.summary["tool calls"] == 3
     assert len(report.skills) == 1  # its steps are names of tools and arguments
-    found = memory.get_context("passwords read page", cutoff=False, limit=50)
+    found = memory.get_context("passwords read page", min_match=0, limit=50)
     assert found
     assert not [one for one in found if "password" in one.content]
     held = {one.key for one in report.stored if one.quarantined}
@@ -208,7 +208,7 @@ def test_a_long_message_is_judged_before_it_is_cut(
     quarantined = decision is Decision.QUARANTINE
     assert held == ["private: it holds private_key; store it without"] * quarantined
     assert ("MIIE" in str(tables(url))) == quarantined
-    assert "MIIE" not in str(memory.get_context("MIIEvQIBADANBgkqhkiG9w0B", cutoff=False))
+    assert "MIIE" not in str(memory.get_context("MIIEvQIBADANBgkqhkiG9w0B", min_match=0))
 
 
 @pytest.mark.parametrize("decision", [Decision.REJECT, Decision.QUARANTINE])

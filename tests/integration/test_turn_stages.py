@@ -136,7 +136,7 @@ def test_a_prompt_that_the_store_has_nothing_for_is_shown_little_unless_the_cut_
     with MemoryOrchestrator(memory) as turn:
         for wider, most in (({}, 10), ({"limit": 12}, 12)):
             found = turn.assemble_context(
-                "What does Zorro drink?", filters={"cutoff": False, **wider}
+                "What does Zorro drink?", filters={"min_match": 0, **wider}
             )
             assert len([one for one in found.fragments if one.source == "semantic"]) == most
 

@@ -144,7 +144,7 @@ def test_the_words_of_turns_score_as_bm25_says(
     words = [word.lower() for word in asked if word.lower() not in named]
     expected = bm25(documents, words)
 
-    found = of_postgres(store, lambda: memory.get_context(" ".join(asked), cutoff=False))
+    found = of_postgres(store, lambda: memory.get_context(" ".join(asked), min_match=0))
 
     assert [key for key, _ in found] == [f"{i:02}" for i in range(len(spoken))]
     for (_, scores), known in zip(found, expected, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from tests.support.agents import Way, agent_on, scripted
 from tests.support.coordinating import Verbs, coordinator, keys
 from tests.support.cycling import EASY
 from tests.support.opening import Clock, text_index
+from tests.support.reading import Reading
 
 TURNS = 100
 CANARIES = {"ada": "zanzibar", "ben": "kilimanjaro"}
@@ -128,7 +130,22 @@ WAYS_IN: dict[str, Way_In] = {
         "evolve", {"said": text, "novel_pattern": True}, {"success": True}, threshold=0.0
     ),
     "session's end": lambda user, _text, _number: user.verbs()("consolidate_session"),
+    "session's end, read": lambda user, _text, _number: user.verbs()(
+        "consolidate_session", model=_reading(user)
+    ),
 }
+
+
+def _reading(*users: User) -> Reading:
+    """A model that reads what a session said, and is shown one user's at a time."""
+
+    def apart() -> None:
+        said = [name for name, word in CANARIES.items() if word in model.shown[-1]]
+        assert len(said) < 2, said
+        assert not users or set(said) <= {one.name for one in users}
+
+    model = Reading(before=apart)
+    return model
 
 
 async def _searched(user: User, query: str) -> Any:
@@ -145,7 +162,7 @@ async def _searched(user: User, query: str) -> Any:
 
 
 async def _retrieved(user: User, query: str) -> Any:
-    retriever = TieredMemoryRetriever(memory=user.memory, k=50, cutoff=False)
+    retriever = TieredMemoryRetriever(memory=user.memory, k=50, min_match=0)
     return await Verbs(retriever, user.verbs().mode)("invoke", query)
 
 
@@ -155,14 +172,14 @@ async def _moved(user: User) -> Any:
 
 
 WAYS_OUT: dict[str, Way_Out] = {
-    "get_context": lambda user: user.verbs()("get_context", QUERY, limit=50, cutoff=False),
+    "get_context": lambda user: user.verbs()("get_context", QUERY, limit=50, min_match=0),
     "newest": lambda user: user.verbs()("get_context_batch", ["", QUERY], limit=50),
     "aurora": lambda user: user.verbs()("get_context", QUERY, limit=50, profile="aurora"),
     "a key": lambda user: user.verbs()("get", "k3"),
     "buffer": lambda user: user.verbs(WorkingMemoryBuffer(user.memory))("update_context", QUERY),
     "retriever": lambda user: _retrieved(user, QUERY),
     "tool": lambda user: _searched(user, "trip and desk"),
-    "recall node": lambda user: user.graph(create_recall_node(cutoff=False, limit=50), QUERY),
+    "recall node": lambda user: user.graph(create_recall_node(min_match=0, limit=50), QUERY),
     "reminder node": lambda user: user.graph(create_reminder_node(limit=50), QUERY),
     "remind": lambda user: user.verbs()("remind", QUERY, limit=50),
     "intentions": lambda user: user.verbs()("intentions"),
@@ -170,7 +187,7 @@ WAYS_OUT: dict[str, Way_Out] = {
     "conversation": lambda user: user.verbs(user.memory.state)("snapshot", 100),
     "turn": lambda user: user.turn(),
     "turns": lambda user: user.verbs(MemoryOrchestrator(user.memory))("turns"),
-    "agent": lambda user: user.agent(TieredMemoryMiddleware(cutoff=False), text="Which trip?"),
+    "agent": lambda user: user.agent(TieredMemoryMiddleware(min_match=0), text="Which trip?"),
     "assemble node": lambda user: user.graph(create_assemble_node(), "Which trip?"),
     "session start": lambda user: user.verbs(MemoryHooks(user.memory))("on_session_start"),
     "quarantine": lambda user: user.verbs()("list_quarantined"),
@@ -194,13 +211,17 @@ async def test_a_hundred_turns_beside_another_user_show_nothing_of_that_one(
         clock.advance(minutes=2)
         await _apart(users, left, f"{number} {entered} {left}")
     policy = ConsolidationPolicy(promotion=EASY)
-    cycle = create_consolidation_graph(policy=policy, store=way.store)
-    state = await way(cycle, {}, context=MemoryContext(tenant="acme", user_id="ada"))
-    assert CANARIES["ben"] not in str(state)
+    clock.advance(days=2)
+    for given in (policy, replace(policy, promotion=None, merge=None, supersede=None)):
+        reading = _reading() if given is not policy else None
+        cycle = create_consolidation_graph(reading, policy=given, store=way.store)
+        state = await way(cycle, {}, context=MemoryContext(tenant="acme", user_id="ada"))
+        assert CANARIES["ben"] not in str(state)
+        assert reading is None or reading.shown
     for left in WAYS_OUT:
         await _apart(users, left, f"in the end {left}")
     for user in users:
-        found = await user.verbs()("get_context", SHARED, limit=100, cutoff=False)
+        found = await user.verbs()("get_context", SHARED, limit=100, min_match=0)
         contents = [one.content for one in found]
         assert sum(SHARED in one for one in contents) == TURNS // 10 + 1
         assert any(CANARIES[user.name] in one for one in contents)
@@ -213,7 +234,7 @@ async def _apart(users: list[User], left: str, told: str) -> None:
         for other in CANARIES.keys() - {user.name}:
             assert CANARIES[other] not in shown, f"{user.name}: {told}"
     nobody = Verbs(coordinator(users[0].way.store, **WHOSE), users[0].verbs().mode)
-    shown = str(await nobody("get_context", "", limit=200, cutoff=False))
+    shown = str(await nobody("get_context", "", limit=200, min_match=0))
     assert not any(one in shown for one in CANARIES.values()), told
 
 
@@ -357,5 +378,5 @@ def test_beyond_exact_search_each_user_still_finds_what_is_theirs(url: str, cloc
         store.optimize()
         for user, count in (("ada", 2), (None, 1), ("ben", 1)):
             memory: MemoryCoordinator = coordinator(store, user_id=user, project_id="billing")
-            found = memory.get_context("Which trip went by tram?", cutoff=False)
+            found = memory.get_context("Which trip went by tram?", min_match=0)
             assert len(found) == count, user

@@ -119,28 +119,31 @@ WITH {part active}, noted AS MATERIALIZED (
     WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.session IS NOT NULL
       AND m.value ->> 'memory_type' = 'working' AND m.state IS DISTINCT FROM 'quarantined'
 )
-SELECT min(m.id)
-FROM {memory}.memories m
-WHERE m.tenant = %(tenant)s AND {part unread}
+SELECT u.first
+FROM (
+    SELECT min(m.id) AS first, m.session, m.value ->> 'project_id' AS project, m.user_id
+    FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND {part unread}
+    GROUP BY m.session, m.value ->> 'project_id', m.user_id
+) u
+WHERE u.first > %(after)s::bigint
   AND NOT EXISTS (
-      SELECT FROM noted a
-      WHERE a.session = m.session AND a.user_id IS NOT DISTINCT FROM m.user_id
-        AND a.project IS NOT DISTINCT FROM m.value ->> 'project_id'
+      SELECT FROM noted n
+      WHERE n.session = u.session AND n.user_id IS NOT DISTINCT FROM u.user_id
+        AND n.project IS NOT DISTINCT FROM u.project
   )
   AND (EXISTS (
            SELECT FROM unnest(%(sessions)s::text[], %(projects)s::text[], %(users)s::text[])
                            AS w (session, project, user_id)
-           WHERE w.session = m.session AND w.project = coalesce(m.value ->> 'project_id', '')
-             AND w.user_id IS NOT DISTINCT FROM m.user_id
+           WHERE w.session = u.session AND w.project = coalesce(u.project, '')
+             AND w.user_id IS NOT DISTINCT FROM u.user_id
        )
        OR NOT EXISTS (
            SELECT FROM active a
-           WHERE a.session = m.session AND a.user_id IS NOT DISTINCT FROM m.user_id
-             AND a.project IS NOT DISTINCT FROM m.value ->> 'project_id'
+           WHERE a.session = u.session AND a.user_id IS NOT DISTINCT FROM u.user_id
+             AND a.project IS NOT DISTINCT FROM u.project
        ))
-GROUP BY m.session, m.value ->> 'project_id', m.user_id
-HAVING min(m.id) > %(after)s::bigint
-ORDER BY 1
+ORDER BY u.first
 LIMIT %(limit)s;
 
 -- name: session_said
@@ -737,22 +740,24 @@ FROM (
 ORDER BY m.id;
 
 -- name: select_ended
--- The first note of each of these sessions that has any, of the user whose part of it that is.
+-- The first note of each of these sessions that has any, of the user whose part of it that is: where
+-- the session has its notes, or the project its own.
 SELECT f.id
-FROM unnest(%(namespaces)s::text[], %(sessions)s::text[], %(projects)s::text[], %(users)s::text[])
-         WITH ORDINALITY AS w (namespace, session, project, user_id, ord)
+FROM unnest(%(namespaces)s::text[], %(homes)s::text[], %(sessions)s::text[],
+            %(projects)s::text[], %(users)s::text[])
+         WITH ORDINALITY AS w (namespace, home, session, project, user_id, ord)
 CROSS JOIN LATERAL (
     SELECT min(n.id) AS id
     FROM (
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace
+        WHERE m.tenant = %(tenant)s AND m.tier = 'short_term' AND m.namespace = w.namespace
           AND m.value ->> 'memory_type' = 'working'
           AND m.user_id IS NOT DISTINCT FROM w.user_id
           AND m.state IS DISTINCT FROM 'quarantined'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
         UNION ALL
         SELECT m.id FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.session = w.session
+        WHERE m.tenant = %(tenant)s AND m.namespace IN (w.home, w.namespace) AND m.session = w.session
           AND coalesce(m.value ->> 'project_id', '') = w.project
           AND m.value ->> 'memory_type' = 'working'
           AND m.user_id IS NOT DISTINCT FROM w.user_id
