@@ -43,7 +43,7 @@ SIZES = (5, 20, 80)
 _EACH = 3
 _LOSS = 0.012
 """The share of the questions of lives that the bound may cost."""
-_FULL = {LIFE: 60.0, KEYWORDS: 20.0}
+_FULL = {LIFE: 60.0, KEYWORDS: 4.0}
 """What the scopes at full size count, where each small size counts 1: 15 where not said."""
 _OFTEN = 20
 """Questions of lives that a word is in, of those that are weighed."""
@@ -111,7 +111,7 @@ def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Itera
             found = [one for one in every if one.value.get("session_id") != thread]
             facts = measured(read_question(asked, clock.now), found, scope, shipped())
             right = not event.get("nothing")
-            if asked == text or not right or scope.known > scope.sought / 2:
+            if asked == text or right:
                 style = LIFE if asked == text else KEYWORDS
                 yield Trial(style=style, size=0, right=right, text=asked, facts=facts)
         said = [(text, "user"), (event.get("reply", "OK."), "assistant")]
