@@ -49,7 +49,9 @@ class Agent:
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
-        opened = TieredStore.embedded(str(self._folder / "memory"), clock=self._clock)
+        opened = TieredStore.embedded(
+            str(self._folder / "memory"), index="minilm", clock=self._clock
+        )
         self._store = self._closing.enter_context(opened)
         self._model = Scripted()
         self._agent: Any = create_agent(
