@@ -206,9 +206,8 @@ def test_the_terms_of_each_score_add_up_and_the_best_come_first(
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
     again = many.get_context("kiwi number 3", limit=100, profile=profile)
-    assert [(one.key, one.score, one.evidence) for one in again] == [
-        (one.key, one.score, one.evidence) for one in found
-    ]
+    # Whether the first has counted as an access by then is a matter of time.
+    assert [(one.key, one.evidence) for one in again] == [(one.key, one.evidence) for one in found]
 
 
 def test_words_alone_are_recalled_by_words_and_a_query_of_a_megabyte_is_answered(
@@ -377,7 +376,7 @@ def test_what_is_excluded_takes_no_place_and_a_floor_leaves_out_what_matches_les
 
 
 def test_small_talk_takes_no_place_where_there_is_a_floor(store: TieredStore) -> None:
-    memory = coordinator(store)
+    memory = coordinator(store, next(_tenants))
     memory.store("Thanks, you are the best!", speaker="user", key="talk")
     memory.store("The best bakery is in Mill Lane", speaker="user", key="fact")
 
