@@ -280,9 +280,12 @@ def _ranked(
         return newest, [recollection(row, 0.0, {}) for row in newest]
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
-    if ask.floor and helps(one.question, found, searched, reader.weights) < HELPS:
-        # A request says nothing of itself, and may still be a task that something was learned from.
-        found = [each for each in found if _is_know_how(each, reader.types)]
+    if ask.floor:
+        # What is known of a question's topic says that memory helps, an earlier asking too.
+        if helps(one.question, found, searched, reader.weights) < HELPS:
+            # A request tells nothing, and may still be a task that something was learned from.
+            found = [each for each in found if _is_know_how(each, reader.types)]
+        found = [each for each in found if not each.value.get(SMALL_TALK)]
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     scored_by = reader.types.scored
@@ -306,12 +309,7 @@ def _is_know_how(one: Candidate, types: MemoryTypes) -> bool:
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
-    """What may be shown: small talk answers nothing."""
-    return [
-        one
-        for one in found
-        if one.key not in ask.exclude and not (ask.floor and one.value.get(SMALL_TALK))
-    ]
+    return [one for one in found if one.key not in ask.exclude] if ask.exclude else found
 
 
 def _ordered_again(
