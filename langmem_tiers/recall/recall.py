@@ -280,18 +280,16 @@ def _ranked(
         return newest, [recollection(row, 0.0, {}) for row in newest]
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
-    if ask.floor:
-        # What is known of a question's topic says that memory helps, an earlier asking too.
-        if helps(one.question, found, searched, reader.weights) < HELPS:
-            # A request tells nothing, and may still be a task that something was learned from.
-            found = [each for each in found if _is_know_how(each, reader.types)]
-        found = [each for each in found if not each.value.get(SMALL_TALK)]
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
     ranks = ask.pool if ask.deduplicate or reader.reranker or ask.review else ask.limit
     scored_by = reader.types.scored
-    reorders = scored_by or ask.profile is not PROFILES["match"]
+    reorders = scored_by or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)
+    if ask.floor:
+        likely = max((each.match for each in weighed), default=0.0) >= HELPS
+        likely = likely or helps(one.question, found, searched, reader.weights) >= HELPS
+        weighed = [each for each in weighed if _tells(each.candidate, reader.types, likely=likely)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
@@ -302,10 +300,16 @@ def _ranked(
     return found, rank(memories, ask.profile, asked, ranks)
 
 
-def _is_know_how(one: Candidate, types: MemoryTypes) -> bool:
-    """Whether it is of a type that tells how things are done, and of nobody's life."""
+def _tells(one: Candidate, types: MemoryTypes, *, likely: bool) -> bool:
+    """Whether it may be shown: small talk answers nothing, and what needs no memory gets none.
+
+    Where memory is not `likely` to help, what tells how things are done may be shown: a request
+    tells nothing of itself, and is a task that something may have been learned from.
+    """
+    if one.value.get(SMALL_TALK):
+        return False
     name = one.value.get("memory_type")
-    return name in types and types.get(str(name)).personal is False
+    return likely or (name in types and types.get(str(name)).personal is False)
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
