@@ -37,9 +37,9 @@ NO_FLOOR: Final = Floor()
 HELPS: Final = 0.5
 """A question with a lesser chance gets nothing where there is a floor."""
 DEFAULT_FLOOR: Final = Floor(0.0001)
-"""Of the local embeddings, which the fit knows. No match is so low: what memory cannot help with gets
-nothing, and else nothing is left out. In lives (`benchmarks/data/life.jsonl`) a least match of 0.02
-costs 2 questions of 100, one of 0.05 nine."""
+"""Of the local embeddings, which the fit knows. No match is so low: what memory cannot help with
+gets nothing, and else nothing is left out. In lives (`benchmarks/data/life.jsonl`) a least match of
+0.02 costs 2 questions of 100, one of 0.05 nine."""
 
 MEASURED: Final = (
     "nearest",

@@ -287,7 +287,8 @@ def _ranked(
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)
     if ask.floor:
-        likely = max((each.match for each in weighed), default=0.0) >= HELPS
+        likely = not ask.query.strip()  # sought by a vector alone
+        likely = likely or max((each.match for each in weighed), default=0.0) >= HELPS
         likely = likely or helps(one.question, found, searched, reader.weights) >= HELPS
         weighed = [each for each in weighed if _tells(each.candidate, reader.types, likely=likely)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
