@@ -96,8 +96,12 @@ def go(turn: MemoryOrchestrator, *facts: str) -> None:
 
 
 def contents(url: str) -> dict[str, list[str]]:
-    """What the tables say, but for numbers that a rollback leaves out."""
+    """What the tables say at one moment, but for numbers that a rollback leaves out.
+
+    A server may finish what a killed process had sent while they are read.
+    """
     with psycopg.connect(url) as conn:
+        conn.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         return {
             name: sorted(str(row) for row in conn.execute(query.encode()).fetchall())
             for name, query in TABLES.items()
