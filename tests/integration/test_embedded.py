@@ -11,6 +11,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -24,6 +25,7 @@ from langmem_tiers.core.errors import (
     NotSetUpError,
 )
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url
+from tests.support.servers import wait_until
 
 AS_ROOT = os.geteuid() == 0
 PRELUDE = """
@@ -138,6 +140,15 @@ def ask(url: str, sql: str) -> object:
         return row[0] if row else None
 
 
+def works_in(directory: Path, program: str) -> bool:
+    for one in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (one / "comm").read_text().strip() == program:
+                if (one / "cwd").resolve() == directory:
+                    return True
+    return False
+
+
 def kill_postmaster(directory: Path) -> None:
     pid = postmaster_of(directory)
     assert pid
@@ -246,6 +257,20 @@ def test_a_killed_server_is_restarted_with_its_data(used: Path) -> None:
         assert ask(other.start(), "SELECT answer FROM kept") == 42
     assert is_running(used), "the first handle is still there"
     server.stop()
+    assert not is_running(used)
+
+
+def test_a_server_that_is_killed_while_it_is_stopped_has_stopped(used: Path) -> None:
+    server = EmbeddedPostgres(used)
+    server.start()
+    pid = postmaster_of(used)
+    assert pid
+    os.kill(pid, signal.SIGSTOP)  # it still accepts, and does not hear that it shall stop
+    with ThreadPoolExecutor() as pool:
+        stopped = pool.submit(server.stop)
+        wait_until(lambda: works_in(data_of(used), "pg_ctl"))
+        os.kill(pid, signal.SIGKILL)
+        stopped.result(timeout=90)
     assert not is_running(used)
 
 
