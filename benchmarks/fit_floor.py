@@ -64,8 +64,8 @@ class Trial:
 
 def trial(evidence: Evidence, *, style: str, size: int, right: bool) -> Trial:
     """What the bound goes by."""
-    facts = measured(evidence.reading, evidence.found, evidence.scope, shipped())
     text = evidence.reading.text
+    facts = measured(evidence.reading, words(text), evidence.found, evidence.scope, shipped())
     return Trial(style=style, size=size, right=right, text=text, facts=facts)
 
 
@@ -109,7 +109,8 @@ def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Itera
             memory.get_context(asked, min_match=0)
             every, scope = read_rows(store.rows, Distance.COSINE)
             found = [one for one in every if one.value.get("session_id") != thread]
-            facts = measured(read_question(asked, clock.now), found, scope, shipped())
+            reading = read_question(asked, clock.now)
+            facts = measured(reading, words(asked), found, scope, shipped())
             right = not event.get("nothing")
             if asked == text or right:
                 style = LIFE if asked == text else KEYWORDS

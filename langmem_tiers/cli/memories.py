@@ -165,14 +165,14 @@ def memory_of(store: TieredStore, asker: MemoryContext, *, named: bool) -> Memor
     )
 
 
-def why_nothing(store: TieredStore, context: MemoryContext, everything: bool) -> str:  # noqa: FBT001
-    """Say why a search found nothing; without `everything` the nearest may be held back."""
+def why_nothing(store: TieredStore, context: MemoryContext, *, held: bool) -> str:
+    """Say why a search found nothing; if `held`, the nearest may have been held back."""
     if not store.list_namespaces(prefix=(context.root,), max_depth=1, limit=1):
         names = _listed(_tenants(store)) or "none yet"
         return f"There is no tenant {context.tenant!r}. Tenants here: {names}."
-    if everything:
-        return "Nothing was found."
-    return "Nothing stored answers this; --min-match 0 shows the nearest."
+    if held:
+        return "Nothing stored answers this; --min-match 0 shows the nearest."
+    return "Nothing was found."
 
 
 def _only_tenant(store: TieredStore) -> str:

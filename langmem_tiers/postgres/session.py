@@ -167,7 +167,7 @@ class Session:
             return (yield from self._vectors(effect, model))
         except (TieredMemoryError, CancelledError):
             raise
-        except Exception as error:
+        except Exception as error:  # a user's model can raise anything; it is the cause of ours
             said = shortened(masked(worded(error)), _LONGEST_ERROR)
             raise EmbeddingFailedError(said) from error
 

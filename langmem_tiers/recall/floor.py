@@ -60,20 +60,24 @@ MEASURED: Final = (
 
 
 def measured(
-    question: Question, found: Sequence[Candidate], searched: Searched, weights: Weights
+    question: Question,
+    asked: Sequence[str],
+    found: Sequence[Candidate],
+    searched: Searched,
+    weights: Weights,
 ) -> tuple[float, ...]:
     """What speaks for a question that memory can help with; each part in a range near 0…1.
 
     The nearest by meaning, the third and fifth of them, and the nearest that a user said; the two
-    best by words; the share of the words that occurs; names; and how long the question is.
+    best by words; the share of the words that occurs; names; and of the words that are `asked`, in
+    their order, how many there are and whether the fit knows one.
     """
     near = sorted((one.cosine or 0.0 for one in found), reverse=True)
-    said = (one.cosine or 0.0 for one in found if (one.speaker or "") in USER_ROLES)
+    said = (one.cosine or 0.0 for one in found if (one.speaker or "").lower() in USER_ROLES)
     reach = max(searched.sought * (K1 + 1), 1e-9)
     own = sorted(((one.own or 0.0) / reach for one in found), reverse=True)
     speakers = frozenset(word for one in searched.speakers for word in name_words(one))
     known = (question.names & searched.known_names) | (question.names & speakers)
-    asked = words(question.text)
     return (
         _at(near, 0),
         _at(near, 2),
@@ -98,10 +102,11 @@ def helps(
 
     Words that the fit does not know, such as those of most languages, say nothing.
     """
-    parts = measured(question, found, searched, weights)
+    asked = words(question.text)
+    parts = measured(question, asked, found, searched, weights)
     evidence = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
-    asked = sum(weights.words.get(one, 0.0) for one in frozenset(words(question.text)))
-    return 1 / (1 + math.exp(-(evidence + asked + weights.helps["bias"])))
+    worded = sum(weights.words.get(one, 0.0) for one in frozenset(asked))
+    return 1 / (1 + math.exp(-(evidence + worded + weights.helps["bias"])))
 
 
 def _at(ordered: Sequence[float], place: int) -> float:

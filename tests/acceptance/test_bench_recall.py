@@ -47,7 +47,7 @@ def test_the_cut_off_spares_right_questions_and_refuses_names_nobody_has(results
 
     assert named is not None
     assert np.mean(named.cutoff.wrong) > 0.6
-    assert np.mean([lost for style in results.styles for lost in style.cutoff.lost]) < 0.05
+    assert all(np.mean(style.cutoff.lost) < 0.05 for style in results.styles)
 
 
 def test_the_ranking_is_the_weighted_sum_of_the_features(results: Results) -> None:

@@ -235,7 +235,7 @@ def test_an_error_of_a_hook_is_told_and_no_answer_is_lost_or_it_is_raised(
     assert told["hooks"]["completed_tasks"]["stored"][0]["stored"]
     with TieredStore(url, index=text_index() | {"embed": broken}, clock=clock) as store:
         told = hooked(store).invoke(said(PORT), **chat)
-        assert "the answer has no 'data'" in told["hooks"]["user_prompt"]["error"]
+        assert "(AttributeError: the answer has no 'data')" in told["hooks"]["user_prompt"]["error"]
         assert told["messages"][-1].text == f"Noted: {PORT}"
 
 
