@@ -143,9 +143,9 @@ def ask(url: str, sql: str) -> object:
 def works_in(directory: Path, program: str) -> bool:
     for one in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            if (one / "comm").read_text().strip() == program:
-                if (one / "cwd").resolve() == directory:
-                    return True
+            named = (one / "comm").read_text().strip()
+            if named == program and (one / "cwd").resolve() == directory:
+                return True
     return False
 
 
