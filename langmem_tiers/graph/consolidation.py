@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -194,18 +195,25 @@ def consolidation_due(
             tenant = whose.context(runtime.context, config).root
             last = yield from asked(store.run, store.arun, last_cycle(tenant))
             begins = claim_cycle(tenant, store.flows.now, every)
-        reason = due(
-            schedule,
-            last,
-            now=store.flows.now,
-            turns=nodes.turns_since(known.get("messages") or (), known.get("consolidated")),
-            session_ended=bool(known.get("session_ended")),
-        )
+        reason = _reason(schedule, last, store.flows.now, known)
         if begins is not None and reason == BY_TIME:
             return then if (yield from asked(store.run, store.arun, begins)) else otherwise
         return otherwise if reason is None else then
 
     return RunnableLambda(*ways(route), name="consolidation_due")
+
+
+def _reason(
+    schedule: ConsolidationSchedule, last: datetime | None, now: datetime, state: Mapping[str, Any]
+) -> str | None:
+    """Why a cycle is due, by a thread's state."""
+    return due(
+        schedule,
+        last,
+        now=now,
+        turns=nodes.turns_since(state.get("messages") or (), state.get("consolidated")),
+        session_ended=bool(state.get("session_ended")),
+    )
 
 
 def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
