@@ -140,6 +140,9 @@ def test_without_settings_a_recall_has_half_a_second_and_ten_answers(store: Tier
     limit, _ = calls_of(store, lambda: memory.get_context("kiwi"))
     assert (limit.name, limit.params) == ("limit_time", {"milliseconds": "500"})
     assert len(memory.get_context("")) == 10
+    for options, number in (({}, 12), ({"limit": 7}, 7), ({"review": "rules"}, 10)):
+        asked: Any = {"max_tokens": 1_000, **options}  # how many, its budget says
+        assert len(memory.get_context("kiwi", **asked)) == number
 
 
 # Re-ranking
