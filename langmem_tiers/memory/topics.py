@@ -14,8 +14,7 @@ from langmem_tiers.recall.recall import QUERY_CHARACTERS
 from langmem_tiers.remember.intending import LEAD, sentences
 from langmem_tiers.remind.cue import matches
 from langmem_tiers.remind.prompted import cue_in
-from langmem_tiers.remind.raising import Here, open_topics
-from langmem_tiers.remind.triggers import BeforeTool, Occasion, Topic
+from langmem_tiers.remind.triggers import Topic
 
 _ABOUT: Final = 0.25
 """The match from which on a text is about what is intended: where 1 to 3 turns of LoCoMo are, 33 to
@@ -28,22 +27,7 @@ _MAY_SHOW: Final = 0.25
 """How near it is for a judge to be asked."""
 
 
-def with_topics(memory: Memory, occasion: Occasion, here: Here, *, judged: bool) -> Flow[Occasion]:
-    """The occasion with the topics that its query is about, or that name one of its calls."""
-    kinds, query = occasion.kinds, occasion.query or ""
-    asks = bool(query.strip()) and (kinds is None or Topic.kind in kinds)
-    named = kinds is None or BeforeTool.kind in kinds
-    calls = [one.name for one in occasion.calls] if named else []
-    if not (asks or calls):
-        return occasion
-    waits, before = yield from open_topics(calls, here)
-    if not (waits and asks):
-        return occasion._replace(before=before)
-    topics = yield from _topics(memory, query, judged=judged)
-    return occasion._replace(topics=topics, before=before)
-
-
-def _topics(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
+def topics_of(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
     """What was intended that a query is about, or whose cue it shows."""
     found = yield from memory.flows.intended_near(query, memory.context)
     # A judge is asked from ABOUT on.
