@@ -34,30 +34,25 @@ from langmem_tiers.graph.node import (
     OnError,
     by_words,
     careful_of,
-    checked,
     checked_blocking,
     errors_of,
     last_question,
+    of_a_turn,
     of_state,
     run_of,
     text_of,
 )
-from langmem_tiers.graph.remember import keys_of, remember
+from langmem_tiers.graph.remember import beside, remember
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.topics import MAY_BE_ABOUT
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
-from langmem_tiers.remind.prompted import PROSPECTIVE, SESSION_STARTS
+from langmem_tiers.remind.prompted import SESSION_STARTS
 
-RECALLED = 8
-"""Memories of a turn that names no limit, our own choice: each is paid for with every call of the
-model. In an earlier state 6, 8 and 10 showed what was needed in 68, 71 and 73 % of 428 questions,
-for 192, 239 and 283 tokens (`benchmarks/data/life.jsonl`)."""
 _TURNS = 256
 """Turns of which is kept what they are shown, the latest: where it is gone it is recalled anew."""
 
@@ -146,7 +141,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         Args:
             recall: Show the model what matters for the user's message.
             remember: Store what was said; see `create_remember_node`. What still stands among the
-                messages is then not recalled as well.
+                messages is not recalled as well.
             judge: A chat model that says what the user takes back or corrects; see
                 `create_remember_node`. The state's `revised` tells it.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
@@ -182,8 +177,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
             run=_run,
         )
-        limit = RECALLED if (most := options.get("limit")) is None else most
-        self._options = checked({"deduplicate": True, **options, "limit": limit}, type(self))
+        self._options = of_a_turn(options, type(self))
         self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
@@ -301,20 +295,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
-        messages = request.messages if self._remember else ()
-        seen = {key for one in messages for key in keys_of(one, ensure_config())}
-        options: Any = {**self._options, "exclude": seen.union(self._options.get("exclude", ()))}
+        options = {**beside(request.messages, self._options, memory, ensure_config()), **shown_to}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            new = [one for one in found if not self._waiting(one)]
-            return (yield from asked(memory.expose, memory.aexpose, new, **shown_to))
+            return found
         return ()
-
-    def _waiting(self, one: Recollection) -> bool:
-        """Whether it is intended, and the question is not about it: what is due is raised."""
-        intended = one.memory_type == PROSPECTIVE and self._options.get("memory_types") is None
-        return self._remind and intended and one.match < MAY_BE_ABOUT
 
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""

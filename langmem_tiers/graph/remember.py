@@ -13,18 +13,26 @@ from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.prompts import CORRECTED
 from langmem_tiers.core.structured import checked_model
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
-from langmem_tiers.graph.node import errors_of, last_question, node, of_state, text_of
+from langmem_tiers.graph.node import (
+    RECALLED,
+    errors_of,
+    last_question,
+    node,
+    of_state,
+    text_of,
+)
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remember.means import TALKS, means
-from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
 
@@ -185,6 +193,20 @@ def keys_of(message: BaseMessage, config: RunnableConfig) -> tuple[str, str]:
     origin = thread_of(config) or storable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{origin}\0{message.id}")
     return str(key), str(uuid5(key, PROSPECTIVE))
+
+
+def beside(
+    messages: Sequence[BaseMessage],
+    options: RecallOptions,
+    memory: MemoryCoordinator,
+    config: RunnableConfig,
+) -> dict[str, Any]:
+    """Options of a turn's recall: what its messages were remembered as is seen anyway."""
+    seen = {key for one in messages for key in keys_of(one, config)}
+    asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
+    if options.get("limit") is None and options.get("max_tokens") is None:
+        asked["limit"] = min(RECALLED, memory.settings.max_context_items)
+    return asked
 
 
 def _notes(

@@ -14,6 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, MemoryStats, Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.ranking import PROFILES
@@ -47,7 +48,6 @@ from langmem_tiers.remember.new import (
     to_write,
 )
 from langmem_tiers.remember.transaction import write
-from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write

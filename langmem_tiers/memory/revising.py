@@ -16,6 +16,7 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.moving import retract
@@ -24,7 +25,6 @@ from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, Inquiry, find
 from langmem_tiers.remember.acts import Act, Decider, Earlier, Reading, decider_of, own_words
 from langmem_tiers.remember.new import checked_text
-from langmem_tiers.remind.prompted import PROSPECTIVE
 
 _log = logging.getLogger(__name__)
 
