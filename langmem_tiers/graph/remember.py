@@ -21,7 +21,6 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
     RECALLED,
-    errors_of,
     last_question,
     node,
     of_state,
@@ -66,8 +65,8 @@ def create_remember_node(
 
     Args:
         judge: A chat model that says what the human's message takes back or corrects of what was
-            said before ("forget that", "no, 15"), in one request a message; see `Kept`. Without
-            one nothing is taken back.
+            said before ("forget that", "no, 15"), in one request a message (docs/truth.md). The
+            first is retracted, the second superseded. Without a judge nothing is.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
@@ -90,7 +89,9 @@ def create_remember_node(
         written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
         if judge is None:
             return written
-        return {**written, "revised": kept.revised, **errors_of(state, kept.errors, known=True)}
+        before = of_state(state, "memory_errors", None) or {}
+        others = {name: error for name, error in before.items() if name != "judge"}
+        return {**written, "revised": kept.revised, "memory_errors": {**others, **kept.errors}}
 
     if judge is not None:
         checked_model(judge)
@@ -130,7 +131,8 @@ def remember(
     if not notes or any("memory_type" not in one for one in notes):
         # What answers nothing but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
-    if revision.retracted and not revision.tells_more:
+    tells_more = revision.tells_more or any("memory_type" in one for one in notes)
+    if revision.retracted and not tells_more:
         gone = [one.key for one in revision.retracted]
         notes = [{**one, "derived_from": gone} for one in notes]
     results = yield from asked(memory.store_many, memory.astore_many, notes)

@@ -103,11 +103,14 @@ RETURNING event;
 
 -- name: derive_answers
 -- Say that what an assistant answered to a memory came from it: the turn right after it, and what
--- was said in its place since and has no word that it has not.
+-- was said in its place since and has no word that it has not. Done before it is retracted, and of
+-- what is retracted already not again.
 WITH answers AS MATERIALIZED (
     SELECT a.id, m.id AS source, m.key
     FROM (SELECT * FROM {memory}.memories m
-          WHERE m.tenant = %(tenant)s AND m.id = %(id)s LIMIT 1) m
+          WHERE m.tenant = %(tenant)s AND m.id = %(id)s
+            AND m.state IS DISTINCT FROM 'retracted' AND m.state IS DISTINCT FROM 'quarantined'
+          LIMIT 1) m
     CROSS JOIN LATERAL (
         SELECT a.id FROM {memory}.memories a
         WHERE a.tenant = %(tenant)s AND a.namespace = m.namespace AND a.id <> m.id
