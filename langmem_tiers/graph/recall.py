@@ -129,10 +129,11 @@ def _recall(
     question = _question(state, query, memory.tiered_store.options.bounds)
     asking: Any = {**shown_to, **options}
     found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+    now = memory.tiered_store.flows.now
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first, now=memory.tiered_store.flows.now),
+        "recalled_text": recalled_text(found, first, now=now, asked=str(question)),
         **errors_of(state, by_words(found.by_words), known=None),
     }
 

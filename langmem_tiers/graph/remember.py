@@ -16,8 +16,9 @@ from langmem_tiers.graph.node import last_question, node, of_state, text_of
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.question import TALKS
 from langmem_tiers.remember.intending import requesting
-from langmem_tiers.remember.means import TALKS, means
+from langmem_tiers.remember.means import means
 from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private

@@ -61,6 +61,11 @@ class Candidate(NamedTuple):
         """Its namespace and key."""
         return decode(self.tenant, self.namespace), self.key
 
+    @property
+    def session(self) -> str | None:
+        """The session it was said in."""
+        return _text(self.value.get("session_id"))
+
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
 _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))

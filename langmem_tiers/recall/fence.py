@@ -11,7 +11,7 @@ from unicodedata import normalize
 from langchain_core.messages import SystemMessage
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.memory import Recollection, Source
+from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
     RECALLED_DOUBTED,
@@ -26,6 +26,7 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.reading import unseen
 from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.recall.excerpt import LONGEST, LONGEST_ANSWER, excerpt
 
 _TAGS: Final = {
     tag
@@ -39,6 +40,8 @@ _OPENING: Final = re.compile("[<\ufe64\uff1c]")
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
+_UNNAMED: Final = USER_ROLES | {UNKNOWN_SPEAKER}
+"""Who needs no name: what nobody else said is the user's."""
 _DOUBTED: Final = 0.8
 """What is trusted less is doubtful: as far as an agent is trusted, by default."""
 _LONGEST: Final = 80
@@ -51,14 +54,16 @@ def recalled_text(
     reminders: Iterable[str] = (),
     *,
     now: datetime | None = None,
+    asked: str | None = None,
 ) -> str:
     """Memories as one text for a prompt, a line each; nothing if there are none.
 
     Lessons stand first, in their order, then reminders, each a line already; the others follow, the
     newest first, so that what holds now stands before what it replaced. Each memory is shown once:
-    its day, who said it, and, unless it is a user's own or what an assistant said, where it comes
-    from and whether that is doubtful. What could end the fence is written `&lt;`, and further lines
-    of a memory are indented; all else is verbatim. With `now`, it says which day it is.
+    its day, who said it, unless that was the user, and where it comes from and whether that is
+    doubtful, unless it is a user's own or what an assistant said. What could end the fence is
+    written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
+    says which day it is; with what was `asked`, long messages are cut to what they say about it.
 
     Example:
         ```python
@@ -74,7 +79,7 @@ def recalled_text(
         key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
         reverse=True,
     )
-    due, others = list(reminders), [*map(_line, rest)]
+    due, others = list(reminders), [_line(one, asked) for one in rest]
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
@@ -84,8 +89,12 @@ def recalled_text(
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
-def _line(one: Recollection) -> str:
-    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(one.content))})
+def _line(one: Recollection, asked: str | None = None) -> str:
+    content = one.content
+    if asked is not None and one.speaker:
+        answers = one.speaker.lower() in ASSISTANT_ROLES
+        content = excerpt(content, asked, LONGEST_ANSWER if answers else LONGEST)
+    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(content))})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -144,7 +153,7 @@ def fields_of(one: Recollection) -> dict[str, str]:
         "date": str(when.date()),
         "when": when.isoformat(),
         "speaker": brief(speaker),
-        "by": f" {brief(one.speaker)}" if one.speaker else "",
+        "by": "" if speaker.lower() in _UNNAMED else f" {brief(speaker)}",
         "role": brief(speaker).upper(),
         "relevance": f"{one.score:.2f}",
         "origin": _origin(one),

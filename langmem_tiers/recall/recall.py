@@ -27,10 +27,11 @@ from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
     MARKS,
-    SMALL_TALK,
+    TALKS,
     Question,
     is_question,
     read_question,
+    small_talk,
 )
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
@@ -307,7 +308,7 @@ def _tells(one: Candidate, types: MemoryTypes, *, likely: bool) -> bool:
     Where memory is not `likely` to help, what tells how things are done may be shown: a request
     tells nothing of itself, and is a task that something may have been learned from.
     """
-    if one.value.get(SMALL_TALK):
+    if (small_talk(one.value) or 0.0) >= TALKS:
         return False
     name = one.value.get("memory_type")
     return likely or (name in types and types.get(str(name)).personal is False)

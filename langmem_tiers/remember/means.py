@@ -8,7 +8,8 @@ no kind is found, as most of its words are rare.
 
 Example:
     ```python
-    from langmem_tiers.remember.means import TALKS, means
+    from langmem_tiers.recall.question import TALKS
+    from langmem_tiers.remember.means import means
 
     assert means("Thanks, that sounds great!").talk >= TALKS
     assert means("My sister is allergic to peanuts").talk < TALKS
@@ -27,8 +28,6 @@ from typing import Final, NamedTuple
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remember.instructs import BIAS, sentences_of, tokens
 
-TALKS: Final = 0.9
-"""From here on a message talks."""
 INTENDS: Final = 0.9
 """From here on it asks to be reminded."""
 INTENDS_NOT: Final = 0.03

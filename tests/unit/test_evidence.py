@@ -63,7 +63,7 @@ def asked(text: str) -> Question:
 
 
 def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str, float]:
-    return dict(zip(FEATURES, features(one, asked(question), scope), strict=True))
+    return dict(zip(FEATURES, features([one], asked(question), scope)[0], strict=True))
 
 
 def judged(
@@ -99,6 +99,36 @@ def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None
     assert (alone["window"], alone["previous"]) == (0, 0)
     assert [short["window"], short["previous"]] == pytest.approx([1, 0.5])
     assert [long["window"], long["previous"]] == pytest.approx([0.5, 0.25])
+
+
+@pytest.mark.parametrize(
+    ("speaker", "talk", "tells"),
+    [
+        ("user", 0.01, 1),
+        ("user", 0.5, 0),
+        ("user", 0.99, -1),
+        ("assistant", None, 0),
+        ("user", None, 1),
+        (None, None, 1),
+        (None, True, 1),
+    ],
+)
+def test_what_tells_something_is_preferred_to_small_talk(
+    speaker: str | None, talk: float | None, tells: float
+) -> None:
+    value = {"content": "some words"} | ({} if talk is None else {"small_talk": talk})
+    assert measured(candidate(value=value, speaker=speaker), "?")["tells"] == pytest.approx(tells)
+
+
+def test_a_session_is_as_near_as_its_three_nearest_and_what_has_none_as_itself() -> None:
+    def said(session: str | None, cosine: float) -> Candidate:
+        value = {"content": "words"} | ({"session_id": session} if session else {})
+        return candidate(value=value, cosine=cosine)
+
+    some = [*(said("a", one) for one in (0.4, 0.1, 0.5, 0.3)), said(None, 0.2), said(None, 0.5)]
+    rows = features(some, asked("?"), replace(SCOPE, best_cosine=0.5))
+    near = [row[FEATURES.index("session")] for row in rows]
+    assert near == pytest.approx([0.8, 0.8, 0.8, 0.8, 0.4, 1.0])
 
 
 def test_a_named_speaker_is_preferred() -> None:
