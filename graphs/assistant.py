@@ -17,8 +17,8 @@ the session is the thread, if the context names none. A message goes through the
 
 The environment, or `.env` beside langgraph.json:
 
-- `LANGMEM_TIERS_MODEL` names a chat model that calls tools, as `provider:model`; its key and its
-  package are up to you. Without it a few rules answer: see `RuledModel`.
+- `LANGMEM_TIERS_CHAT_MODEL` names a chat model that calls tools, as `provider:model`; its key and
+  its package are up to you. Without it a few rules answer: see `RuledModel`.
 - `LANGMEM_TIERS_URL` names the database; see `graphs/store.py`.
 """
 
@@ -199,7 +199,7 @@ def make_agent(
 
 
 def _model() -> BaseChatModel:
-    name = os.environ.get("LANGMEM_TIERS_MODEL")
+    name = os.environ.get("LANGMEM_TIERS_CHAT_MODEL")
     return init_chat_model(name) if name else RuledModel()
 
 

@@ -5,8 +5,8 @@ context whose memory it uses: `{"tenant": "acme"}`.
 
 The environment, or `.env` beside langgraph.json:
 
-- `LANGMEM_TIERS_MODEL` names a chat model as `provider:model`; its key and its package are up to
-  you. Without it no model is asked: the agent quotes what it recalls.
+- `LANGMEM_TIERS_CHAT_MODEL` names a chat model as `provider:model`; its key and its package are up
+  to you. Without it no model is asked: the agent quotes what it recalls.
 - `LANGMEM_TIERS_URL` names the database; see `graphs/store.py`.
 """
 
@@ -86,7 +86,7 @@ def make_agent(
         ```
     """
     return create_agent(
-        os.environ.get("LANGMEM_TIERS_MODEL") or QuotingModel(),
+        os.environ.get("LANGMEM_TIERS_CHAT_MODEL") or QuotingModel(),
         system_prompt=INSTRUCTIONS,
         middleware=[TieredMemoryMiddleware()],
         context_schema=MemoryContext,

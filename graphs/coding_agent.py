@@ -8,9 +8,9 @@ night: a graph of `create_promotion_node` alone.
 
 The environment, or `.env` beside langgraph.json:
 
-- `LANGMEM_TIERS_MODEL` names a chat model that calls tools, as `provider:model`; its key and its
-  package are up to you. **What it writes is run on this machine**, in a process that does not see
-  your environment, but in no sandbox. Without a model only sums are written: see `AddingModel`.
+- `LANGMEM_TIERS_CHAT_MODEL` names a chat model that calls tools, as `provider:model`; its key and
+  its package are up to you. **What it writes is run on this machine**, in a process that does not
+  see your environment, but in no sandbox. Without a model only sums are written: see `AddingModel`.
 - `LANGMEM_TIERS_URL` names the database; see `graphs/store.py`.
 """
 
@@ -168,7 +168,7 @@ def _reported(error: Exception) -> str:
 
 
 def _model() -> BaseChatModel:
-    name = os.environ.get("LANGMEM_TIERS_MODEL")
+    name = os.environ.get("LANGMEM_TIERS_CHAT_MODEL")
     return init_chat_model(name) if name else AddingModel()
 
 

@@ -6,8 +6,8 @@ cycle that was broken off, a run without input goes on with it. docs/consolidati
 
 The environment, or `.env` beside langgraph.json:
 
-- `LANGMEM_TIERS_MODEL` names a chat model as `provider:model`, which decides what is else proposed;
-  its key and its package are up to you. Without it no model is asked.
+- `LANGMEM_TIERS_CHAT_MODEL` names a chat model as `provider:model`, which decides what is else
+  proposed; its key and its package are up to you. Without it no model is asked.
 - `LANGMEM_TIERS_URL` names the database; see `graphs/store.py`.
 """
 
@@ -38,7 +38,7 @@ def make_graph(
             print(ConsolidationReport.of(state))
         ```
     """
-    name = os.environ.get("LANGMEM_TIERS_MODEL")
+    name = os.environ.get("LANGMEM_TIERS_CHAT_MODEL")
     return create_consolidation_graph(
         init_chat_model(name) if name else None, store=store, checkpointer=checkpointer
     )

@@ -13,6 +13,9 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
+BY_TIME = "the time has come"
+"""Why a cycle is due that no thread asks for itself."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RisePolicy:
@@ -237,7 +240,7 @@ def due(
     if schedule.every_turns is not None and turns >= schedule.every_turns:
         return f"{turns} turns since the last cycle"
     if schedule.every is not None and not until(schedule.every, last, now):
-        return "the time has come"
+        return BY_TIME
     return None
 
 

@@ -43,6 +43,8 @@ for every memory that changed."""
 GRACE = timedelta(minutes=1)
 """How long a write may take from its beginning, which dates it, to its commit. What changed that
 shortly before a cycle is looked at by the next one as well."""
+MISSED = timedelta(minutes=10)
+"""How long after it began a cycle that has not ended is no longer waited for: our own choice."""
 
 
 class Stored(NamedTuple):
@@ -311,6 +313,15 @@ def last_cycle(tenant: str) -> Flow[datetime | None]:
     """When the last cycle of a tenant that ended had begun; None if there was none."""
     rows = yield from rows_of("last_cycle", tenant=tenant)
     return rows[0][0] if rows else None
+
+
+def claim_cycle(tenant: str, now: datetime, every: timedelta) -> Flow[bool]:
+    """Whether a cycle that is due by time may begin; of several runs that ask one is told so.
+
+    One that began is missed if it has not ended after `MISSED`.
+    """
+    rows = yield from rows_of("claim_cycle", tenant=tenant, now=now, since=now - min(every, MISSED))
+    return bool(rows)
 
 
 @begun_anew

@@ -21,7 +21,8 @@ class RecallOptions(TypedDict, total=False):
         tags: Only memories that have all of these.
         agent_id: Only what this agent remembered.
         limit: Memories at most, 0 to 1,000; if not given, the settings'
-            `max_context_items`, which is 10 unless set.
+            `max_context_items`, which is 10 unless set; 50 at least with `max_tokens` and
+            no `review`.
         max_tokens: The most useful memories among the `limit` best that fit into this many.
         since: Only what happened, or was recorded, at this moment or later; a datetime with a
             time zone, or ISO 8601.

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Tier
@@ -23,6 +23,9 @@ Scorer: TypeAlias = Callable[[Recollection, str], float]
 
 REFLEXION_BOOST = 1.5
 """What a reflexion's match is multiplied with (specification: `boost_factor`)."""
+
+PROSPECTIVE: Final = "prospective"
+"""The type of what is intended: it is raised by itself."""
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _MAX_TTL_MINUTES = 1e9  # what a put takes
@@ -160,7 +163,7 @@ BUILT_IN: tuple[MemoryType, ...] = (
     MemoryType(name="episodic", tier=Tier.WORKING, title="Episodic Memory"),
     MemoryType(name="semantic", tier=Tier.WORKING, title="Semantic Memory"),
     MemoryType(name="procedural", tier=Tier.WORKING, title="Procedures", personal=False),
-    MemoryType(name="prospective", tier=Tier.WORKING, title="Plans"),
+    MemoryType(name=PROSPECTIVE, tier=Tier.WORKING, title="Plans"),
     MemoryType(name="working", tier=Tier.SHORT_TERM, title="Working Memory"),
     # The agent-memory specification: the four types of its long-term collection, kept for good. But
     # what is known of a person stays in the project until it is promoted: all projects of a tenant

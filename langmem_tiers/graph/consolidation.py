@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -12,9 +13,14 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
 from langmem_tiers.consolidate.models import judge_of, summariser_of
-from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
+from langmem_tiers.consolidate.policy import (
+    BY_TIME,
+    ConsolidationPolicy,
+    ConsolidationSchedule,
+    due,
+)
 from langmem_tiers.consolidate.steps import CycleStep
-from langmem_tiers.consolidate.stored import last_cycle
+from langmem_tiers.consolidate.stored import claim_cycle, last_cycle
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -146,9 +152,10 @@ def consolidation_due(
 ) -> Runnable[Any, str]:
     """A route for an agent's graph: to the subgraph when a cycle is due.
 
-    `every` counts from the tenant's last cycle, in whichever thread. Else the thread's state says:
-    the turns among `messages`, `session_ended`, and `consolidated`, which the subgraph writes. Add
-    these keys to the agent's state, and give it a checkpointer and a thread. LangGraph drops what a
+    `every` counts from the tenant's last cycle, in whichever thread; of several runs that find one
+    due at once one begins it. Else the thread's state says: the turns among `messages`,
+    `session_ended`, and `consolidated`, which the subgraph writes. Add these keys to the agent's
+    state, and give it a checkpointer and a thread. LangGraph drops what a
     `TypedDict` does not name without a word; of a Pydantic model or a dataclass it is told.
 
     Args:
@@ -180,23 +187,33 @@ def consolidation_due(
     whose = Remembered(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
-        runtime, last = get_runtime(), None
-        store = tiered(runtime.store)
+        runtime, every = get_runtime(), schedule.every
+        store, last, begins = tiered(runtime.store), None, None
         known = state if isinstance(state, Mapping) else vars(state)
         _check_kept(schedule, state, known)
-        if schedule.every is not None:
+        if every is not None:
             tenant = whose.context(runtime.context, config).root
             last = yield from asked(store.run, store.arun, last_cycle(tenant))
-        reason = due(
-            schedule,
-            last,
-            now=store.flows.now,
-            turns=nodes.turns_since(known.get("messages") or (), known.get("consolidated")),
-            session_ended=bool(known.get("session_ended")),
-        )
+            begins = claim_cycle(tenant, store.flows.now, every)
+        reason = _reason(schedule, last, store.flows.now, known)
+        if begins is not None and reason == BY_TIME:
+            return then if (yield from asked(store.run, store.arun, begins)) else otherwise
         return otherwise if reason is None else then
 
     return RunnableLambda(*ways(route), name="consolidation_due")
+
+
+def _reason(
+    schedule: ConsolidationSchedule, last: datetime | None, now: datetime, state: Mapping[str, Any]
+) -> str | None:
+    """Why a cycle is due, by a thread's state."""
+    return due(
+        schedule,
+        last,
+        now=now,
+        turns=nodes.turns_since(state.get("messages") or (), state.get("consolidated")),
+        session_ended=bool(state.get("session_ended")),
+    )
 
 
 def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:

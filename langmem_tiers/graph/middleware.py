@@ -34,30 +34,25 @@ from langmem_tiers.graph.node import (
     OnError,
     by_words,
     careful_of,
-    checked,
     checked_blocking,
     errors_of,
     last_question,
+    of_a_turn,
     of_state,
     run_of,
     text_of,
 )
-from langmem_tiers.graph.remember import keys_of, remember
+from langmem_tiers.graph.remember import beside, remember
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.topics import MAY_BE_ABOUT
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
-from langmem_tiers.remind.prompted import PROSPECTIVE, SESSION_STARTS
+from langmem_tiers.remind.prompted import SESSION_STARTS
 
-RECALLED = 8
-"""Memories of a turn that names no limit, our own choice: each is paid for with every call of the
-model. In an earlier state 6, 8 and 10 showed what was needed in 68, 71 and 73 % of 428 questions,
-for 192, 239 and 283 tokens (`benchmarks/data/life.jsonl`)."""
 _TURNS = 256
 """Turns of which is kept what they are shown, the latest: where it is gone it is recalled anew."""
 
@@ -90,7 +85,10 @@ class TieredMemoryState(AgentState[Any]):
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still the same run."""
     memory_errors: NotRequired[dict[str, str]]
-    """What the turn goes without as Postgres failed: the error of what was to be done."""
+    """What the turn goes without as Postgres or a judge failed: the error of what was to be
+    done."""
+    revised: NotRequired[list[dict[str, Any]]]
+    """What it took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -126,6 +124,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         *,
         recall: bool = True,
         remember: bool = True,
+        judge: BaseChatModel | None = None,
         remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
@@ -142,7 +141,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         Args:
             recall: Show the model what matters for the user's message.
             remember: Store what was said; see `create_remember_node`. What still stands among the
-                messages is then not recalled as well.
+                messages is not recalled as well.
+            judge: A chat model that says what the user takes back or corrects; see
+                `create_remember_node`. The state's `revised` tells it.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
@@ -156,15 +157,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` without memory where Postgres fails or, once there is an answer, an
                 embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given. One
-                that no recall could take is an `InvalidInputError`.
+            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given.
         """
         super().__init__()
         self._remind, self._reflect = remind is not False, reflect is not False
-        self._outcome, self._model = _checked(outcome, reflect=reflect)
+        self._outcome, self._model = _checked(outcome, judge, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._answered = ANSWERED if on_error == "continue" else self._careful
-        self._recalls, self._remember = recall, remember
+        self._recalls, self._remember, self._judge = recall, remember, judge
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
@@ -177,8 +177,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
             run=_run,
         )
-        limit = RECALLED if (most := options.get("limit")) is None else most
-        self._options = checked({"deduplicate": True, **options, "limit": limit}, type(self))
+        self._options = of_a_turn(options, type(self))
         self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
@@ -229,6 +228,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
+        revised: list[dict[str, Any]] = []
         noted = _noted(state)
         judges = None if noted is None else self._outcome
         judged = None if judges is None else judged_of(state, judges)
@@ -244,8 +244,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             found, due = self._shown(state) or Shown((), ())
             told_of = [*found, *(one.content for one in due)]
             with self._answered("remember", runtime, told):
-                yield from remember(memory, state["messages"], ensure_config(), told_of)
-        return errors_of(state, told, state) or None
+                messages = state["messages"]
+                kept = yield from remember(memory, messages, ensure_config(), told_of, self._judge)
+                told |= kept.errors
+                revised = kept.revised
+        update = errors_of(state, told, state)
+        if revised or of_state(state, "revised", None):
+            update["revised"] = revised
+        return update or None
 
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
@@ -289,20 +295,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         text = storable(text_of(last_question(request.messages)))
         asking = memory.tiered_store.options.bounds.beginning(text)
-        messages = request.messages if self._remember else ()
-        seen = {key for one in messages for key in keys_of(one, ensure_config())}
-        options: Any = {**self._options, "exclude": seen.union(self._options.get("exclude", ()))}
+        options = {**beside(request.messages, self._options, memory, ensure_config()), **shown_to}
         with self._careful("recall", request.runtime, told):
             found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
             told |= by_words(found.by_words)
-            new = [one for one in found if not self._waiting(one)]
-            return (yield from asked(memory.expose, memory.aexpose, new, **shown_to))
+            return found
         return ()
-
-    def _waiting(self, one: Recollection) -> bool:
-        """Whether it is intended, and the question is not about it: what is due is raised."""
-        intended = one.memory_type == PROSPECTIVE and self._options.get("memory_types") is None
-        return self._remind and intended and one.match < MAY_BE_ABOUT
 
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""
@@ -318,16 +316,20 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 
 
 def _checked(
-    outcome: Callable[[Any], bool | None] | None, *, reflect: bool | BaseChatModel
+    outcome: Callable[[Any], bool | None] | None,
+    judge: BaseChatModel | None,
+    *,
+    reflect: bool | BaseChatModel,
 ) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
     """What judges a turn, and the model that draws lessons, if there are such."""
     if outcome is not None and not callable(outcome):
         raise InvalidTypeError("outcome is a function of the agent's state")
     checked_blocking(outcome, "outcome")
-    if isinstance(reflect, bool):
-        return outcome, None
-    checked_model(reflect)
-    return outcome, reflect
+    model = None if isinstance(reflect, bool) else reflect
+    for one in (judge, model):
+        if one is not None:
+            checked_model(one)
+    return outcome, model
 
 
 def _run(request: ToolCallRequest) -> Run | None:

@@ -15,21 +15,22 @@ from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.extra import add_messages
-from langmem_tiers.graph.messages import concern_of, led_by
+from langmem_tiers.graph.messages import concern_of, led_by, messages_of
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OfState,
     by_words,
-    checked,
     checked_lessons,
     checked_of_state,
     errors_of,
     last_question,
     node,
+    of_a_turn,
     of_state,
     text_of,
     this_run,
 )
+from langmem_tiers.graph.remember import beside
 from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -48,6 +49,8 @@ class MemoryState(TypedDict, total=False):
     """The run they were recalled for: what the outcome node credits."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
+    revised: list[dict[str, Any]]
+    """What that took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
     turn: dict[str, Any] | None
     """The turn that goes on: what it spent and wants written, until it is committed."""
     context: str
@@ -87,7 +90,8 @@ def create_recall_node(
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
-        options: Those of `MemoryCoordinator.get_context`: `limit`, `max_tokens`, `tiers`, ….
+        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 8
+            and `deduplicate` True if not given. What stands among the messages is not recalled.
 
     Raises:
         InvalidInputError: for an option that no recall could take.
@@ -105,7 +109,7 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    known = checked(options, create_recall_node)
+    known = of_a_turn(options, create_recall_node)
     checked_lessons(lessons, holdout)
     checked_of_state(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
@@ -115,7 +119,7 @@ def create_recall_node(
 def _recall(
     memory: MemoryCoordinator,
     state: Any,
-    _: RunnableConfig,
+    config: RunnableConfig,
     *,
     query: OfState | None,
     lessons: int,
@@ -127,7 +131,7 @@ def _recall(
     if concern := concern_of(state, lessons):
         first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
-    asking: Any = {**shown_to, **options}
+    asking = {**beside(messages_of(state), options, memory, config), **shown_to}
     found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
     now = memory.tiered_store.flows.now
     return {

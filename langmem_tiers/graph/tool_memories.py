@@ -18,6 +18,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.question import asks_again
@@ -26,7 +27,6 @@ from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Check, write
-from langmem_tiers.remind.prompted import PROSPECTIVE
 from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore

@@ -261,14 +261,14 @@ def _context_of(
 ) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty.
 
-    It is `told` if words alone were sought for it.
+    It is `told` if words alone were sought for it, and which of its sources failed.
     """
     try:
         found = yield from assemble_context(turn, prompt, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
-    told |= by_words(found.by_words)
+    told |= {**by_words(found.by_words), **found.failed}
     return found.text
 
 

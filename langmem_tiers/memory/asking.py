@@ -20,7 +20,7 @@ from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.ranking import profile_of
-from langmem_tiers.recall.recall import Inquiry, reach
+from langmem_tiers.recall.recall import POOL, Inquiry, reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
@@ -36,6 +36,8 @@ DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
 _NAMES: Final = {"min_match": "floor", "filter": "conditions"}
 """What an inquiry calls an option by another name."""
+_FLOORS: Final = (1, 2)
+"""How many numbers `min_match` may be."""
 REVIEWS = ("rules", "model")
 """By what recalled memories can be reviewed."""
 _OTHERS_WORDS = {
@@ -109,6 +111,9 @@ class Asking:
         for name, given in options.items():
             if given is not None or name in RECALL_DEFAULTS:
                 asked[_NAMES.get(name, name)] = self._checks[name](given)
+        counted = options.get("limit") is not None or asked.get("review") is not None
+        if asked.get("max_tokens") is not None and not counted:
+            asked["limit"] = max(asked["limit"], POOL)  # the budget says how many
         return Inquiry(
             query=self._query(query),
             embedding=None if embedding is None else self._packed(embedding),
@@ -211,12 +216,12 @@ def floor_of(given: object) -> Floor:
     """The least match as it can be given: a number, or two, each from 0 to 1."""
     several = given if isinstance(given, tuple | list) else (given,)
     numbers = [share(one, "min_match") for one in several]
-    if not 1 <= len(numbers) <= len(Floor._fields) or None in numbers:
+    if len(numbers) not in _FLOORS or None in numbers:
         raise InvalidInputError(
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "
             f"the best one's; not {short(given)}"
         )
-    return Floor(*(one for one in numbers if one is not None))
+    return Floor(*(one for one in numbers if one is not None)) if any(numbers) else NO_FLOOR
 
 
 def _keys(given: Iterable[str]) -> frozenset[str]:

@@ -24,7 +24,7 @@ from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR
+from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
 from langmem_tiers.recall.matching import Weights, read_weights, shipped
 from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.recall.rerank import Reranker, reranker_of
@@ -135,7 +135,7 @@ class Memory:
         return Asking(
             self.types,
             limit=self.settings.max_context_items,
-            floor=DEFAULT_FLOOR if self.local else NO_FLOOR,
+            floor=DEFAULT_FLOOR if self.local else Floor(),
             vector=store.options.index.vector if store.options.index else None,
             reviews=reviews,
             bounds=store.options.bounds,

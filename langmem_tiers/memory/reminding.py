@@ -18,7 +18,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.memory.topics import with_topics
+from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, parsed_moment
@@ -157,13 +157,13 @@ def remind(
         true_of(state, predicates),
         checked_kinds(kinds),
     )
-    occasion = yield from with_topics(memory, occasion, here, judged=judge is not None)
     raised = yield from raising.remind(
         occasion,
         here,
         limit=checked_limit(limit),
         seconds=checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
+        topics=partial(topics_of, memory, occasion.query or "", judged=judge is not None),
         judge=judge,
     )
     memory.flows.note(raised)  # it has been accessed

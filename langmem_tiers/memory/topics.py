@@ -9,18 +9,16 @@ from typing import Final
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Embed, Flow
+from langmem_tiers.recall.floor import ABOUT
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
 from langmem_tiers.remember.intending import LEAD, sentences
 from langmem_tiers.remind.cue import matches
 from langmem_tiers.remind.prompted import cue_in
-from langmem_tiers.remind.raising import Here, open_topics
-from langmem_tiers.remind.triggers import BeforeTool, Occasion, Topic
+from langmem_tiers.remind.triggers import Topic
 
-_ABOUT: Final = 0.25
-"""The match from which on a text is about what is intended: where 1 to 3 turns of LoCoMo are, 33 to
-57 % of the questions match the turn that answers them so well, and 0 to 1.1 % another."""
-MAY_BE_ABOUT: Final = 0.1
-"""The match from which on a judge is asked: 90 to 98 % of these."""
+_ABOUT: Final = 0.33
+"""The match from which on a text is about what is intended: where 1 to 3 turns of LoCoMo are, 17 to
+37 % of the questions match the turn that answers them so well, and 0 to 2.5 % another."""
 _SHOWS: Final = 0.35
 """How near a sentence is, as local embeddings see it, that shows a cue. So near are 0.9 % of the
 questions of LoCoMo to turns that answer others; of the sentences that benchmarks/cues.py reads
@@ -29,25 +27,11 @@ _MAY_SHOW: Final = 0.25
 """How near it is for a judge to be asked."""
 
 
-def with_topics(memory: Memory, occasion: Occasion, here: Here, *, judged: bool) -> Flow[Occasion]:
-    """The occasion with the topics that its query is about, or that name one of its calls."""
-    kinds, query = occasion.kinds, occasion.query or ""
-    asks = bool(query.strip()) and (kinds is None or Topic.kind in kinds)
-    named = kinds is None or BeforeTool.kind in kinds
-    calls = [one.name for one in occasion.calls] if named else []
-    if not (asks or calls):
-        return occasion
-    waits, before = yield from open_topics(calls, here)
-    if not (waits and asks):
-        return occasion._replace(before=before)
-    topics = yield from _topics(memory, query, judged=judged)
-    return occasion._replace(topics=topics, before=before)
-
-
-def _topics(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
+def topics_of(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
     """What was intended that a query is about, or whose cue it shows."""
     found = yield from memory.flows.intended_near(query, memory.context)
-    about, shows = (MAY_BE_ABOUT, _MAY_SHOW) if judged else (_ABOUT, _SHOWS)
+    # A judge is asked from ABOUT on.
+    about, shows = (ABOUT, _MAY_SHOW) if judged else (_ABOUT, _SHOWS)
     cues = {one.content: cue_in(one.content) for one in found}
     near = yield from _nearness(memory, query, [one for one in cues.values() if one])
     topics = set()

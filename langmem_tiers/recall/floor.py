@@ -17,12 +17,18 @@ from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.matching import K1, Weights
 from langmem_tiers.recall.question import Question, name_words
 
+ABOUT: Final = 0.15
+"""The match from which on a question may be about what is intended: 90 to 98 % of those that are
+(docs/reminders.md)."""
+
 
 class Floor(NamedTuple):
     """What a memory's match is to be at least: by itself, and as a share of the best one."""
 
     match: float = 0.0
     share: float = 0.0
+    intended: float = ABOUT
+    """That of what is intended, where its type is not asked for: it is raised by itself."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -33,7 +39,7 @@ class Floor(NamedTuple):
         return max(self.match, self.share * best)
 
 
-NO_FLOOR: Final = Floor()
+NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.5
 """A question with a lesser chance gets nothing where there is a floor."""
 DEFAULT_FLOOR: Final = Floor(0.0001, 0.05)

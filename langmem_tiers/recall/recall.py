@@ -16,7 +16,7 @@ from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, check_key, scope
-from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
@@ -157,7 +157,7 @@ def _sought(ask: Inquiry, vectors: Vectors, moment: Moment) -> _Sought:
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
-        ask = replace(ask, floor=NO_FLOOR)
+        ask = replace(ask, floor=Floor())
     return _Sought(ask, read_question(ask.query, moment.now), vector, by_words)
 
 
@@ -278,7 +278,7 @@ def _ranked(
     ask = one.ask
     if ask.blank:
         newest = _wanted(read_columns(rows, distance), ask)
-        return newest, [recollection(row, 0.0, {}) for row in newest]
+        return newest, _shown([recollection(row, 0.0, {}) for row in newest], ask)
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
@@ -296,10 +296,17 @@ def _ranked(
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
-    least = ask.floor.least(max((one.match for one in memories), default=0.0))
-    memories = [one for one in memories if one.match >= least]
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
-    return found, rank(memories, ask.profile, asked, ranks)
+    return found, rank(_shown(memories, ask), ask.profile, asked, ranks)
+
+
+def _shown(memories: Sequence[Recollection], ask: Inquiry) -> list[Recollection]:
+    """Those that match well enough; what is intended is to be asked for, as it is raised anyway."""
+    best = max((one.match for one in memories), default=0.0)
+    least = 0.0 if ask.blank else ask.floor.least(best)
+    waiting = max(least, ask.floor.intended) if ask.memory_types is None else least
+    bars = (waiting if one.memory_type == PROSPECTIVE else least for one in memories)
+    return [one for one, bar in zip(memories, bars, strict=True) if one.match >= bar]
 
 
 def _tells(one: Candidate, types: MemoryTypes, *, likely: bool) -> bool:

@@ -57,6 +57,8 @@ class Applied:
     """What was not, and why."""
     evicted: Sequence[Evicted] = ()
     """What made room."""
+    new: bool = False
+    """Whether nothing, alive or dead, stood under any of the keys."""
 
     @cached_property
     def done(self) -> Mapping[tuple[Place, str], Write]:
@@ -75,6 +77,8 @@ class _Standing(NamedTuple):
     """Its value, where it is trusted no further when it is said again."""
     awaits: bool
     """Whether models are to review it yet."""
+    alive: bool
+    """Whether it has not expired."""
 
 
 class Check(NamedTuple):
@@ -186,6 +190,7 @@ def apply(
         options=options,
         tier=tier,
         lock=lock,
+        new=applied.new,
         before=(*evicted_calls(applied.evicted, now), *delete_calls(leaving, TIERS)),
         after=(
             *_quarantine_calls(puts, now),
@@ -223,8 +228,9 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
     *rows, replaced = (yield Query((*lock, *origins, standing)))[len(lock) :]
     there = {
-        (Place(tenant, namespace), key): _Standing(*told)
+        (Place(tenant, namespace), key): known
         for tenant, namespace, key, *told in replaced
+        if (known := _Standing(*told)).alive
     }
     found = (Origin(*row) for row in chain.from_iterable(rows))
     derived = [settled_by(one, [next(found) for _ in one.sources], changing) for one in writes]
@@ -238,9 +244,8 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
     wanted = incoming(kept)
     rooms = (yield Query(tuple(standing_calls(wanted, moment)))) if wanted else ()
     evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), moment.now)
-    return Applied(
-        [one for one in kept if (one.place, one.key) not in full], {**refused, **full}, evicted
-    )
+    written = [one for one in kept if (one.place, one.key) not in full]
+    return Applied(written, {**refused, **full}, evicted, new=not replaced)
 
 
 def _said_again(one: Write, there: _Standing | None) -> Write:

@@ -14,11 +14,9 @@ from langmem_tiers.core.reading import ends_of
 from langmem_tiers.remember.intending import LEAD, intending, requesting, sentences
 from langmem_tiers.remind.cue import read_cue
 from langmem_tiers.remind.intentions import PRIORITIES, Priority
-from langmem_tiers.remind.times import time_in
+from langmem_tiers.remind.times import START, time_in
 from langmem_tiers.remind.triggers import At, BeforeTool, If, Topic, Trigger
 
-PROSPECTIVE: Final = "prospective"
-"""The type of a memory that is raised by itself."""
 SESSION_STARTS: Final = "session_starts"
 """The predicate that what names no occasion waits for: a session that begins."""
 
@@ -86,7 +84,7 @@ def intended_by(
     ends = ends_of(content)
     priority = Priority(level) if level in PRIORITIES else priority_of(ends, ends)
     told = requesting(content) or intending(content) or sentences(ends)
-    times = (_still(time_in(one, said), now) for one in told)
+    times = (_still(time_in(one, said), said, now) for one in told)
     time = next((one for one in times if one is not None), None)
     return Intended(priority, time or Topic.of(content, cue_in(content)), content)
 
@@ -108,9 +106,13 @@ def priority_of(prompt: str, intended: str) -> Priority:
     return Priority.MEDIUM
 
 
-def _still(at: At | None, now: datetime) -> At | None:
-    """A time that is still to come; of what recurs the next one."""
+def _still(at: At | None, said: datetime, now: datetime) -> At | None:
+    """A time that is still to come, or a day that is not over; of what recurs the next one."""
     if at is None or at.moment is None or at.moment > now:
+        return at
+    begun = at.moment.astimezone(said.tzinfo)
+    today = datetime.combine(now.astimezone(said.tzinfo), START, said.tzinfo)
+    if at.every is None and begun == today:
         return at
     again = at.again(now)
     return None if again is None else At(again, at.every, at.timezone)

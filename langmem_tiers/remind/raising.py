@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
@@ -183,20 +183,22 @@ def remind(
     limit: int,
     seconds: float | None,
     holder: str | None,
+    topics: Callable[[], Flow[frozenset[str]]],
     judge: BaseChatModel | None = None,
 ) -> Flow[list[Reminder]]:
     """Raise what is due, in order: leased for so many seconds, or delivered without them.
 
-    What the holder was given before and still holds is given again, and nothing else. A judge says
-    which cues are shown, of those whose anchors the query holds.
+    What the holder was given before and still holds is given again, and nothing else. `topics` says
+    which have come up, where any is waited for; a judge, which cues are shown, of those whose
+    anchors the query holds. Where nothing waits for a topic one round trip tells all there is.
     """
-    if holder is not None:
-        again = yield from _held_by(holder, here)
-        if again:
-            return again
+    held, occasion, first = yield from _looked(occasion, here, limit, holder, topics)
+    if held:
+        return held
     until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
     for _ in range(_TRIES):
-        due = yield from _due(occasion, here, limit, judge)
+        due = yield from _due(occasion, here, limit, judge, first)
+        first = None
         if not due:
             return []
         raising = {
@@ -210,6 +212,36 @@ def remind(
         if rows:
             return _in_order(rows)
     return []  # others raised all that was due
+
+
+def _looked(
+    occasion: Occasion,
+    here: Here,
+    limit: int,
+    holder: str | None,
+    topics: Callable[[], Flow[frozenset[str]]],
+) -> Flow[tuple[list[Reminder], Occasion, Rows | None]]:
+    """What the holder has, the occasion with its topics, and the first page of what may be due.
+
+    There is no page yet where a topic has come up.
+    """
+    kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
+    asks = bool((occasion.query or "").strip()) and (kinds is None or Topic.kind in kinds)
+    named = kinds is None or BeforeTool.kind in kinds
+    names = [one.name for one in occasion.calls] if named else []
+    if asks or names:
+        calls.append(Call("open_topics", {"tenant": here.context.root, "names": names}))
+    if holder is not None:
+        calls.append(Call("raised_for", {**here.params, "holder": holder}))
+    first, *further = yield Query(tuple(calls), commit=True)
+    if holder is not None and (held := further.pop()):
+        return _in_order(held), occasion, first
+    for ((waits, holding),) in further:
+        before = frozenset(one for one in holding if any(is_before(one, name) for name in names))
+        found = (yield from topics()) if waits and asks else frozenset()
+        if before or found:
+            return [], occasion._replace(topics=found, before=before), None
+    return [], occasion, first
 
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
@@ -241,25 +273,26 @@ def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> d
     }
 
 
-def _held_by(holder: str, here: Here) -> Flow[list[Reminder]]:
-    (rows,) = yield Query((Call("raised_for", {**here.params, "holder": holder}),), commit=True)
-    return _in_order(rows)
+def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime, int]) -> Call:
+    """The call that reads what may be due, a page from a place on."""
+    after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
+    size = {"limit": max(_PAGE, limit)}
+    return Call("due_intentions", {**here.params, **_found_by(occasion), **size, **after})
 
 
 def _due(
-    occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None
+    occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None, rows: Rows | None
 ) -> Flow[list[Due]]:
-    """The first that are due, page by page."""
+    """The first that are due, page by page; `rows` are the first page, if it is known."""
     found: list[Due] = []
-    place, size = _FIRST, max(_PAGE, limit)
-    asked = {**here.params, **_found_by(occasion), "limit": size}
+    place = _FIRST
     while len(found) < limit:
-        after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
-        (rows,) = yield Query((Call("due_intentions", {**asked, **after}),), commit=True)
-        page = [Due(*row) for row in rows]
+        if rows is None:
+            (rows,) = yield Query((_page(occasion, here, limit, place),), commit=True)
+        page, rows = [Due(*row) for row in rows], None
         judged = yield from _judged(page, occasion, judge)
         found += [one for one in page if one.is_met(judged)]
-        if len(page) < size:
+        if len(page) < max(_PAGE, limit):
             break
         place = page[-1].place
     return found[:limit]
@@ -316,15 +349,6 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     }
     (rows,) = yield Query((Call("acknowledge", params),), commit=True)
     return bool(rows[0][0] == len(tokens))
-
-
-def open_topics(calls: Sequence[str], here: Here) -> Flow[tuple[bool, frozenset[str]]]:
-    """Whether anything in the tenant waits for its topic, and what names a call behind "before"."""
-    params = {"tenant": here.context.root, "names": list(calls)}
-    (rows,) = yield Query((Call("open_topics", params),), commit=True)
-    waits, holding = rows[0]
-    before = (one for one in holding if any(is_before(one, call) for call in calls))
-    return bool(waits), frozenset(before)
 
 
 def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:

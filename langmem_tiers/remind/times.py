@@ -14,8 +14,8 @@ from langmem_tiers.recall.question import Named, read_question
 from langmem_tiers.remind.recurring import next_time
 from langmem_tiers.remind.triggers import At
 
-MORNING: Final = time(9)
-"""The hour of a day that is named without one: our own choice."""
+START: Final = time()
+"""The hour of a day that is named without one: what is for a day is told all day."""
 
 _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _CODES: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
@@ -61,20 +61,19 @@ def time_in(text: str, now: datetime) -> At | None:
 
         monday = datetime(2026, 3, 2, 10, tzinfo=UTC)
         assert str(time_in("Check the backups every Monday", monday)) == (
-            "at 2026-03-09T09:00:00+00:00, FREQ=WEEKLY;BYDAY=MO in UTC"
+            "at 2026-03-09T00:00:00+00:00, FREQ=WEEKLY;BYDAY=MO in UTC"
         )
         ```
     """
     told = _PAST.sub(" ", text.lower())
-    rule = _rule(told)
+    rule, zone = _rule(told), getattr(now.tzinfo, "key", "UTC")
     if rule is None:
         moment = moment_in(text, now)
-        return None if moment is None else At(moment)
+        return None if moment is None else At(moment, timezone=zone)
     day = _day(told, now) if rule.startswith("FREQ=YEARLY") else None
-    since = datetime.combine(day or now.date(), _hour(told) or MORNING, now.tzinfo)
+    since = datetime.combine(day or now.date(), _hour(told) or START, now.tzinfo)
     if rule.startswith("FREQ=HOURLY"):
         since = now
-    zone = str(now.tzinfo)
     first = next_time(rule, since, now, zone)
     return None if first is None else At(first, rule, zone)
 
@@ -82,8 +81,8 @@ def time_in(text: str, now: datetime) -> At | None:
 def moment_in(text: str, now: datetime) -> datetime | None:
     """The moment that a text names, in UTC; None if it names none that is still to come.
 
-    A day without an hour stands for its morning, an hour without a day for the next such hour, a
-    date without a year for the next such date, a month for its first day.
+    A day without an hour stands for its start, also if that is today; an hour without a day for the
+    next such hour, a date without a year for the next such date, a month for its first day.
     """
     told = _PAST.sub(" ", text.lower())
     if found := _IN.search(told):
@@ -93,10 +92,10 @@ def moment_in(text: str, now: datetime) -> datetime | None:
     day, hour = _day(told, now), _hour(told)
     if day is None and hour is None:
         return None
-    moment = datetime.combine(day or now.date(), hour or MORNING, now.tzinfo)
+    moment = datetime.combine(day or now.date(), hour or START, now.tzinfo)
     if moment <= now and day is None:
         moment += timedelta(days=1)
-    return moment.astimezone(UTC) if moment > now else None
+    return moment.astimezone(UTC) if moment > now or hour is None else None
 
 
 def _rule(told: str) -> str | None:

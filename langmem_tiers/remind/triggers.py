@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -19,6 +19,7 @@ from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
 from langmem_tiers.remind.recurring import checked_rule, next_time
 
+_UTC: Final = "UTC"
 _LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
 
@@ -68,7 +69,7 @@ class At:
     kind: ClassVar[str] = "time"
     moment: datetime | None = None
     every: str | None = None
-    timezone: str = "UTC"
+    timezone: str = _UTC
 
     def __post_init__(self) -> None:
         """Take any moment that says its zone, and keep it in UTC."""
@@ -100,7 +101,7 @@ class At:
         if self.moment is None:
             return "as soon as possible"
         again = "" if self.every is None else f", {self.every} in {self.timezone}"
-        return f"at {self.moment.isoformat()}{again}"
+        return f"at {self.moment.astimezone(zone_of(self.timezone)).isoformat()}{again}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +307,8 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             at = trigger.moment
             told = {"kind": trigger.kind, "at": None if at is None else at.isoformat()}
             again = {"every": trigger.every, "timezone": trigger.timezone}
-            return told if trigger.every is None else {**told, **again}
+            plain = trigger.every is None and trigger.timezone == _UTC
+            return told if plain else {**told, **again}
         case When():
             return {"kind": trigger.kind, "cue": trigger.cue}
         case BeforeTool():
@@ -322,7 +324,7 @@ def of_json(stored: Mapping[str, Any]) -> Trigger:
     match stored["kind"]:
         case At.kind:
             at = None if stored["at"] is None else datetime.fromisoformat(stored["at"])
-            return At(at, stored.get("every"), stored.get("timezone", "UTC"))
+            return At(at, stored.get("every"), stored.get("timezone", _UTC))
         case When.kind:
             return When(stored["cue"])
         case BeforeTool.kind:

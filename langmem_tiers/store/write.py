@@ -133,13 +133,15 @@ def carry_out(
     options: StoreOptions,
     tier: Tier | None = None,
     lock: Sequence[Call] = (),
+    new: bool = False,
     before: Iterable[Call] = (),
     after: Iterable[Call] = (),
 ) -> Flow[None]:
     """Carry out puts and deletions, one a key, all or none: their keys are locked, or `lock` does.
 
     What is to happen `before` and `after` them happens in the same transaction. A put updates a
-    memory where it lives; a new one goes to `tier`, else to working.
+    memory where it lives; a new one goes to `tier`, else to working. They are all `new` where
+    nothing stands under the keys, which are locked.
 
     Raises:
         TierConflictError: if `tier` is given and a key lives in another one.
@@ -149,9 +151,9 @@ def carry_out(
     calls = list(before)
     if len(puts) < len(writes):
         calls += _deletions(writes, [tier] if tier else TIERS, moment.now)
-    if moment.omit_expired:
+    if moment.omit_expired and not new:
         calls += delete_expired_calls(puts, moment.now)
-    calls += (*put_calls(puts, vectors, options, moment.now, tier), *after)
+    calls += (*put_calls(puts, vectors, options, moment.now, tier, new=new), *after)
     if tier is not None and puts:
         wanted = {**keys_of(puts), "tier": tier.value, "alive_at": moment.alive_at}
         *_, conflicts = yield Query((*lock, Call("conflicts", wanted)))
@@ -245,8 +247,13 @@ def put_calls(
     options: StoreOptions,
     now: datetime,
     tier: Tier | None,
+    *,
+    new: bool = False,
 ) -> Iterator[Call]:
-    """The calls that store these, each with its vectors; their keys must be locked."""
+    """The calls that store these, each with its vectors; their keys must be locked.
+
+    What is `new` has nothing to replace.
+    """
     shared = {
         "tiers": [*map(str, TIERS)],
         "tier_ttls": [*map(options.tier_ttl.get, TIERS)],
@@ -256,8 +263,11 @@ def put_calls(
     }
     for chunk in _chunks(puts):
         rows = columns(_PUT, [_put_row(one, tier, options) for one in chunk])
-        yield Call("put", {**keys_of(chunk), **rows, **shared})
-        yield Call("delete_vectors", keys_of(chunk))
+        if new:
+            yield Call("put_new", {**keys_of(chunk), **rows, **shared})
+        else:
+            yield Call("put", {**keys_of(chunk), **rows, **shared})
+            yield Call("delete_vectors", keys_of(chunk))
         embedded, fields, packed = list[Write](), list[str](), PackedVectors()
         for one in chunk:
             for field, text in one.texts:

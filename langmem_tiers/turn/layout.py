@@ -18,6 +18,7 @@ from langmem_tiers.core.prompts import (
     RECALLED_ONE,
     RECALLED_TAIL,
 )
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
 
@@ -155,7 +156,7 @@ FIELDS: Final = frozenset(
 EPISODES: Final = ("episodic", "interaction", "achievement")
 """Memory types of what happened."""
 NOTES: Final = ("working",)
-INTENTIONS: Final = ("prospective",)
+INTENTIONS: Final = (PROSPECTIVE,)
 """What is intended: reminders raise it when it is due."""
 _LASTING: Final = ("identity", "goals")
 CIRCUMSTANCES: Final = ("conversation", "working", _LASTING)

@@ -30,6 +30,7 @@ from langmem_tiers import (
     TieredStore,
     create_assemble_node,
     create_review_node,
+    local_index,
 )
 from langmem_tiers.core.errors import InvalidInputError
 from tests.support.agents import WAYS, How, calls, run, scripted
@@ -107,12 +108,12 @@ async def test_what_is_said_in_one_thread_is_quoted_in_another(
 def test_the_model_is_the_one_that_the_environment_names(
     agent: Any, hello: str, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "nobody:model")
+    monkeypatch.setenv("LANGMEM_TIERS_CHAT_MODEL", "nobody:model")
     for make in (agent.make_agent, consolidation.make_graph):
         with pytest.raises(ValueError, match="nobody"):
             make()
 
-    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "")
+    monkeypatch.setenv("LANGMEM_TIERS_CHAT_MODEL", "")
     with TieredStore.embedded(directory) as store:
         state = agent.make_agent(store=store).invoke(said("Hello"), context=ADA)
     assert state["messages"][-1].text == hello
@@ -206,7 +207,7 @@ MADE: dict[str, Callable[[], Any]] = {
 def test_a_server_can_tell_what_each_graph_takes_and_gives(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("LANGMEM_TIERS_MODEL", raising=False)
+    monkeypatch.delenv("LANGMEM_TIERS_CHAT_MODEL", raising=False)
     graph = MADE[name]()
     for schema in (graph.get_input_jsonschema(), graph.get_output_jsonschema()):
         assert schema["properties"].keys() & {"messages", "consolidated"}
@@ -216,7 +217,7 @@ async def test_a_server_can_consolidate_the_memory_of_a_tenant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_TIERS_URL", f"embedded:{tmp_path}/memory")
-    monkeypatch.delenv("LANGMEM_TIERS_MODEL", raising=False)
+    monkeypatch.delenv("LANGMEM_TIERS_CHAT_MODEL", raising=False)
     async with named(SERVED["store"]["path"])() as store:
         for tenant in ("ada", "ben"):
             memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
@@ -235,13 +236,16 @@ async def test_the_store_is_in_the_working_directory_or_on_a_server_that_is_name
     tmp_path: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_TIERS_URL", database_url)
+    monkeypatch.setenv("LANGMEM_TIERS_MODEL", "minilm")
     for key in ("bike", "sister"):  # the second time the schema is there
         async with named(SERVED["store"]["path"])() as store:
             await store.aput(("ada",), key, {"content": TOLD[0]})
-    with TieredStore.from_conn_string(database_url) as store:
+    with TieredStore.from_conn_string(database_url, index=local_index("minilm")) as store:
+        assert store.search(("ada",), query="bicycle")[0].score is not None
         assert {one.key for one in store.search(("ada",))} == {"bike", "sister"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LANGMEM_TIERS_URL", raising=False)
+    monkeypatch.delenv("LANGMEM_TIERS_MODEL", raising=False)
     async with named(SERVED["store"]["path"])() as store:
         await store.aput(("ada",), "bike", {"content": TOLD[0]})
 

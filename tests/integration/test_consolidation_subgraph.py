@@ -118,6 +118,23 @@ def test_it_runs_at_once_and_then_when_so_much_time_has_passed(
     assert cycles == [timedelta(hours=hours) for hours in (0, 0, 10, 10)]
 
 
+def test_while_a_cycle_is_under_way_no_other_thread_begins_one(
+    store: TieredStore, clock: Clock
+) -> None:
+    begun: list[str] = []
+    builder: Any = StateGraph(Talk, context_schema=MemoryContext)
+    builder.add_node("model", lambda _: {"messages": [AIMessage("ok")]})
+    builder.add_node("cycle", lambda state: begun.append(state["messages"][0].text))
+    builder.add_edge(START, "model")
+    schedule = ConsolidationSchedule(every=timedelta(hours=6))
+    builder.add_conditional_edges("model", consolidation_due(schedule, then="cycle"))
+    graph = builder.compile(store=store)
+    for minutes, tenant in ((0, "acme"), (0, "acme"), (0, "other"), (9, "acme"), (1, "acme")):
+        clock.advance(minutes=minutes)
+        graph.invoke(says(f"{clock.now:%M} {tenant}"), context={"tenant": tenant})
+    assert begun == ["00 acme", "00 other", "10 acme"]
+
+
 @pytest.mark.parametrize(("kept", "opened", "how"), WAYS)
 async def test_the_time_since_a_tenant_s_last_cycle_is_the_same_in_every_thread_and_for_a_worker(
     new_url: Callable[[], str], clock: Clock, kept: Saver, opened: Opened, how: How

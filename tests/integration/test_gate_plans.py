@@ -93,6 +93,11 @@ def gone(memory: MemoryCoordinator) -> object:
     return None
 
 
+def come_and_gone(memory: MemoryCoordinator) -> object:
+    memory.store("The pump restarts at noon.", key="new")
+    return memory.delete_memory("new")
+
+
 def ended(memory: MemoryCoordinator) -> object:
     memory.store("The mailer restarts at noon.", "working", session_id="s")
     return memory.consolidate_session("s")
@@ -103,6 +108,7 @@ USES: dict[str, Use] = {
     "copies": copy,
     "replaced_by_writes": held,
     "quarantine": held_anew,
+    "put_new": come_and_gone,
     "quarantined": lambda memory: memory.list_quarantined(limit=10),
     "held": release,
     "release": release,

@@ -18,7 +18,13 @@ from langgraph.graph import StateGraph
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langgraph.store.memory import InMemoryStore
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    Tier,
+    TieredMemoryMiddleware,
+    TieredStore,
+)
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.options import RECALL_OPTIONS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
@@ -27,9 +33,9 @@ from langmem_tiers.graph.remember import create_remember_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.turn import create_assemble_node
 from langmem_tiers.recall.fence import recalled_text, with_recalled
-from tests.support.agents import Way
+from tests.support.agents import Way, agent_on, scripted
 from tests.support.graphs import ACME
-from tests.support.opening import DIMS, FailingEmbeddings, text_index
+from tests.support.opening import DIMS, Clock, FailingEmbeddings, text_index
 from tests.support.recollections import NOW, recollection
 
 ASKED: dict[str, Any] = {"messages": [HumanMessage("Where is the vault?")]}
@@ -91,6 +97,24 @@ def test_the_state_says_that_a_recall_went_by_words_and_no_more_once_it_did_not(
                 state = graph.invoke(asked, config, context=ACME)
                 assert VAULT in state[written]
                 assert state["memory_errors"] == errors
+
+
+def test_the_state_says_which_source_of_a_turn_failed_and_no_more_once_it_did_not(
+    ready: TieredStore,
+) -> None:
+    answers: list[Any] = [ConnectionError("the wiki is down"), "Ben is on call."]
+
+    def wiki(*_: Any) -> str:
+        if isinstance(answer := answers.pop(0), Exception):
+            raise answer
+        return str(answer)
+
+    node = create_assemble_node(sources={"wiki": wiki})
+    graph = graph_of(node, ready, checkpointer=InMemorySaver())
+    for errors in ({"wiki": "ConnectionError: the wiki is down"}, {}):
+        state = graph.invoke(ASKED, {"configurable": {"thread_id": "1"}}, context=ACME)
+        assert VAULT in state["context"]
+        assert ("Ben" in state["context"], state["memory_errors"]) == (not errors, errors)
 
 
 def test_the_thread_is_the_session_where_the_context_names_none(store: TieredStore) -> None:
@@ -173,6 +197,44 @@ async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_anothe
     ]
     (due,) = await memory.aintentions()
     assert (due.content, str(due.trigger)[:4]) == (told.text, "at 2")
+
+
+async def test_nodes_beside_each_other_show_what_the_middleware_does(
+    way: Way, clock: Clock
+) -> None:
+    says = [
+        ("1", "My dog Rex sleeps in the kitchen."),
+        ("1", "Where does my dog Rex sleep?"),
+        ("2", "My dog Rex sleeps in the kitchen!"),
+        ("3", "Remind me to water the tomatoes in May"),
+        ("4", "Where does my dog Rex sleep?"),
+        ("4", "What did I say of the tomatoes?"),
+    ]
+    seen: list[str] = []
+    answers = [AIMessage("Noted.", id=f"a{number}") for number in range(len(says))]
+    nodes: dict[str, Any] = {
+        "recall": create_recall_node(),
+        "model": lambda _: {"messages": [answers[len(seen)]]},
+        "remember": create_remember_node(),
+    }
+    model = scripted(*answers)
+    builder: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_sequence(list(nodes.items())).set_entry_point("recall")
+    graph = builder.compile(store=way.store, checkpointer=InMemorySaver())
+    agent = agent_on(way.store, model, TieredMemoryMiddleware(), checkpointer=InMemorySaver())
+    for number, (thread, text) in enumerate(says):
+        clock.advance(days=1)
+        message = {"messages": [HumanMessage(text, id=f"m{number}")]}
+        for made, tenant in ((graph, "nodes"), (agent, "agent")):
+            config: Any = {"configurable": {"thread_id": thread}}
+            whose = MemoryContext(tenant=tenant)
+            state = await way(made, message, config=config, context=whose)
+            seen += [state["recalled_text"]] if made is graph else []
+
+    shown = [[one.text for one in sent if one.type == "system"] for sent in model.seen]
+    assert seen == ["".join(one) for one in shown]
+    assert [one.count("kitchen") for one in seen] == [0, 0, 1, 1, 1, 1]
+    assert ["tomatoes" in one for one in seen] == [False] * 5 + [True]
 
 
 class Own(TypedDict, total=False):

@@ -95,7 +95,7 @@ async def test_what_is_stored_for_a_day_is_raised_then_and_never_again_once_it_w
     ours: Desk, stores: Callable[[Desk], Awaitable[None]]
 ) -> None:
     await stores(ours)
-    ours.clock.now = datetime(2026, 3, 6, 8, 59, tzinfo=UTC)
+    ours.clock.now = datetime(2026, 3, 5, 23, 59, tzinfo=UTC)
     assert await ours.raised("Which TLS certificate is that?") == []
     ours.clock.advance(minutes=1)
     (found,) = await ours("remind", lease_seconds=60)
@@ -169,18 +169,19 @@ async def test_days_and_hours_are_those_of_the_users_time_zone(ours: Desk) -> No
     await memory.astore("Call the bank on Monday at 9:30", "prospective", key="call")
     await memory.astore("Water the plants every Monday", "prospective", key="plants")
     (first, second) = await memory.aintentions()
-    assert (first.key, first.due_at) == ("plants", datetime(2026, 3, 2, 14, tzinfo=UTC))
+    assert (first.key, first.due_at) == ("plants", datetime(2026, 3, 2, 5, tzinfo=UTC))
+    assert str(first.trigger).startswith("at 2026-03-02T00:00:00-05:00, ")
     assert (second.key, second.due_at) == ("call", datetime(2026, 3, 2, 14, 30, tzinfo=UTC))
     ours.clock.now = second.due_at
     assert keys(await memory.aremind()) == ["plants", "call"]
     again = {one.key: one.due_at for one in await memory.aintentions("pending")}
-    assert again == {"plants": datetime(2026, 3, 9, 13, tzinfo=UTC)}  # summer time has begun
+    assert again == {"plants": datetime(2026, 3, 9, 4, tzinfo=UTC)}  # summer time has begun
 
 
 RECURRING = {
-    "Check the backups every Monday": ["2026-03-02T09:00", "2026-03-09T09:00"],
-    "Send Anna the hours weekly": ["2026-03-08T09:00", "2026-03-15T09:00"],
-    "Pay the rent at the end of every month": ["2026-03-31T09:00", "2026-04-30T09:00"],
+    "Check the backups every Monday": ["2026-03-02T00:00", "2026-03-09T00:00"],
+    "Send Anna the hours weekly": ["2026-03-08T00:00", "2026-03-15T00:00"],
+    "Pay the rent at the end of every month": ["2026-03-31T00:00", "2026-04-30T00:00"],
     "Take a break every 2 hours": ["2026-03-01T14:00", "2026-03-01T16:00"],
 }
 
@@ -230,10 +231,10 @@ async def test_what_recurs_and_no_one_acknowledged_is_due_again_and_missed_times
     assert await ours.raised() == []
 
 
-async def test_the_end_of_the_month_is_its_last_morning(ours: Desk) -> None:
+async def test_the_end_of_the_month_is_its_last_day(ours: Desk) -> None:
     await ours("store", "Pay the rent at the end of the month", "prospective", key="k")
     (one,) = await ours("intentions")
-    assert one.due_at == datetime(2026, 3, 31, 9, tzinfo=UTC)
+    assert one.due_at == datetime(2026, 3, 31, tzinfo=UTC)
     ours.clock.now = one.due_at
     assert await ours.raised() == ["k"]
     ours.clock.advance(days=31)
@@ -243,17 +244,27 @@ async def test_the_end_of_the_month_is_its_last_morning(ours: Desk) -> None:
 async def test_a_time_counts_from_when_it_was_said_and_what_is_past_waits_for_its_topic(
     ours: Desk,
 ) -> None:
-    for key, days in (("near", 1), ("long", 60)):
+    for key, days, when in (
+        ("near", 1, "in 2 days"),
+        ("long", 60, "in 2 days"),
+        ("today", 1, "tomorrow"),
+        ("over", 2, "tomorrow"),
+    ):
         said = {"occurred_at": ours.at(days=-days), "key": key}
-        await ours("store", "Call Ben about the boiler in 2 days", "prospective", **said)
+        await ours("store", f"Call Ben about the boiler {when}", "prospective", **said)
     found = {one.key: str(one.trigger) for one in await ours("intentions")}
-    assert found == {"near": "at 2026-03-02T12:00:00+00:00", "long": "its topic came up"}
+    assert found == {
+        "near": "at 2026-03-02T12:00:00+00:00",
+        "long": "its topic came up",
+        "today": "at 2026-03-01T00:00:00+00:00",
+        "over": "its topic came up",
+    }
 
 
 async def test_the_time_is_that_of_the_sentence_that_asks_to_be_reminded(ours: Desk) -> None:
     await ours("store", "I need to leave at 5pm. Remind me on Friday to call Ben.", "prospective")
     (one,) = await ours("intentions")
-    assert str(one.trigger) == "at 2026-03-06T09:00:00+00:00"
+    assert str(one.trigger) == "at 2026-03-06T00:00:00+00:00"
 
 
 async def test_what_intends_nothing_is_routed_nowhere_else(ours: Desk) -> None:
@@ -308,7 +319,7 @@ async def test_what_was_said_twice_is_raised_once_and_what_is_said_again_later_a
     asked = "Is the TLS certificate of the shop renewed?"
     for key in ("a", "b"):
         await ours("store", text, "prospective", key=key)
-    ours.clock.now = datetime(2026, 3, 6, 9, tzinfo=UTC)
+    ours.clock.now = datetime(2026, 3, 6, tzinfo=UTC)
     assert await ours.raised(asked) == ["a"]
     assert await ours.raised(asked) == []
     await ours("store", text, "prospective", key="c")

@@ -72,6 +72,20 @@ def test_storing_what_an_agents_turn_said_waits_for_the_server_twice(
         memory.store_many(KIWIS)
         said = [{**KIWIS[0], "key": "m1"}, {"content": "It is green", "key": "m2"}]
         assert waits(memory, partial(memory.store_many, said), tmp_path / "trace") == 2
+        new = [{"content": one["content"], "key": f"new {one['key']}"} for one in said]
+        kept = [one.name for one in calls_of(store, partial(memory.store_many, new))]
+        assert kept == ["lock_keys", "replaced_by_writes", "put_new", "put_vectors"]
+
+
+def test_an_agents_turn_that_nothing_is_due_in_waits_for_the_server_once_to_know_it(
+    url: str, tmp_path: Path
+) -> None:
+    with TieredStore(url, index=text_index(), pool_config={"min_size": 1, "max_size": 1}) as store:
+        memory = coordinator(store)
+        memory.intend("Water the kiwis", cue="when the summer comes")
+        ask = partial(memory.remind, "How are you?", tool="mow", lease_seconds=60, run_id="turn")
+        ask()
+        assert waits(memory, ask, tmp_path / "trace") == 1
 
 
 async def test_many_questions_are_answered_as_if_each_was_asked_alone(
@@ -126,6 +140,9 @@ def test_without_settings_a_recall_has_half_a_second_and_ten_answers(store: Tier
     limit, _ = calls_of(store, lambda: memory.get_context("kiwi"))
     assert (limit.name, limit.params) == ("limit_time", {"milliseconds": "500"})
     assert len(memory.get_context("")) == 10
+    for options, number in (({}, 12), ({"limit": 7}, 7), ({"review": "rules"}, 10)):
+        asked: Any = {"max_tokens": 1_000, **options}  # how many, its budget says
+        assert len(memory.get_context("kiwi", **asked)) == number
 
 
 # Re-ranking

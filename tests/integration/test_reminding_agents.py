@@ -40,7 +40,7 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     assert [bool(one) for one in systems(model)] == [False, False, False, True, True, False]
     assert "Reminders, due now:\n- Remind me to ask for the figures" in cue
     assert "- My desk is by the window. Remind me to renew the certificate on Friday.\n" in due
-    assert " (medium priority, at 2026-03-06T08:00:00+00:00; key " in due
+    assert " (medium priority, at 2026-03-06T00:00:00+01:00; key " in due
     assert types(url)["prospective"] == 2
     memory = MemoryCoordinator(way.store, context=ACME)
     heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
@@ -60,7 +60,10 @@ async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way)
     ):
         await way(agent(model, way.store, remember=False, **own), said(text), context=ACME)
 
-    assert ["Water the tomatoes" in one for one in systems(model)] == [True, False, True]
+    assert ["Water the tomatoes" in one for one in systems(model)] == [True, False, False]
+    for options, found in (({}, 0), ({"min_match": 0}, 1), ({"memory_types": ["prospective"]}, 1)):
+        assert len(await memory.aget_context("Which train?", **options)) == found
+        assert len(await memory.aget_context("", **options)) == found
 
 
 async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_be_told_is_not_lost(

@@ -75,18 +75,20 @@ def test_keywords_intend_and_questions_and_denials_do_not(
         ("tomorrow at 5pm", "2026-03-03T17:00"),
         ("in 2 hours", "2026-03-02T12:00"),
         ("in an hour", "2026-03-02T11:00"),
-        ("by Friday", "2026-03-06T09:00"),
-        ("on Monday", "2026-03-09T09:00"),
+        ("by Friday", "2026-03-06T00:00"),
+        ("on Monday", "2026-03-09T00:00"),
+        ("today", "2026-03-02T00:00"),
+        ("on 2 March", "2026-03-02T00:00"),
         ("on 3 May at 14:30", "2026-05-03T14:30"),
-        ("on 1 February", "2027-02-01T09:00"),
-        ("in June", "2026-06-01T09:00"),
-        ("before 2026-12-24", "2026-12-24T09:00"),
+        ("on 1 February", "2027-02-01T00:00"),
+        ("in June", "2026-06-01T00:00"),
+        ("before 2026-12-24", "2026-12-24T00:00"),
         ("at 8:15", "2026-03-03T08:15"),
         ("at 12am tomorrow", "2026-03-03T00:00"),
-        ("on the 15th", "2026-03-15T09:00"),
+        ("on the 15th", "2026-03-15T00:00"),
         ("by the 1st at 8:00", "2026-04-01T08:00"),
-        ("by the end of the month", "2026-03-31T09:00"),
-        ("on the last day of the year", "2026-12-31T09:00"),
+        ("by the end of the month", "2026-03-31T00:00"),
+        ("on the last day of the year", "2026-12-31T00:00"),
     ],
 )
 def test_a_moment_is_read_from_now_on(text: str, moment: str) -> None:
@@ -108,16 +110,16 @@ def test_what_names_no_moment_to_come_names_none(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("every Monday", "09T09:00 FREQ=WEEKLY;BYDAY=MO"),
+        ("every Monday", "09T00:00 FREQ=WEEKLY;BYDAY=MO"),
         ("at 11:00 on Mondays", "02T11:00 FREQ=WEEKLY;BYDAY=MO"),
-        ("every 2 weeks on Friday", "06T09:00 FREQ=WEEKLY;INTERVAL=2;BYDAY=FR"),
-        ("every other day", "04T09:00 FREQ=DAILY;INTERVAL=2"),
+        ("every 2 weeks on Friday", "06T00:00 FREQ=WEEKLY;INTERVAL=2;BYDAY=FR"),
+        ("every other day", "04T00:00 FREQ=DAILY;INTERVAL=2"),
         ("every weekday at 9am", "03T09:00 FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR"),
-        ("weekly", "09T09:00 FREQ=WEEKLY"),
+        ("weekly", "09T00:00 FREQ=WEEKLY"),
         ("hourly", "02T11:00 FREQ=HOURLY"),
-        ("each month on the 20th", "20T09:00 FREQ=MONTHLY;BYMONTHDAY=20"),
-        ("at the end of each month", "31T09:00 FREQ=MONTHLY;BYMONTHDAY=-1"),
-        ("every year on 30 March", "30T09:00 FREQ=YEARLY"),
+        ("each month on the 20th", "20T00:00 FREQ=MONTHLY;BYMONTHDAY=20"),
+        ("at the end of each month", "31T00:00 FREQ=MONTHLY;BYMONTHDAY=-1"),
+        ("every year on 30 March", "30T00:00 FREQ=YEARLY"),
     ],
 )
 def test_what_recurs_is_a_rule_and_its_next_time(text: str, told: str) -> None:
@@ -129,7 +131,7 @@ def test_what_recurs_is_a_rule_and_its_next_time(text: str, told: str) -> None:
 
 @pytest.mark.parametrize("text", ["the weekly report", "each of them", "every 30 minutes"])
 def test_what_is_no_recurrence_is_none(text: str) -> None:
-    friday = datetime(2026, 3, 6, 9, tzinfo=UTC)
+    friday = datetime(2026, 3, 6, tzinfo=UTC)
     assert time_in(f"I need to do {text} on Friday", MONDAY) == At(friday)
 
 
@@ -140,7 +142,7 @@ def test_what_is_no_recurrence_is_none(text: str) -> None:
 def test_whatever_is_said_no_moment_is_past_nor_far_away(text: str, now: datetime) -> None:
     for frame in ("{}", "in {} days", "at {}:00", "on {} May", "next {}", "every {} days"):
         found = time_in(frame.format(text), now)
-        assert found is None or found.moment is None or now < found.moment
+        assert found is None or found.moment is None or now.date() <= found.moment.date()
 
 
 def test_a_trigger_is_a_tool_a_time_a_cue_or_the_start_of_a_session() -> None:
@@ -150,7 +152,7 @@ def test_a_trigger_is_a_tool_a_time_a_cue_or_the_start_of_a_session() -> None:
 
     assert trigger("I need to tell the team before you deploy tomorrow") == "before deploy()"
     assert trigger("I need to tell the team before the deployment") == "if session_starts"
-    assert trigger("Tomorrow, when Anna is in, I need to ask") == "at 2026-03-03T09:00:00+00:00"
+    assert trigger("Tomorrow, when Anna is in, I need to ask") == "at 2026-03-03T00:00:00+00:00"
     asked = "when Anna mentions the budget"
     assert trigger(f"W{asked[1:]}, I need to ask for figures.") == f"cue: {asked}"
     assert trigger(f"Hello. I need to ask for the figures {asked}!") == f"cue: {asked}"

@@ -65,6 +65,14 @@ ON CONFLICT (tenant, step) DO UPDATE SET seen = greatest(c.seen, excluded.seen);
 -- When the last cycle of a tenant that ended had begun: what all of its steps together have seen.
 SELECT c.seen FROM {memory}.cycles c WHERE c.tenant = %(tenant)s AND c.step = 'cycle';
 
+-- name: claim_cycle
+-- Note that a cycle begins, unless one has begun since the moment.
+INSERT INTO {memory}.cycles AS c (tenant, step, seen)
+VALUES (%(tenant)s, 'begun', %(now)s::timestamptz)
+ON CONFLICT (tenant, step) DO UPDATE SET seen = excluded.seen
+WHERE c.seen <= %(since)s::timestamptz
+RETURNING true;
+
 -- name: select_expired
 -- Of a tenant, what has expired.
 SELECT m.id FROM {memory}.memories m

@@ -18,7 +18,7 @@ CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
 -- name: replaced_by_writes
 -- Once the keys are locked: how far the memories are trusted that these would replace, and their
 -- state; why each is quarantined, if it is, the value of what is trusted no further when it is put
--- again as it is, and whether it awaits a review.
+-- again as it is, whether it awaits a review, and whether it is alive still.
 SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
@@ -30,12 +30,11 @@ SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
        ) THEN m.value END AS bound, EXISTS (
            SELECT FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
-       ) AS awaits
+       ) AS awaits, m.expires_at IS NULL OR m.expires_at > %(alive_at)s AS alive
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
     WHERE m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
     LIMIT 1
 ) m
 WHERE {few};

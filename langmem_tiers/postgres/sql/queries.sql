@@ -143,20 +143,11 @@ CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content
      WHEN jsonb_typeof(i.value -> 'text') = 'string' THEN i.value -> 'text'
      ELSE i.value END
 
--- name: put
--- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes:
--- NULL takes the tier's own, Infinity never expires. Ids are given in the order of keys,
--- so that ties of one batch are broken by key. What somebody said in a session has a turn there:
--- one that was not numbered follows the last, in the order of the batch. What lives on in another
--- memory and now says something else (its `content`, else its `text`, else all of it) does so no
--- longer: it is a memory of its own again, and recalled; so is, whatever it says, what lived on in one
--- that was deleted. What was merged with one that says something else now lives on without it: in what
--- that one lived on in, else in the oldest of it, which is recalled. Where that one was not current, and
--- lived on in none, it stays out of recall, which an event says. What was superseded and says something else
--- begins anew, and is true from now unless told; that it was superseded is history. So does what was
--- quarantined and says something else that is trusted from the `threshold` on. What is quarantined or
--- came from others and says the same again is trusted no further than before.
-WITH given AS MATERIALIZED (
+-- part: input
+-- What is put, as it is given and as it is stored. Ids are given in the order of keys, so that ties of
+-- one batch are broken by key. What somebody said in a session has a turn there: one that was not
+-- numbered follows the last, in the order of the batch.
+given AS MATERIALIZED (
     SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
@@ -188,7 +179,34 @@ WITH given AS MATERIALIZED (
 ), life AS (
     SELECT t.tier, t.minutes
     FROM unnest(%(tiers)s::{memory}.tier[], %(tier_ttls)s::float8[]) AS t (tier, minutes)
-), standing AS MATERIALIZED (
+)
+
+-- part: inserted
+INSERT INTO {memory}.memories
+    (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
+     session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to, user_id)
+SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
+       %(now)s::timestamptz, %(now)s::timestamptz,
+       nullif(coalesce(i.ttl, {part tier_life}), 'Infinity'),
+       %(now)s::timestamptz
+           + nullif(coalesce(i.ttl, {part tier_life}), 'Infinity') * interval '1 minute',
+       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool,
+       i.valid_from, i.valid_to, i.user_id
+FROM input i
+JOIN life ON life.tier = i.tier
+
+-- name: put
+-- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes: NULL
+-- takes the tier's own, Infinity never expires. What lives on in another memory and now says something
+-- else (its `content`, else its `text`, else all of it) does so no longer: it is a memory of its own
+-- again, and recalled; so is, whatever it says, what lived on in one that was deleted. What was merged
+-- with one that says something else now lives on without it: in what that one lived on in, else in the
+-- oldest of it, which is recalled. Where that one was not current, and lived on in none, it stays out
+-- of recall, which an event says. What was superseded and says something else begins anew, and is true
+-- from now unless told; that it was superseded is history. So does what was quarantined and says
+-- something else that is trusted from the `threshold` on. What is quarantined or came from others and
+-- says the same again is trusted no further than before.
+WITH {part input}, standing AS MATERIALIZED (
     SELECT m.tenant, m.id, m.key, m.state, m.alone, {part says} <> {part says_given} AS otherwise,
            {part trust_given} >= %(threshold)s::float8 AS trusted
     FROM input i
@@ -326,22 +344,17 @@ WITH given AS MATERIALIZED (
       AND life.tier = m.tier
     RETURNING m.tenant, m.namespace, m.key
 )
-INSERT INTO {memory}.memories
-    (tenant, tier, namespace, key, value, lexemes, created_at, updated_at, ttl_minutes, expires_at,
-     session, turn, speaker, occurred_at, signature, tool, valid_from, valid_to, user_id)
-SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
-       %(now)s::timestamptz, %(now)s::timestamptz,
-       nullif(coalesce(i.ttl, {part tier_life}), 'Infinity'),
-       %(now)s::timestamptz
-           + nullif(coalesce(i.ttl, {part tier_life}), 'Infinity') * interval '1 minute',
-       i.session, coalesce(i.turn, i.next_turn), i.speaker, i.occurred_at, i.signature, i.tool,
-       i.valid_from, i.valid_to, i.user_id
-FROM input i
-JOIN life ON life.tier = i.tier
+{part inserted}
 WHERE NOT EXISTS (
     SELECT FROM updated u
     WHERE u.tenant = i.tenant AND u.namespace = i.namespace AND u.key = i.key
 )
+ORDER BY i.tenant, i.namespace, i.key;
+
+-- name: put_new
+-- The same where nothing stands under any of the keys, once they are locked.
+WITH {part input}
+{part inserted}
 ORDER BY i.tenant, i.namespace, i.key;
 
 -- name: delete_vectors
