@@ -18,7 +18,7 @@ from langmem_tiers.recall.matching import K1, Weights
 from langmem_tiers.recall.question import Question, name_words
 
 ABOUT: Final = 0.15
-"""The match from which on a question may be about what is intended: 90 to 98 % of those that are
+"""The match from which on a question may be about what is intended: 85 to 97 % of those that are
 (docs/reminders.md)."""
 
 

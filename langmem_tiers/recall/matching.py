@@ -1,4 +1,4 @@
-"""How well a candidate answers a question: thirteen features, fitted weights, one match in 0…1.
+"""How well a candidate answers a question: eleven features, fitted weights, one match in 0…1.
 
 The weights ship as `weights.json`. They were fitted by `benchmarks/fit.py` on real meetings
 (QMSum, MIT licence), on lives with an assistant (`benchmarks/data/life.jsonl`), and on
@@ -22,7 +22,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES
+from langmem_tiers.core.memory import ASSISTANT_ROLES
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, days_from, name_words, small_talk
@@ -41,7 +41,7 @@ _SURE = 0.05
 """A chance that says as much as any can."""
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
-_KIND = range(4, 9)
+_KIND = range(4, 8)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
 
@@ -106,11 +106,9 @@ FEATURES = (
     "previous",
     "dense",
     "named",
-    "user",
     "assistant",
     "when",
     "date",
-    "length",
     "asks",
     "tells",
     "session",
@@ -186,19 +184,16 @@ def _features(
     speaker = one.speaker or ""
     content = content_of(one.value)
     asking = content.count("?")
-    by_role = question.first_person or question.about_assistant
-    role = str(one.value.get("role") or speaker).lower() if by_role else ""
+    role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
     return (
         (one.own or 0.0) / reach,
         (one.around or 0.0) * talk,
         (one.before or 0.0) * talk,
         near,
         float(not question.words.isdisjoint(name_words(speaker))),
-        float(question.first_person and not question.about_assistant and role in USER_ROLES),
-        float(question.about_assistant and role in ASSISTANT_ROLES),
+        float(role in ASSISTANT_ROLES),
         float(question.wants_time and tells_time(content)),
         _closeness(one, question) if question.times else 0.0,
-        math.log1p(one.words) - math.log1p(searched.mean_words),
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
         _tells(one),
         together,
