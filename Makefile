@@ -59,7 +59,7 @@ SURFACES := agents_without_database archive_races conformance_peers consolidatio
 	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution \
 	feedback hook_nodes hooks learning_edges learning_nodes middleware model_reviews \
 	nodes orchestrator promotion_models relevance_review reminder_nodes reminding_agents \
-	retriever review_node revival skill_memories store_bad_input store_loops \
+	retriever review_node revising revival skill_memories store_bad_input store_loops \
 	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
 	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.

@@ -45,8 +45,10 @@ from langmem_tiers.remember.means import Means, features, named_in, parts, writt
 LABELS: Final[Mapping[str, Mapping[str, bool]]] = {
     "talk": {"t": True, "f": False, "i": False},
     "intends": {"i": True, "t": False, "f": False, "n": False},
+    "retract": {"retract": True, "correct": False, "none": False},
+    "correct": {"correct": True, "retract": False, "none": False},
 }
-"""What each label says of each kind."""
+"""What each label says of each kind; the last two are those of `benchmarks/acts.py`."""
 OVER: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"talk": min, "intends": max}
 """A message talks only if all of its sentences do, and intends if one of them does."""
 PRECISION: Final = 0.97

@@ -13,7 +13,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, html_table, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
@@ -169,10 +169,13 @@ def _check_order(key: str, old: StandingNow, by: str, new: StandingNow) -> None:
 
 
 @begun_anew
-def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
+def retract(
+    one: Candidate, reason: str, how: Revising, *, answers: bool = False
+) -> Flow[Retraction]:
     """Take a memory back, and make suspect all that came from it, in one transaction.
 
-    Done again it changes nothing, and answers the first move.
+    So does then what an assistant answered to it, with `answers`. Done again it changes nothing,
+    and answers the first move.
 
     Raises:
         InvalidInputError: if it was deleted meanwhile.
@@ -185,9 +188,12 @@ def retract(one: Candidate, reason: str, how: Revising) -> Flow[Retraction]:
         "now": how.now,
         "detail": json.dumps({"reasons": [reason]}),
     }
-    _, marked, doubted, known = yield Query(
+    answered = {"answered": str(uuid4()), "assistants": sorted(ASSISTANT_ROLES)}
+    derived = (Call("derive_answers", {**params, **answered}),) if answers else ()
+    *_, marked, doubted, known = yield Query(
         (
             how.lock(one),
+            *derived,
             Call("retract", params),
             _doubt(how.tenant, one.id),
             Call("retraction", params),

@@ -85,7 +85,10 @@ class TieredMemoryState(AgentState[Any]):
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still the same run."""
     memory_errors: NotRequired[dict[str, str]]
-    """What the turn goes without as Postgres failed: the error of what was to be done."""
+    """What the turn goes without as Postgres or a judge failed: the error of what was to be
+    done."""
+    revised: NotRequired[list[dict[str, Any]]]
+    """What it took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -121,6 +124,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         *,
         recall: bool = True,
         remember: bool = True,
+        judge: BaseChatModel | None = None,
         remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
@@ -138,6 +142,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             recall: Show the model what matters for the user's message.
             remember: Store what was said; see `create_remember_node`. What still stands among the
                 messages is not recalled as well.
+            judge: A chat model that says what the user takes back or corrects; see
+                `create_remember_node`. The state's `revised` tells it.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
@@ -151,15 +157,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` without memory where Postgres fails or, once there is an answer, an
                 embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given. One
-                that no recall could take is an `InvalidInputError`.
+            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given.
         """
         super().__init__()
         self._remind, self._reflect = remind is not False, reflect is not False
-        self._outcome, self._model = _checked(outcome, reflect=reflect)
+        self._outcome, self._model = _checked(outcome, judge, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._answered = ANSWERED if on_error == "continue" else self._careful
-        self._recalls, self._remember = recall, remember
+        self._recalls, self._remember, self._judge = recall, remember, judge
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
@@ -223,6 +228,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
+        revised: list[dict[str, Any]] = []
         noted = _noted(state)
         judges = None if noted is None else self._outcome
         judged = None if judges is None else judged_of(state, judges)
@@ -238,8 +244,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             found, due = self._shown(state) or Shown((), ())
             told_of = [*found, *(one.content for one in due)]
             with self._answered("remember", runtime, told):
-                yield from remember(memory, state["messages"], ensure_config(), told_of)
-        return errors_of(state, told, state) or None
+                messages = state["messages"]
+                kept = yield from remember(memory, messages, ensure_config(), told_of, self._judge)
+                told |= kept.errors
+                revised = kept.revised
+        update = errors_of(state, told, state)
+        if revised or of_state(state, "revised", None):
+            update["revised"] = revised
+        return update or None
 
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
@@ -304,16 +316,20 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 
 
 def _checked(
-    outcome: Callable[[Any], bool | None] | None, *, reflect: bool | BaseChatModel
+    outcome: Callable[[Any], bool | None] | None,
+    judge: BaseChatModel | None,
+    *,
+    reflect: bool | BaseChatModel,
 ) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
     """What judges a turn, and the model that draws lessons, if there are such."""
     if outcome is not None and not callable(outcome):
         raise InvalidTypeError("outcome is a function of the agent's state")
     checked_blocking(outcome, "outcome")
-    if isinstance(reflect, bool):
-        return outcome, None
-    checked_model(reflect)
-    return outcome, reflect
+    model = None if isinstance(reflect, bool) else reflect
+    for one in (judge, model):
+        if one is not None:
+            checked_model(one)
+    return outcome, model
 
 
 def _run(request: ToolCallRequest) -> Run | None:

@@ -49,6 +49,8 @@ class MemoryState(TypedDict, total=False):
     """The run they were recalled for: what the outcome node credits."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
+    revised: list[dict[str, Any]]
+    """What that took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
     turn: dict[str, Any] | None
     """The turn that goes on: what it spent and wants written, until it is committed."""
     context: str

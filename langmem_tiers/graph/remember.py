@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.prompts import CORRECTED
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
-from langmem_tiers.graph.node import RECALLED, last_question, node, of_state, text_of
+from langmem_tiers.graph.node import (
+    RECALLED,
+    errors_of,
+    last_question,
+    node,
+    of_state,
+    text_of,
+)
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remember.means import TALKS, means
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
+
+_log = logging.getLogger(__name__)
 
 _LONGEST: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
@@ -33,6 +48,7 @@ asks may not say of what; our own choice."""
 
 def create_remember_node(
     *,
+    judge: BaseChatModel | None = None,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remember",
@@ -46,9 +62,12 @@ def create_remember_node(
     what else it says an `episodic` one. Of a message of more than 20,000 characters both ends are
     kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
     run that is repeated, store nothing twice. It writes the state key `remembered`: the keys of
-    what was stored.
+    what was stored; with a `judge` also `revised`, and `memory_errors` if that fails.
 
     Args:
+        judge: A chat model that says what the human's message takes back or corrects of what was
+            said before ("forget that", "no, 15"), in one request a message; see `Kept`. Without
+            one nothing is taken back.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
@@ -67,10 +86,26 @@ def create_remember_node(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
         recalled = of_state(state, "recalled", None) or ()
-        kept = yield from remember(memory, messages_of(state), config, recalled)
-        return {"remembered": [one.key for one in kept if one.stored]}
+        kept = yield from remember(memory, messages_of(state), config, recalled, judge)
+        written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
+        if judge is None:
+            return written
+        return {**written, "revised": kept.revised, **errors_of(state, kept.errors, known=True)}
 
+    if judge is not None:
+        checked_model(judge)
     return node(name, update, Remembered(context, coordinator))
+
+
+class Kept(NamedTuple):
+    """What was made of a message and its answer."""
+
+    results: list[StoreResult]
+    revised: list[dict[str, Any]]
+    """What the message took back (`retracted`) or corrected (`superseded`): the key of each, and
+    the move, which `rollback` undoes."""
+    errors: dict[str, str]
+    """What the judge failed by, if it did."""
 
 
 def remember(
@@ -78,19 +113,76 @@ def remember(
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
     recalled: Sequence[object],
-) -> Flow[list[StoreResult]]:
+    judge: BaseChatModel | None = None,
+) -> Flow[Kept]:
     """Store the last thing that the user said, and the assistant's last word on it.
 
     The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    What the user takes back, as a judge says, is taken back first. Where the message says nothing
+    else, it and its answer come from that, and so are not recalled either.
     """
     question, last = last_question(messages), messages[-1] if messages else None
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
+    revision = yield from _revision(memory, question, config, judge)
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
+    corrections = _corrected(notes, revision)
     if not notes or any("memory_type" not in one for one in notes):
         # What answers nothing but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
-    return (yield from asked(memory.store_many, memory.astore_many, notes))
+    if revision.retracted and not revision.tells_more:
+        gone = [one.key for one in revision.retracted]
+        notes = [{**one, "derived_from": gone} for one in notes]
+    results = yield from asked(memory.store_many, memory.astore_many, notes)
+    revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
+    errors = {} if revision.failed is None else {"judge": revision.failed}
+    if corrections and results[0].stored and not results[0].quarantined:
+        revised += yield from _superseded(memory, corrections, str(results[0].key), errors)
+    return Kept(results, revised, errors)
+
+
+def _superseded(
+    memory: MemoryCoordinator, keys: Sequence[str], by: str, errors: dict[str, str]
+) -> Flow[list[dict[str, Any]]]:
+    """Supersede what a message corrects; what is not current any more is told."""
+    revised = []
+    for key in keys:
+        try:
+            move = yield from asked(memory.supersede, memory.asupersede, key, by=by)
+        except InvalidInputError as error:
+            errors["judge"] = f"{type(error).__name__}: {error}"
+            _log.warning("what the user corrected is not superseded: %s", error)
+        else:
+            revised.append({"superseded": key, "move": move})
+    return revised
+
+
+def _revision(
+    memory: MemoryCoordinator,
+    question: BaseMessage | None,
+    config: RunnableConfig,
+    judge: BaseChatModel | None,
+) -> Flow[Revision]:
+    """What the judge says that a message takes back."""
+    if judge is None or question is None or not (text := storable(text_of(question))):
+        return Revision()
+    key, _ = keys_of(question, config)
+    return (yield from asked(memory.revise, memory.arevise, text, judge=judge, key=key))
+
+
+def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
+    """Let the note of a message say what it corrects, unless that is long; whose keys they are."""
+    several = [
+        one
+        for one in revision.corrects
+        if one.memory_type != PROSPECTIVE and len(one.content) <= _SHORT
+    ]
+    if len(notes) != 1 or "memory_type" in notes[0]:
+        return []
+    for one in several:
+        said = notes[0]["content"]
+        notes[0]["content"] = CORRECTED.format(said=said, earlier=one.content)
+    return [one.key for one in several]
 
 
 def keys_of(message: BaseMessage, config: RunnableConfig) -> tuple[str, str]:

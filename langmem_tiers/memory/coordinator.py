@@ -10,6 +10,7 @@ from langmem_tiers.memory import (
     remembering,
     reminding,
     reviews,
+    revising,
     tending,
 )
 from langmem_tiers.memory.base import Memory
@@ -86,6 +87,7 @@ class MemoryCoordinator(Memory):
     retract, aretract = both(moving.retract, "tool")
     restore, arestore = both(moving.restore, "tool")
     history, ahistory = both(moving.history)
+    revise, arevise = both(revising.revise, "tool")
 
     intend, aintend = both(reminding.intend, "tool")
     remind, aremind = both(reminding.remind, "tool")

@@ -244,10 +244,7 @@ class MemoryFlows:
         return answers
 
     def intended_near(self, query: str, context: MemoryContext) -> Flow[Recollections]:
-        """The prospective memories that a query is about, best first.
-
-        None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
-        """
+        """The prospective memories that a query is about, best first, as they are `looked_up`."""
         ask = Inquiry(
             query=ends_of(query, QUERY_CHARACTERS),
             reach=reach(context),
@@ -255,8 +252,15 @@ class MemoryFlows:
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
         )
+        return (yield from only(self.looked_up([ask])))
+
+    def looked_up(self, asks: Sequence[Inquiry]) -> Flow[list[Recollections]]:
+        """What several questions find, for rules and not for whoever asks.
+
+        None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
+        """
         reader = replace(self._reader, reranker=None, timeout_ms=None)
-        return (yield from only(recall([ask], reader, self._store, lambda _: True)))
+        return (yield from recall(asks, reader, self._store, lambda _: True))
 
     def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""

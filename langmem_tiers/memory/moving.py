@@ -23,7 +23,7 @@ from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
-from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.asking import checked_flag, memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -192,7 +192,7 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
     return (yield from truth.supersede(old, new, _revising(memory)))
 
 
-def retract(memory: Memory, key: str, *, reason: str) -> Flow[Retraction]:
+def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> Flow[Retraction]:
     """Say that what a memory holds never was so.
 
     It leaves recall, and with it all that came from it, directly or not: what was derived
@@ -202,13 +202,15 @@ def retract(memory: Memory, key: str, *, reason: str) -> Flow[Retraction]:
     Args:
         key: Of the memory.
         reason: Why, for its history.
+        answers: Count what an assistant answered to it among what came from it: right after it in
+            its session, and wherever it repeats no more than words of it.
 
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    why = checked_text(reason, "reason")
+    why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from truth.retract(one, why, _revising(memory)))
+    return (yield from truth.retract(one, why, _revising(memory), answers=whole))
 
 
 def restore(memory: Memory, key: str) -> Flow[Restoration]:

@@ -101,6 +101,35 @@ SELECT %(tenant)s, %(event)s, 'retracted', k.id, %(now)s::timestamptz, %(detail)
 FROM marked k
 RETURNING event;
 
+-- name: derive_answers
+-- Say that what an assistant answered to a memory came from it: the turn right after it, and what
+-- was said in its place since and has no word that it has not.
+WITH answers AS MATERIALIZED (
+    SELECT a.id, m.id AS source, m.key
+    FROM (SELECT * FROM {memory}.memories m
+          WHERE m.tenant = %(tenant)s AND m.id = %(id)s LIMIT 1) m
+    CROSS JOIN LATERAL (
+        SELECT a.id FROM {memory}.memories a
+        WHERE a.tenant = %(tenant)s AND a.namespace = m.namespace AND a.id <> m.id
+          AND a.speaker = ANY (%(assistants)s::text[]) AND a.created_at >= m.created_at
+          AND (a.session = m.session AND a.turn = m.turn + 1
+               OR a.lexemes <> '' AND tsvector_to_array(a.lexemes)
+                                      <@ tsvector_to_array(m.lexemes))
+    ) a
+), edges AS (
+    INSERT INTO {memory}.lineage (tenant, id, source, event, derived)
+    SELECT %(tenant)s, a.id, a.source, %(answered)s || '/' || a.id, true
+    FROM answers a ORDER BY a.id
+    ON CONFLICT (tenant, id, source) DO NOTHING
+    RETURNING id, source, event
+)
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, e.event, 'derived', e.id, %(now)s::timestamptz, jsonb_build_object(
+           'sources', jsonb_build_array(e.source),
+           'reasons', jsonb_build_array('it answers ' || a.key))
+FROM edges e
+JOIN answers a ON a.id = e.id;
+
 -- name: retraction
 -- The retraction of a memory that was not undone.
 SELECT e.event FROM {memory}.events e

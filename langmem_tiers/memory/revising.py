@@ -1,0 +1,161 @@
+"""The verb by which a user's message takes back or corrects what was remembered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid5
+
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.consolidate.truth import Retraction
+from langmem_tiers.core.errors import InvalidInputError, ModelError
+from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.moving import retract
+from langmem_tiers.memory.remembering import store
+from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.recall.recall import QUERY_CHARACTERS, Inquiry, find
+from langmem_tiers.remember.acts import Act, Decider, Earlier, Reading, decider_of, own_words
+from langmem_tiers.remember.new import checked_text
+
+_log = logging.getLogger(__name__)
+
+_LATELY: Final = 12
+"""Memories of what users said last, in this session and in all, that a message may be about."""
+_NEAR: Final = 8
+"""Those that it is nearest to."""
+_KEPT: Final = ("tags", "importance", "entities", "speaker", "session_id", "metadata", "context")
+"""What a part of a memory has of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """What a message took back of what was remembered, and what it corrects."""
+
+    retracted: tuple[Retraction, ...] = ()
+    corrects: tuple[Recollection, ...] = ()
+    """What it says something else in place of: that stands, until somebody supersedes it."""
+    tells_more: bool = True
+    """Whether it also tells something else."""
+    failed: str | None = None
+    """What the model failed by, or why a memory could not be taken back; else None."""
+
+
+def revise(
+    memory: Memory, text: str, *, judge: BaseChatModel, key: str | None = None
+) -> Flow[Revision]:
+    """Take back of what was remembered what a user's message takes back, as a chat model says.
+
+    The model is asked once, about what was said last and what the message is nearest to; nothing is
+    changed where it is not sure, or fails. What is taken back is retracted, with what an assistant
+    answered to it, and `restore` brings it back; what of it still holds is stored anew. What the
+    message corrects is answered, and left as it is. A reminder that is called off is retracted as
+    well, and so is not raised.
+
+    Args:
+        text: What the user says. What it quotes is not looked at, nor what is very long.
+        judge: The chat model.
+        key: Of the memory of the message: if that is stored already, nothing is done again.
+
+    Raises:
+        InvalidInputError: for what is no text, no model or no key; nothing was asked.
+    """
+    decider, said = decider_of(judge), own_words(checked_text(text, "text"))
+    named = None if key is None else memory_key(key)
+    return _revised(memory, said, named, decider) if said else _nothing()
+
+
+def _nothing() -> Flow[Revision]:
+    yield from ()
+    return Revision()
+
+
+def _revised(memory: Memory, said: str, key: str | None, decider: Decider) -> Flow[Revision]:
+    flows, context = memory.tiered_store.flows, memory.context
+    if key is not None and (yield from find(context, key, TIERS, flows)):
+        return Revision()
+    before = yield from _earlier(memory, said)
+    if not before:
+        return Revision()
+    earlier = [_shown(one, memory) for one in before]
+    try:
+        reading: Reading = yield Ask(
+            partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
+        )
+    except ModelError as error:
+        return _failed(error)
+    if not reading.acts:
+        return Revision()
+    corrects = tuple(before[one.place] for one in reading.acts if one.kind == "correct")
+    retracted = list[Retraction]()
+    for act in (one for one in reading.acts if one.kind == "retract"):
+        try:
+            retracted.append((yield from _retracted(memory, before[act.place], act, key)))
+        except InvalidInputError as error:  # it was deleted meanwhile
+            return _failed(error, retracted)
+    return Revision(retracted=tuple(retracted), corrects=corrects, tells_more=reading.tells_more)
+
+
+def _failed(
+    error: ModelError | InvalidInputError, retracted: Sequence[Retraction] = ()
+) -> Revision:
+    _log.warning("nothing more is taken back by what the user said: %s", error)
+    return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
+
+
+def _retracted(memory: Memory, one: Recollection, act: Act, key: str | None) -> Flow[Retraction]:
+    """Retract what is taken back; of what still holds in it a part is stored first."""
+    if act.stands and one.memory_type != PROSPECTIVE:
+        yield from store(memory, act.stands, one.memory_type, **_beside(one))
+    by = "what the user said" if key is None else f"the user's message {key}"
+    retraction = yield from retract(memory, one.key, reason=f"taken back by {by}", answers=True)
+    _log.info("%s, by %s", retraction, by)
+    return retraction
+
+
+def _beside(one: Recollection) -> dict[str, Any]:
+    """What is known of a part of a memory."""
+    told = {name: found for name in _KEPT if (found := getattr(one, name))}
+    part = str(uuid5(NAMESPACE_OID, f"what stands of {one.key}"))
+    return {**told, "key": part, "occurred_at": one.occurred_at or one.created_at}
+
+
+def _earlier(memory: Memory, said: str) -> Flow[list[Recollection]]:
+    """What a message may take back or correct, the oldest first."""
+    spoken: dict[str, Any] = {"speaker": "user"}
+    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}}
+    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
+    if (session := memory.context.session_id) is not None:
+        asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
+    several = yield from memory.flows.looked_up(asks)
+    found = {(one.namespace, one.key): one for some in several for one in some}
+    mine = (one for one in found.values() if _may_go(one, memory))
+    return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
+
+
+def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> Inquiry:
+    text = ends_of(query, QUERY_CHARACTERS)
+    return memory.asking.ask(text, memory.context, limit=limit, filter=wanted, min_match=0)
+
+
+def _may_go(one: Recollection, memory: Memory) -> bool:
+    """Whether it is for the user to take back: not what is everybody's, nor what others said."""
+    place, types = encode(one.namespace), memory.types
+    if memory.tiered_store.options.user_of(place) != memory.context.user_id:
+        return False
+    personal = one.memory_type not in types or types.get(one.memory_type).personal
+    told = one.value.get("source", Source.USER) == Source.USER
+    return personal and told and (one.speaker or "").lower() not in ASSISTANT_ROLES
+
+
+def _shown(one: Recollection, memory: Memory) -> Earlier:
+    here = one.session_id is not None and one.session_id == memory.context.session_id
+    return Earlier(one.content, one.occurred_at or one.created_at, here)
