@@ -42,6 +42,8 @@ _log = logging.getLogger(__name__)
 _LONGEST: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
+_MORE: Final = 1 / 3
+"""Of a message that asks to be reminded, the share that tells more than that."""
 _SHORT: Final = 500
 """Characters up to which a message that asks to be reminded is the reminder, as the sentence that
 asks may not say of what; our own choice."""
@@ -128,8 +130,10 @@ def remember(
     revision = yield from _revision(memory, question, config, judge)
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
     corrections = _corrected(notes, revision)
-    if not notes or any("memory_type" not in one for one in notes):
-        # What answers nothing but a request to be reminded says nothing further.
+    rest = sum(len(one["content"]) for one in notes if "memory_type" not in one)
+    wants = any("memory_type" in one for one in notes)
+    if not wants or rest >= _MORE * len(text_of(question)):
+        # What answers little but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
     if revision.retracted and not revision.tells_more:
         gone = [one.key for one in revision.retracted]

@@ -199,6 +199,20 @@ async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_anothe
     assert (due.content, str(due.trigger)[:4]) == (told.text, "at 2")
 
 
+async def test_what_answers_little_but_a_request_to_be_reminded_is_not_remembered(way: Way) -> None:
+    answer = {"messages": [AIMessage("On Friday, then: the projector goes back to Nils.", id="a")]}
+    builder: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_sequence([("model", lambda _: answer), ("remember", create_remember_node())])
+    graph = builder.set_entry_point("model").compile(store=way.store)
+    asks = "Busy week. Remind me on Friday to give the borrowed projector back to Nils."
+    state = await way(graph, {"messages": [HumanMessage(asks, id="1")]}, context=ACME)
+
+    memory = MemoryCoordinator(way.store, context=ACME)
+    kept = [await memory.aget(key) for key in state["remembered"]]
+    assert {one.speaker for one in kept if one} == {"user"}
+    assert "prospective" in {one.memory_type for one in kept if one}
+
+
 async def test_nodes_beside_each_other_show_what_the_middleware_does(
     way: Way, clock: Clock
 ) -> None:
