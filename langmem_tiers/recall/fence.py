@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import partial
 from typing import Final
 from unicodedata import normalize
 
@@ -58,7 +59,8 @@ def recalled_text(
     newest first, so that what holds now stands before what it replaced. Each memory is shown once:
     its day, who said it, and, unless it is a user's own or what an assistant said, where it comes
     from and whether that is doubtful. What could end the fence is written `&lt;`, and further lines
-    of a memory are indented; all else is verbatim. With `now`, it says which day it is.
+    of a memory are indented; all else is verbatim. With `now`, it says which day it is, and
+    days are those of its zone.
 
     Example:
         ```python
@@ -74,18 +76,23 @@ def recalled_text(
         key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
         reverse=True,
     )
-    due, others = list(reminders), [*map(_line, rest)]
+    line = partial(_line, zone=None if now is None else now.tzinfo)
+    due, others = list(reminders), [*map(line, rest)]
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
-    parts = [LESSONS_HEAD, *map(_line, first)] if first else []
+    parts = [LESSONS_HEAD, *map(line, first)] if first else []
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
-def _line(one: Recollection) -> str:
-    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(one.content))})
+def _line(one: Recollection, zone: tzinfo | None) -> str:
+    """A memory as a line, with its day in that time zone; as it was given without one."""
+    when = one.occurred_at or one.created_at
+    day = when if zone is None else when.astimezone(zone)
+    said = {"date": str(day.date()), "content": indented(quoted(one.content))}
+    return RECALLED_ONE.format_map({**fields_of(one), **said})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
