@@ -202,7 +202,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
                 )
-        text = turn.text(lessons, text_of(question), memory.tiered_store.flows.now)
+        text = turn.text(lessons, text_of(question), memory.now)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
             with self._answered("remind", request.runtime, told):

@@ -133,11 +133,10 @@ def _recall(
     question = _question(state, query, memory.tiered_store.options.bounds)
     asking = {**beside(messages_of(state), options, memory, config), **shown_to}
     found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
-    now = memory.tiered_store.flows.now
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first, now=now, asked=str(question)),
+        "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
         **errors_of(state, by_words(found.by_words), known=None),
     }
 

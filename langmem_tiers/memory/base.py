@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -122,6 +123,11 @@ class Memory:
             reranker=None if reranker is None else reranker_of(reranker),
             reviews=reviews,
         )
+
+    @property
+    def now(self) -> datetime:
+        """The store's time, in the user's time zone."""
+        return self.tiered_store.flows.now.astimezone(self.context.zone)
 
     @property
     def local(self) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import partial
 from typing import Final
 from unicodedata import normalize
 
@@ -63,7 +64,8 @@ def recalled_text(
     its day, who said it, unless that was the user, and where it comes from and whether that is
     doubtful, unless it is a user's own or what an assistant said. What could end the fence is
     written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
-    says which day it is; with what was `asked`, long messages are cut to what they say about it.
+    says which day it is, and days are those of its zone; with what was `asked`, long messages are
+    cut to what they say about it.
 
     Example:
         ```python
@@ -79,22 +81,27 @@ def recalled_text(
         key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
         reverse=True,
     )
-    due, others = list(reminders), [_line(one, asked) for one in rest]
+    line = partial(_line, zone=None if now is None else now.tzinfo)
+    due, others = list(reminders), [line(one, asked=asked) for one in rest]
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
-    parts = [LESSONS_HEAD, *map(_line, first)] if first else []
+    parts = [LESSONS_HEAD, *map(line, first)] if first else []
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
-def _line(one: Recollection, asked: str | None = None) -> str:
+def _line(one: Recollection, zone: tzinfo | None, asked: str | None = None) -> str:
+    """A memory as a line, with its day in that time zone; as it was given without one."""
+    when = one.occurred_at or one.created_at
+    day = when if zone is None else when.astimezone(zone)
     content = one.content
     if asked is not None and one.speaker:
         answers = one.speaker.lower() in ASSISTANT_ROLES
         content = excerpt(content, asked, LONGEST_ANSWER if answers else LONGEST)
-    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(content))})
+    said = {"date": str(day.date()), "content": indented(quoted(content))}
+    return RECALLED_ONE.format_map({**fields_of(one), **said})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
