@@ -62,7 +62,7 @@ async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: 
     assert "Today is 2026-03-05." in before
     assert "due now" not in before
     assert "Today is 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
-    assert "- 2026-03-05 user: What does the certificate" in after
+    assert "- 2026-03-05: What does the certificate" in after
 
 
 async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way) -> None:
