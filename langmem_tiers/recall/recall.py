@@ -22,7 +22,7 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps
+from langmem_tiers.recall.floor import ANSWERS, HELPS, NO_FLOOR, Floor, helps
 from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
@@ -300,7 +300,7 @@ def _ranked(
         weighed = [each for each in weighed if (small_talk(each.candidate.value) or 0.0) < TALKS]
         likely = not ask.query.strip()  # sought by a vector alone
         if not (ask.talks and not one.question.first_person):
-            likely = likely or max((each.match for each in weighed), default=0.0) >= HELPS
+            likely = likely or max((each.match for each in weighed), default=0.0) >= ANSWERS
             likely = likely or helps(one.question, telling, searched, reader.weights) >= HELPS
         weighed = [each for each in weighed if likely or _is_learned(each.candidate, reader.types)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
@@ -314,10 +314,13 @@ def _ranked(
 def _shown(memories: Sequence[Recollection], ask: Inquiry) -> list[Recollection]:
     """Those that match well enough; what is intended is to be asked for, as it is raised anyway."""
     best = max((one.match for one in memories), default=0.0)
-    least = 0.0 if ask.blank else ask.floor.least(best)
-    waiting = max(least, ask.floor.intended) if ask.memory_types is None else least
-    bars = (waiting if one.memory_type == PROSPECTIVE else least for one in memories)
-    return [one for one, bar in zip(memories, bars, strict=True) if one.match >= bar]
+    return [one for one in memories if one.match >= _least(one, best, ask)]
+
+
+def _least(one: Recollection, best: float, ask: Inquiry) -> float:
+    least = 0.0 if ask.blank else ask.floor.least(best, alone=one.session_id is None)
+    waits = one.memory_type == PROSPECTIVE and ask.memory_types is None
+    return max(least, ask.floor.intended) if waits else least
 
 
 def _is_learned(one: Candidate, types: MemoryTypes) -> bool:
