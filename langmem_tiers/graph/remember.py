@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -207,7 +207,9 @@ def beside(
     config: RunnableConfig,
 ) -> dict[str, Any]:
     """Options of a turn's recall: what its messages were remembered as is seen anyway."""
-    seen = {key for one in messages for key in keys_of(one, config)}
+    told = (one for one in messages if isinstance(one, HumanMessage | AIMessage))
+    said = (one for one in told if not getattr(one, "tool_calls", None))
+    seen = {key for one in said for key in keys_of(one, config)}
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
     if options.get("limit") is None and options.get("max_tokens") is None:
         asked["limit"] = min(RECALLED, memory.settings.max_context_items)
