@@ -29,17 +29,14 @@ class Floor(NamedTuple):
     share: float = 0.0
     intended: float = ABOUT
     """That of what is intended, where its type is not asked for: it is raised by itself."""
-    alone: float | None = None
-    """The share for what was said in no session, and stands for itself; None for the same."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
         return bool(self.match or self.share)
 
-    def least(self, best: float, *, alone: bool) -> float:
+    def least(self, best: float) -> float:
         """The least match beside this best one."""
-        share = self.share if self.alone is None or not alone else self.alone
-        return max(self.match, share * best)
+        return max(self.match, self.share * best)
 
 
 NO_FLOOR: Final = Floor(intended=0.0)
@@ -48,13 +45,11 @@ HELPS: Final = 0.5
 ANSWERS: Final = 0.3
 """With a match so good memory helps whatever is asked: of what needs no memory in lives, no best
 match was above 0.18."""
-DEFAULT_FLOOR: Final = Floor(0.0001, 0.05, alone=0.25)
-"""Of the local embeddings, which the fit knows: what memory cannot help with gets nothing. What was
-said in a session, and is told apart badly, is left out below a twentieth of the best match: in
-lives (`benchmarks/data/life.jsonl`) 5 % of what is shown and 1 of 305 answers. What stands for
-itself is below a quarter: with what users say in lives stored so, precision and recall are best
-together there (0.48 and 0.74; at a twentieth 0.33 and 0.91). No match is lower than the first
-number: a least one of 0.01 would cost 6 answers of 100."""
+DEFAULT_FLOOR: Final = Floor(0.0001)
+"""Of the local embeddings, which the fit knows. No match is so low: what memory cannot help with
+gets nothing, and else nothing is left out. In lives (`benchmarks/data/life.jsonl`) a least match of
+0.01 costs 6 answers of 100; a share of 0.05 of the best one costs 1 of 305, and 5 % of what is
+shown."""
 
 MEASURED: Final = (
     "nearest",

@@ -318,7 +318,7 @@ def _shown(memories: Sequence[Recollection], ask: Inquiry) -> list[Recollection]
 
 
 def _least(one: Recollection, best: float, ask: Inquiry) -> float:
-    least = 0.0 if ask.blank else ask.floor.least(best, alone=one.session_id is None)
+    least = 0.0 if ask.blank else ask.floor.least(best)
     waits = one.memory_type == PROSPECTIVE and ask.memory_types is None
     return max(least, ask.floor.intended) if waits else least
 
