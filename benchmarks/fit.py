@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.fit_floor import (
+    LIFE,
+    Living,
     Trial,
     fit_floor,
     lived,
@@ -42,9 +44,7 @@ MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 OUT = Path("benchmarks/out/weights.json")
 REAL_COUNTS = 2.0
 """What a style of real data counts, where a generated one counts 1."""
-FREE = frozenset(["length"])
-"""Features whose weight may be negative."""
-KINDS = ("named", "user", "assistant", "when", "date")
+KINDS = ("named", "assistant", "when", "date")
 """Features that fit a kind of question and say nothing of the level."""
 
 _SHOWN = 10
@@ -112,14 +112,16 @@ def main(
         System(server.url, NamelessChats()) as system,
     ):
         examples, trials = collect(system, server.url, [*fitted, *aside])
-        trials += lived()
+    lives = list(lived())
+    trials += [one.trial for one in lives]
+    examples += [] if alone else _examples(lives)
     weights = fit(examples, trials)
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
-    for style, _ in (*fitted, *aside):
-        chosen = [one for one in examples if one.style == style.name]
+    for name in dict.fromkeys(one.style for one in examples):
+        chosen = [one for one in examples if one.style == name]
         found = [quality(chosen, one) for one in (shipped().features, weights["features"])]
-        console.print(f"{style.name}: nDCG@10 {found[0]} as shipped, {found[1]} fitted")
+        console.print(f"{name}: nDCG@10 {found[0]} as shipped, {found[1]} fitted")
     console.print(f"written: {out}")
 
 
@@ -131,7 +133,7 @@ def fit(examples: Sequence[Example], trials: Sequence[Trial]) -> dict[str, dict[
         [one.gold for one in examples],
         [one.weight for one in examples],
     )
-    weights = fit_ranking(lists, np.array([name not in FREE for name in NAMES]))
+    weights = fit_ranking(lists, np.ones(len(NAMES), bool))
     found = {
         "features": dict(zip(NAMES, weights, strict=True)),
         "match": _fit_match(examples, weights),
@@ -181,6 +183,15 @@ def _right(system: System, style: Style, history: History, weight: float) -> Ite
     for question in history.answerable:
         evidence = _evidence(system, history, question)
         yield Example(style=style.name, weight=weight, question=question, evidence=evidence)
+
+
+def _examples(lives: Sequence[Living]) -> list[Example]:
+    found = [one for one in lives if one.trial.style == LIFE and one.question.gold]
+    weight = 1 / max(1, len(found))
+    return [
+        Example(style=LIFE, weight=weight, question=one.question, evidence=one.evidence)
+        for one in found
+    ]
 
 
 def _wrong(system: System, style: Style, size: int, history: History) -> Iterator[Trial]:

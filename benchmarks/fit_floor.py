@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -26,14 +26,13 @@ from benchmarks.fitting import Floats, fit_chance
 from benchmarks.life import Clock
 from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question, Style
-from benchmarks.recall_system import Evidence
+from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
-from langmem_tiers.core.vectors import Distance
-from langmem_tiers.recall.candidates import read_rows
+from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.floor import MEASURED, measured
 from langmem_tiers.recall.matching import shipped
-from langmem_tiers.recall.question import read_question
+from langmem_tiers.store.store import LocalModel
 
 FREE = frozenset(["known_name", "memories", "length", "digits", "foreign"])
 """What is measured that may speak against a question."""
@@ -87,17 +86,25 @@ def _lives() -> tuple[Record, ...]:
     return records_of(FOLDER / "life.jsonl")
 
 
-def lived() -> Iterator[Trial]:
+class Living(NamedTuple):
+    """A question of a life, with what was found for it."""
+
+    trial: Trial
+    question: Question
+    evidence: Evidence
+
+
+def lived(embeddings: LocalModel = "local") -> Iterator[Living]:
     """What is asked in the lives, each of tenants of its own."""
     clock = Clock()
     with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
-        opened = Overheard.embedded(str(Path(folder) / "memory"), clock=clock)
+        opened = Overheard.embedded(str(Path(folder) / "memory"), index=embeddings, clock=clock)
         store = closing.enter_context(opened)
         for one in track(_lives(), "living", console=Console(stderr=True)):
             yield from _asked(one, store, clock)
 
 
-def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Iterator[Trial]:
+def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Iterator[Living]:
     for event in scenario["events"]:
         clock.now = datetime.fromisoformat(event["at"]).replace(tzinfo=UTC)
         if (text := event.get("ask") or event.get("say")) is None:
@@ -106,20 +113,26 @@ def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Itera
         context = MemoryContext(tenant=tenant, session_id=thread)
         memory = MemoryCoordinator(store, context=context)
         for asked in (text, keywords(text)) if "ask" in event else ():
-            memory.get_context(asked, min_match=0)
-            every, scope = read_rows(store.rows, Distance.COSINE)
-            found = [one for one in every if one.value.get("session_id") != thread]
-            reading = read_question(asked, clock.now)
-            facts = measured(reading, words(asked), found, scope, shipped())
             right = not event.get("nothing")
             if asked == text or right:
+                memory.get_context(asked, min_match=0)
                 style = LIFE if asked == text else KEYWORDS
-                yield Trial(style=style, size=0, right=right, text=asked, facts=facts)
+                evidence = evidence_of(store, asked, clock.now, without=thread)
+                question = Question(text=asked, gold=_gold(event, evidence), category=style)
+                yield Living(trial(evidence, style=style, size=0, right=right), question, evidence)
         said = [(text, "user"), (event.get("reply", "OK."), "assistant")]
         memory.store_many(
             {"content": one, "speaker": who, "source": "agent" if who != "user" else who}
             for one, who in said
         )
+
+
+def _gold(event: Mapping[str, Any], evidence: Evidence) -> frozenset[str]:
+    """The memories that hold something of what is to be shown."""
+    wanted = [*event.get("shown", ()), *event.get("any", ())]
+    wanted += [first for first, _ in event.get("order", ())]
+    found = [(one.key, content_of(one.value).lower()) for one in evidence.found]
+    return frozenset(key for key, text in found if any(one.lower() in text for one in wanted))
 
 
 def small_histories(style: Style) -> Iterator[tuple[int, History]]:

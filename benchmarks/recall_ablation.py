@@ -14,7 +14,7 @@ from langmem_tiers.recall.matching import shipped
 GROUPS = (
     *((name,) for name in NAMES),
     ("window", "previous"),
-    ("named", "user", "assistant"),
+    ("named", "assistant"),
     ("when", "date"),
 )
 _DISCOUNT = 1 / np.log2(np.arange(2, 12))

@@ -99,16 +99,7 @@ class System:
 
     def evidence(self, history: History, question: Question) -> Evidence:
         """What was found for the question that was just asked."""
-        found, scope = read_rows(self.store.rows, Distance.COSINE)
-        reading = read_question(question.text, self.asked_at(history))
-        return Evidence(
-            found=found,
-            matrix=_matrix(found, reading, scope),
-            cosine=np.array([one.cosine or 0.0 for one in found]),
-            own=np.array([one.own or 0.0 for one in found]),
-            reading=reading,
-            scope=scope,
-        )
+        return evidence_of(self.store, question.text, self.asked_at(history))
 
     @staticmethod
     def asked_at(history: History) -> datetime:
@@ -119,6 +110,18 @@ class System:
         return MemoryCoordinator(self.store, context=MemoryContext(tenant=history.name))
 
 
-def _matrix(found: Sequence[Candidate], reading: Reading, scope: Searched) -> Floats:
-    rows = [features(one, reading, scope) for one in found]
-    return np.array(rows, float).reshape(-1, len(NAMES))
+def evidence_of(
+    store: Overheard, question: str, now: datetime, *, without: str | None = None
+) -> Evidence:
+    """What a store found for the question that it was just asked, but for one session."""
+    every, scope = read_rows(store.rows, Distance.COSINE)
+    found = [one for one in every if without is None or one.session != without]
+    reading = read_question(question, now)
+    return Evidence(
+        found=found,
+        matrix=np.array(features(found, reading, scope), float).reshape(-1, len(NAMES)),
+        cosine=np.array([one.cosine or 0.0 for one in found]),
+        own=np.array([one.own or 0.0 for one in found]),
+        reading=reading,
+        scope=scope,
+    )

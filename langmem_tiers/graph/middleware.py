@@ -70,11 +70,11 @@ class Shown(NamedTuple):
     found: Sequence[Recollection]
     due: Sequence[Reminder]
 
-    def text(self, lessons: Sequence[Recollection], now: datetime) -> str:
+    def text(self, lessons: Sequence[Recollection], asked: str, now: datetime) -> str:
         """The same for a prompt; what is due is not said among the memories as well."""
         said = {one.content for one in self.due}
         found = [one for one in self.found if one.content not in said]
-        return recalled_text(found, lessons, map(reminder_line, self.due), now=now)
+        return recalled_text(found, lessons, map(reminder_line, self.due), now=now, asked=asked)
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -202,7 +202,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
                 )
-        text = turn.text(lessons, memory.tiered_store.flows.now)
+        text = turn.text(lessons, text_of(question), memory.now)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
             with self._answered("remind", request.runtime, told):

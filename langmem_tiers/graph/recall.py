@@ -136,7 +136,7 @@ def _recall(
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first, now=memory.tiered_store.flows.now),
+        "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
         **errors_of(state, by_words(found.by_words), known=None),
     }
 

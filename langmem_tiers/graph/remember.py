@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.errors import InvalidInputError
@@ -30,8 +30,9 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.question import TALKS
 from langmem_tiers.remember.intending import requesting
-from langmem_tiers.remember.means import TALKS, means
+from langmem_tiers.remember.means import means
 from langmem_tiers.turn.record import both_ends
 from langmem_tiers.turn.trace import private
 
@@ -40,6 +41,8 @@ _log = logging.getLogger(__name__)
 _LONGEST: Final = 20_000
 """Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
 by itself; our own choice."""
+_MORE: Final = 1 / 3
+"""Of a message that asks to be reminded, the share that tells more than that."""
 _SHORT: Final = 500
 """Characters up to which a message that asks to be reminded is the reminder, as the sentence that
 asks may not say of what; our own choice."""
@@ -128,8 +131,10 @@ def remember(
     revision = yield from _revision(memory, question, config, judge)
     notes = [*_notes(memory, question, config, speaker="user", source="user")]
     corrections = _corrected(notes, revision)
-    if not notes or any("memory_type" not in one for one in notes):
-        # What answers nothing but a request to be reminded says nothing further.
+    rest = sum(len(one["content"]) for one in notes if "memory_type" not in one)
+    wants = any("memory_type" in one for one in notes)
+    if not wants or rest >= _MORE * len(text_of(question)):
+        # What answers little but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
     tells_more = revision.tells_more or any("memory_type" in one for one in notes)
     if revision.retracted and not tells_more:
@@ -204,7 +209,9 @@ def beside(
     config: RunnableConfig,
 ) -> dict[str, Any]:
     """Options of a turn's recall: what its messages were remembered as is seen anyway."""
-    seen = {key for one in messages for key in keys_of(one, config)}
+    told = (one for one in messages if isinstance(one, HumanMessage | AIMessage))
+    said = (one for one in told if not getattr(one, "tool_calls", None))
+    seen = {key for one in said for key in keys_of(one, config)}
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
     if options.get("limit") is None and options.get("max_tokens") is None:
         asked["limit"] = min(RECALLED, memory.settings.max_context_items)

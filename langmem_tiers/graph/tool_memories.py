@@ -9,22 +9,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Moment, Source, StoreResult, Tier
+from langmem_tiers.core.memory import TIERS, Moment, Recollection, Source, StoreResult, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
-from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.question import asks_again
-from langmem_tiers.recall.recall import visibility
+from langmem_tiers.memory.base import floor_for
+from langmem_tiers.postgres.flow import Call, Flow, only
+from langmem_tiers.recall.matching import shipped
+from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.recall import (
+    Inquiry,
+    Reader,
+    approximate_tokens,
+    below,
+    recall,
+    visibility,
+)
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
+from langmem_tiers.remember.means import only_talks
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.remind.raising import raised_by_itself
@@ -61,7 +71,8 @@ def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
         intends = verdict.destination.memory_type == PROSPECTIVE
         told |= {"memory_type": PROSPECTIVE} if intends else {}
-        whole = ops.to_write(put._replace(value=told, ttl=flows.default_ttl), flows.options)
+        noted = put._replace(value=told, ttl=flows.default_ttl, index=["content"])
+        whole = ops.to_write(noted, flows.options)
         if intends:
             whole = raised_by_itself(whole, said.content, {}, flows.now, flows.now)
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
@@ -97,30 +108,37 @@ def _read(content: Any, name: str = "") -> str:
 
 
 def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
-    """A page of a search among what a recall shows; its lives begin again as in any search.
+    """A page of what is recalled below a namespace, best first.
 
     Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
     does not, the run names.
     """
-    flows, tier = store.flows, store.name if isinstance(store, TierView) else None
-    op = op._replace(refresh_ttl=(store.ttl_config or {}).get("refresh_on_read", True))
-    whole = ops.to_read(op)
-    user = flows.options.user_of(encode(op.namespace_prefix)) or user_id
+    flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
+    asked = ops.to_search(op, flows.options.bounds)
+    place = encode(op.namespace_prefix)
+    user = flows.options.user_of(place) or user_id
+    ask = Inquiry(
+        query=asked.text or "",
+        reach=below(dict.fromkeys(tiers, asked.scope), place.tenant, user),
+        limit=asked.offset + asked.limit,
+        conditions=asked.conditions,
+        profile=PROFILES["match"],  # what is read stays where it is on the next page
+        floor=floor_for(store),
+        talks=only_talks(asked.text or ""),
+    )
+    best = yield from only(recall([ask], _reader(), flows))
+    return [_item(one) for one in best[asked.offset :]]
 
-    def page(limit: int, offset: int) -> Flow[tuple[int, list[Any]]]:
-        one = op._replace(limit=limit, offset=offset)
-        (rows,) = yield from flows.read([ops.to_read(one)], tier)
-        params = {"tenants": [row.tenant for row in rows], "ids": [row.id for row in rows]}
-        known = {"user_id": user, **visibility(flows.moment().now)}
-        call = Call("shown_by_recall", {**params, **known})
-        (visible,) = (yield Query((call,), commit=True)) if rows else ((),)
-        seen = {number for _, number in visible}
-        shown = [row for row in rows if row.id in seen]
-        return len(rows), [row for row in shown if not asks_again(row.value, str(op.query))]
 
-    answer = yield from paged(page, op)
-    yield from flows.note([whole], [answer])
-    return list(ops.to_search_items(answer, flows.distance))
+def _item(one: Recollection) -> SearchItem:
+    """A memory as LangGraph's search item, with its match as the score."""
+    moments = one.created_at, one.updated_at
+    return SearchItem(one.namespace, one.key, dict(one.value), *moments, one.match)
+
+
+@cache
+def _reader() -> Reader:
+    return Reader(weights=shipped(), types=MemoryTypes(), count_tokens=approximate_tokens)
 
 
 def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -> Flow[list[T]]:

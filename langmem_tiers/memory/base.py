@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -124,10 +125,14 @@ class Memory:
         )
 
     @property
+    def now(self) -> datetime:
+        """The store's time, in the user's time zone."""
+        return self.tiered_store.flows.now.astimezone(self.context.zone)
+
+    @property
     def local(self) -> bool:
         """Whether its texts are embedded by a model that our thresholds hold for."""
-        index = self.tiered_store.index_config or {}
-        return isinstance(index.get("embed"), LocalEmbeddings | MiniLMEmbeddings)
+        return is_local(self.tiered_store)
 
     def _asking(self, reviews: Collection[str]) -> Asking:
         """What checks what it is asked."""
@@ -135,7 +140,7 @@ class Memory:
         return Asking(
             self.types,
             limit=self.settings.max_context_items,
-            floor=DEFAULT_FLOOR if self.local else Floor(),
+            floor=floor_for(store),
             vector=store.options.index.vector if store.options.index else None,
             reviews=reviews,
             bounds=store.options.bounds,
@@ -164,6 +169,17 @@ class Memory:
     def register_type(self, memory_type: MemoryType, *, replace: bool = False) -> None:
         """Add a memory type of one's own to this coordinator's registry."""
         self.types.register(memory_type, replace=replace)
+
+
+def is_local(store: object) -> bool:
+    """Whether a store's texts are embedded by a model that our thresholds hold for."""
+    index = getattr(store, "index_config", None) or {}
+    return isinstance(index.get("embed"), LocalEmbeddings | MiniLMEmbeddings)
+
+
+def floor_for(store: object) -> Floor:
+    """What is too little to be shown of a store's memories, where nobody says."""
+    return DEFAULT_FLOOR if is_local(store) else Floor()
 
 
 def _checked_store(store: object) -> TieredStore:

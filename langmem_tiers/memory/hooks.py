@@ -101,7 +101,7 @@ def on_user_prompt_submit(
         "key": None if named is None else hooks.key(named, "prompt"),
     }
     (working,) = yield from unit(store_many(hooks.memory, [note]))
-    now = hooks.memory.tiered_store.flows.now.astimezone(hooks.memory.context.zone)
+    now = hooks.memory.now
     found = intended_in(text, now, tools=hooks.before_tools, asked=hooks.intends == "asked")
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)

@@ -42,10 +42,9 @@ class Candidate(NamedTuple):
     """BM25 of the words of the five turns around it, without regard to their length."""
     before: float | None
     """BM25 of the turn before it."""
-    words: int
-    """Distinct words, stop words left out."""
     words_around: int | None
-    """Distinct words of those five turns; None, like `answered`, where `around` is."""
+    """Distinct words of those five turns, stop words left out; None, like `answered`, where
+    `around` is."""
     answered: bool | None
     """Whether the turn before or after it is somebody else's."""
     speaker: str | None
@@ -61,6 +60,11 @@ class Candidate(NamedTuple):
         """Its namespace and key."""
         return decode(self.tenant, self.namespace), self.key
 
+    @property
+    def session(self) -> str | None:
+        """The session it was said in."""
+        return _text(self.value.get("session_id"))
+
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
 _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
@@ -71,7 +75,6 @@ class Searched:
     """What is true of everything that was searched."""
 
     memories: float = 0.0
-    mean_words: float = 0.0
     sought: float = 0.0
     """The idf of the query's words, names of speakers left out, added up."""
     known: float = 0.0
@@ -103,7 +106,6 @@ def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate],
     facts: Mapping[str, Any] = next((row[_VALUE] for row in rows if row[_KEY] is None), {})
     return found, Searched(
         memories=facts.get("memories") or 0.0,
-        mean_words=facts.get("mean_words") or 0.0,
         sought=facts.get("sought") or 0.0,
         known=facts.get("known") or 0.0,
         best_cosine=max((one.cosine or 0.0 for one in found), default=0.0),

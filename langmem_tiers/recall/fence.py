@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, tzinfo
+from functools import partial
 from typing import Final
 from unicodedata import normalize
 
 from langchain_core.messages import SystemMessage
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.memory import Recollection, Source
+from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
     RECALLED_DOUBTED,
@@ -26,6 +27,7 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.reading import unseen
 from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.recall.excerpt import LONGEST, LONGEST_ANSWER, excerpt
 
 _TAGS: Final = {
     tag
@@ -39,6 +41,8 @@ _OPENING: Final = re.compile("[<\ufe64\uff1c]")
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
+_UNNAMED: Final = USER_ROLES | {UNKNOWN_SPEAKER}
+"""Who needs no name: what nobody else said is the user's."""
 _DOUBTED: Final = 0.8
 """What is trusted less is doubtful: as far as an agent is trusted, by default."""
 _LONGEST: Final = 80
@@ -51,14 +55,17 @@ def recalled_text(
     reminders: Iterable[str] = (),
     *,
     now: datetime | None = None,
+    asked: str | None = None,
 ) -> str:
     """Memories as one text for a prompt, a line each; nothing if there are none.
 
     Lessons stand first, in their order, then reminders, each a line already; the others follow, the
     newest first, so that what holds now stands before what it replaced. Each memory is shown once:
-    its day, who said it, and, unless it is a user's own or what an assistant said, where it comes
-    from and whether that is doubtful. What could end the fence is written `&lt;`, and further lines
-    of a memory are indented; all else is verbatim. With `now`, it says which day it is.
+    its day, who said it, unless that was the user, and where it comes from and whether that is
+    doubtful, unless it is a user's own or what an assistant said. What could end the fence is
+    written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
+    says which day it is, and days are those of its zone; with what was `asked`, long messages are
+    cut to what they say about it.
 
     Example:
         ```python
@@ -74,18 +81,27 @@ def recalled_text(
         key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
         reverse=True,
     )
-    due, others = list(reminders), [*map(_line, rest)]
+    line = partial(_line, zone=None if now is None else now.tzinfo)
+    due, others = list(reminders), [line(one, asked=asked) for one in rest]
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
-    parts = [LESSONS_HEAD, *map(_line, first)] if first else []
+    parts = [LESSONS_HEAD, *map(line, first)] if first else []
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
-def _line(one: Recollection) -> str:
-    return RECALLED_ONE.format_map({**fields_of(one), "content": indented(quoted(one.content))})
+def _line(one: Recollection, zone: tzinfo | None, asked: str | None = None) -> str:
+    """A memory as a line, with its day in that time zone; as it was given without one."""
+    when = one.occurred_at or one.created_at
+    day = when if zone is None else when.astimezone(zone)
+    content = one.content
+    if asked is not None and one.speaker:
+        answers = one.speaker.lower() in ASSISTANT_ROLES
+        content = excerpt(content, asked, LONGEST_ANSWER if answers else LONGEST)
+    said = {"date": str(day.date()), "content": indented(quoted(content))}
+    return RECALLED_ONE.format_map({**fields_of(one), **said})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -144,7 +160,7 @@ def fields_of(one: Recollection) -> dict[str, str]:
         "date": str(when.date()),
         "when": when.isoformat(),
         "speaker": brief(speaker),
-        "by": f" {brief(one.speaker)}" if one.speaker else "",
+        "by": "" if speaker.lower() in _UNNAMED else f" {brief(speaker)}",
         "role": brief(speaker).upper(),
         "relevance": f"{one.score:.2f}",
         "origin": _origin(one),

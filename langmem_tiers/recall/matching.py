@@ -1,8 +1,9 @@
 """How well a candidate answers a question: eleven features, fitted weights, one match in 0…1.
 
 The weights ship as `weights.json`. They were fitted by `benchmarks/fit.py` on real meetings
-(QMSum, MIT licence) and on conversations, assistant logs and stand-alone facts that
-`benchmarks/logs.py` generates; a user's own data refits them with the same script.
+(QMSum, MIT licence), on lives with an assistant (`benchmarks/data/life.jsonl`), and on
+conversations, assistant logs and stand-alone facts that `benchmarks/logs.py` generates; a user's
+own data refits them with the same script.
 """
 
 from __future__ import annotations
@@ -10,18 +11,21 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from heapq import nlargest
 from importlib.resources import files
 from operator import mul
+from statistics import fmean
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES
+from langmem_tiers.core.memory import ASSISTANT_ROLES
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
-from langmem_tiers.recall.question import Question, days_from, name_words
+from langmem_tiers.recall.question import Question, days_from, name_words, small_talk
 
 K1 = 1.2
 """BM25's saturation, as in the statement."""
@@ -31,9 +35,13 @@ _DAYS_AFTER = 10.0
 _DAYS_BEFORE = 4.0
 """People tell what happened in the days after it, and seldom announce it long before."""
 _LEAST_COSINE = 0.1
+_NEAREST = 3
+"""Memories of a session that say how near it is as a whole."""
+_SURE = 0.05
+"""A chance that says as much as any can."""
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
-_KIND = range(4, 9)
+_KIND = range(4, 8)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
 
@@ -98,12 +106,12 @@ FEATURES = (
     "previous",
     "dense",
     "named",
-    "user",
     "assistant",
     "when",
     "date",
-    "length",
     "asks",
+    "tells",
+    "session",
 )
 """The features in their order."""
 
@@ -130,7 +138,7 @@ def judge(
     """
     if not candidates:
         return []
-    measured = [features(one, question, searched) for one in candidates]
+    measured = features(candidates, question, searched)
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
@@ -148,28 +156,57 @@ def judge(
     return found
 
 
-def features(one: Candidate, question: Question, searched: Searched) -> tuple[float, ...]:
-    """The evidence for one candidate in the order of FEATURES, each part in a range near 0…1."""
+def features(
+    candidates: Sequence[Candidate], question: Question, searched: Searched
+) -> list[tuple[float, ...]]:
+    """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
+    best = max(searched.best_cosine, _LEAST_COSINE)
+    near = [(one.cosine or 0.0) / best for one in candidates]
+    every = zip(candidates, near, _together(candidates, near), strict=True)
+    return [_features(one, question, searched, *nearness) for one, *nearness in every]
+
+
+def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[float]:
+    """How near the session of each is as a whole; without one each is by itself."""
+    sessions = [one.session or n for n, one in enumerate(candidates)]
+    several: dict[str | int, list[float]] = defaultdict(list)
+    for session, one in zip(sessions, near, strict=True):
+        several[session].append(one)
+    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
+    return [means[session] for session in sessions]
+
+
+def _features(
+    one: Candidate, question: Question, searched: Searched, near: float, together: float
+) -> tuple[float, ...]:
     reach = max(searched.sought * (K1 + 1), 1e-9)
     talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
     speaker = one.speaker or ""
     content = content_of(one.value)
     asking = content.count("?")
-    by_role = question.first_person or question.about_assistant
-    role = str(one.value.get("role") or speaker).lower() if by_role else ""
+    role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
     return (
         (one.own or 0.0) / reach,
         (one.around or 0.0) * talk,
         (one.before or 0.0) * talk,
-        (one.cosine or 0.0) / max(searched.best_cosine, _LEAST_COSINE),
+        near,
         float(not question.words.isdisjoint(name_words(speaker))),
-        float(question.first_person and not question.about_assistant and role in USER_ROLES),
-        float(question.about_assistant and role in ASSISTANT_ROLES),
+        float(role in ASSISTANT_ROLES),
         float(question.wants_time and tells_time(content)),
         _closeness(one, question) if question.times else 0.0,
-        math.log1p(one.words) - math.log1p(searched.mean_words),
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
+        _tells(one),
+        together,
     )
+
+
+def _tells(one: Candidate) -> float:
+    """1 for what surely tells something, -1 for small talk, 0 where that is open."""
+    talk = small_talk(one.value)
+    if talk is None:
+        return float((one.speaker or "").lower() not in ASSISTANT_ROLES)
+    likely = min(max(talk, _SURE), 1 - _SURE)
+    return math.log(1 / likely - 1) / math.log(1 / _SURE - 1)
 
 
 def tells_time(text: str) -> bool:

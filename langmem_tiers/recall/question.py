@@ -220,7 +220,9 @@ MARKS: Final = (
 """What makes no difference between two askings."""
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
 SMALL_TALK: Final = "small_talk"
-"""The field of a value that tells nothing, such as thanks: it answers no question."""
+"""The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
+TALKS: Final = 0.9
+"""From here on it is small talk, and answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
@@ -229,6 +231,14 @@ FACTS: Final = [
 ]
 """Fields that may stand beside any text: none of them can answer what the text asks."""
 _NO_MARKS: Final = str.maketrans("", "", MARKS)
+
+
+def small_talk(value: Mapping[str, Any]) -> float | None:
+    """The chance that what was said tells nothing; None where nobody judged it."""
+    talk = value.get(SMALL_TALK)
+    if isinstance(talk, bool) or not isinstance(talk, int | float):
+        return None
+    return min(max(float(talk), 0.0), 1.0)
 
 
 def is_question(text: str) -> bool:

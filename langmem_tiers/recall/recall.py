@@ -22,15 +22,16 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps
+from langmem_tiers.recall.floor import ANSWERS, HELPS, NO_FLOOR, Floor, helps
 from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
     MARKS,
-    SMALL_TALK,
+    TALKS,
     Question,
     is_question,
     read_question,
+    small_talk,
 )
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
@@ -65,11 +66,17 @@ class Reach(NamedTuple):
 @lru_cache(maxsize=1024)
 def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
     """Where a recall in that context looks."""
-    bounds: dict[str, str | None] = {**context.whose}
+    prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
+    return below(prefixes, context.root, context.user_id)
+
+
+def below(prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None) -> Reach:
+    """Where a recall looks that has these prefixes in a tenant."""
+    bounds = {"tenant": tenant, "user_id": user_id}
     for tier in TIERS:
-        prefix = scope(context.namespace(tier)) if tier in tiers else Scope(None, "", "")
+        prefix = prefixes.get(tier, Scope(None, "", ""))
         bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
-    return Reach(context.root, context.user_id, frozenset(tiers), bounds)
+    return Reach(tenant, user_id, frozenset(prefixes), bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,8 @@ class Inquiry:
     profile: Profile = PROFILES["calibrated"]
     floor: Floor = NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
+    talks: bool = False
+    """Whether it asks nothing, and is said to say nothing, such as thanks."""
     exclude: frozenset[str] = frozenset()
     """Keys of what is not wanted."""
     review: str | None = None
@@ -287,10 +296,13 @@ def _ranked(
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)
     if ask.floor:
+        telling = [row for row in found if (small_talk(row.value) or 0.0) < TALKS]
+        weighed = [each for each in weighed if (small_talk(each.candidate.value) or 0.0) < TALKS]
         likely = not ask.query.strip()  # sought by a vector alone
-        likely = likely or max((each.match for each in weighed), default=0.0) >= HELPS
-        likely = likely or helps(one.question, found, searched, reader.weights) >= HELPS
-        weighed = [each for each in weighed if _tells(each.candidate, reader.types, likely=likely)]
+        if not (ask.talks and not one.question.first_person):
+            likely = likely or max((each.match for each in weighed), default=0.0) >= ANSWERS
+            likely = likely or helps(one.question, telling, searched, reader.weights) >= HELPS
+        weighed = [each for each in weighed if likely or _is_learned(each.candidate, reader.types)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
@@ -302,22 +314,22 @@ def _ranked(
 def _shown(memories: Sequence[Recollection], ask: Inquiry) -> list[Recollection]:
     """Those that match well enough; what is intended is to be asked for, as it is raised anyway."""
     best = max((one.match for one in memories), default=0.0)
+    return [one for one in memories if one.match >= _least(one, best, ask)]
+
+
+def _least(one: Recollection, best: float, ask: Inquiry) -> float:
     least = 0.0 if ask.blank else ask.floor.least(best)
-    waiting = max(least, ask.floor.intended) if ask.memory_types is None else least
-    bars = (waiting if one.memory_type == PROSPECTIVE else least for one in memories)
-    return [one for one, bar in zip(memories, bars, strict=True) if one.match >= bar]
+    waits = one.memory_type == PROSPECTIVE and ask.memory_types is None
+    return max(least, ask.floor.intended) if waits else least
 
 
-def _tells(one: Candidate, types: MemoryTypes, *, likely: bool) -> bool:
-    """Whether it may be shown: small talk answers nothing, and what needs no memory gets none.
+def _is_learned(one: Candidate, types: MemoryTypes) -> bool:
+    """Whether it tells how things are done, and may be shown where memory is not likely to help.
 
-    Where memory is not `likely` to help, what tells how things are done may be shown: a request
-    tells nothing of itself, and is a task that something may have been learned from.
+    A request tells nothing of itself, and is a task that something may have been learned from.
     """
-    if one.value.get(SMALL_TALK):
-        return False
     name = one.value.get("memory_type")
-    return likely or (name in types and types.get(str(name)).personal is False)
+    return name in types and types.get(str(name)).personal is False
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:

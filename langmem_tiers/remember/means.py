@@ -8,7 +8,8 @@ no kind is found, as most of its words are rare.
 
 Example:
     ```python
-    from langmem_tiers.remember.means import TALKS, means
+    from langmem_tiers.recall.question import TALKS
+    from langmem_tiers.remember.means import means
 
     assert means("Thanks, that sounds great!").talk >= TALKS
     assert means("My sister is allergic to peanuts").talk < TALKS
@@ -25,10 +26,9 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.reading import ends_of
+from langmem_tiers.recall.question import TALKS, is_question
 from langmem_tiers.remember.instructs import BIAS, sentences_of, tokens
 
-TALKS: Final = 0.9
-"""From here on a message talks."""
 INTENDS: Final = 0.9
 """From here on it asks to be reminded."""
 INTENDS_NOT: Final = 0.03
@@ -67,6 +67,12 @@ def _means(text: str) -> Means:
         min((one.talk for one in several), default=1.0),
         max((one.intends for one in several), default=0.0),
     )
+
+
+def only_talks(text: str) -> bool:
+    """Whether a text talks, and none of its sentences asks anything."""
+    said = ends_of(text)
+    return means(said).talk >= TALKS and not any(map(is_question, parts(said)))
 
 
 def parts(text: str) -> list[str]:

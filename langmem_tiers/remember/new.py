@@ -18,7 +18,7 @@ from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.remember.candidate import Part
-from langmem_tiers.remember.means import TALKS, means
+from langmem_tiers.remember.means import means
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
@@ -281,9 +281,10 @@ def _provenance(one: NewMemory) -> dict[str, Any]:
 
 
 def _small_talk(one: NewMemory) -> dict[str, Any]:
-    """Marks what a user says that tells nothing: a greeting, thanks, a request."""
-    talks = (one.speaker or "").lower() in USER_ROLES and means(one.content).talk >= TALKS
-    return {SMALL_TALK: True} if talks else {}
+    """How likely it is that what a user says tells nothing: a greeting, thanks, a request."""
+    if (one.speaker or "").lower() not in USER_ROLES:
+        return {}
+    return {SMALL_TALK: round(means(one.content).talk, 2)}
 
 
 def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:

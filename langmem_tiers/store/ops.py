@@ -62,7 +62,7 @@ def to_read(op: Op, bounds: Bounds = DEFAULT) -> Read:
     if isinstance(op, GetOp):
         return to_get(op)
     if isinstance(op, SearchOp):
-        return _search(op, bounds)
+        return to_search(op, bounds)
     if isinstance(op, ListNamespacesOp):
         return _list_namespaces(op, bounds)
     raise InvalidTypeError(
@@ -141,7 +141,8 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
     validate_op_namespace(op)
 
 
-def _search(op: SearchOp, bounds: Bounds) -> Search:
+def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
+    """Check and translate a search."""
     _check_labels(op, op.namespace_prefix)
     if op.query is not None and not isinstance(op.query, str):
         raise InvalidTypeError(f"a query is a string, not {type(op.query).__name__}")

@@ -41,7 +41,7 @@ _TELLING: Final = re.compile(r"\w{4,}|\w*[A-Z0-9]{2,}\w*")
 """Words that say what is talked about: no short ones, but for abbreviations and numbers."""
 MOST_INFORMED: Final = 10
 """Memories that an earlier stage's words call up at most."""
-LEAST_MATCH: Final = 0.1
+LEAST_MATCH: Final = 0.15
 """What a memory's match, a chance to be evidence, is at least with the cut-off: our own choice."""
 LEAST_INFORMED_MATCH: Final = 0.2
 """Likewise where an earlier stage's words alone call it up: above what shares no word with them."""

@@ -7,13 +7,13 @@ import pytest
 from langgraph.graph import StateGraph
 from langgraph.store.memory import InMemoryStore
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_search_memory_tool
 from tests.support.agents import Way, agent_on, scripted
-from tests.support.coordinating import coordinator
+from tests.support.coordinating import PATIENT, coordinator
 from tests.support.opening import Clock
 
 QUESTION = "Where do I live?"
@@ -37,35 +37,40 @@ async def test_a_question_asked_day_after_day_is_answered_and_not_repeated(
             assert QUESTION not in shown
 
 
-def by_coordinator(memory: MemoryCoordinator) -> list[str]:
-    return [one.content for one in memory.get_context_batch([QUESTION], limit=1)[0]]
+def by_coordinator(memory: MemoryCoordinator, query: str = QUESTION) -> list[str]:
+    return [one.content for one in memory.get_context_batch([query], limit=1)[0]]
 
 
-def by_retriever(memory: MemoryCoordinator) -> list[str]:
-    return [one.page_content for one in TieredMemoryRetriever(memory=memory, k=1).invoke(QUESTION)]
+def by_retriever(memory: MemoryCoordinator, query: str = QUESTION) -> list[str]:
+    return [one.page_content for one in TieredMemoryRetriever(memory=memory, k=1).invoke(query)]
 
 
-def by_node(memory: MemoryCoordinator) -> list[str]:
+def by_node(memory: MemoryCoordinator, query: str = QUESTION) -> list[str]:
     builder: StateGraph[Any, Any, Any, Any] = StateGraph(MemoryState, context_schema=MemoryContext)
     builder.add_node("recall", create_recall_node(limit=1))
     builder.set_entry_point("recall")
     graph = builder.compile(store=memory.tiered_store)
-    state = graph.invoke({"messages": [QUESTION]}, context=memory.context)
+    state = graph.invoke({"messages": [query]}, context=memory.context)
     return [one["content"] for one in state["recalled"]]
 
 
-def by_middleware(memory: MemoryCoordinator) -> list[str]:
+def by_middleware(memory: MemoryCoordinator, query: str = QUESTION) -> list[str]:
     model = scripted("In Lisbon.")
-    agent: Any = agent_on(memory.tiered_store, model, TieredMemoryMiddleware(limit=1))
-    agent.invoke({"messages": [QUESTION]}, context=memory.context)
-    shown = str(model.seen[0][0].text)
+    agent: Any = agent_on(
+        memory.tiered_store, model, TieredMemoryMiddleware(limit=1, remember=False)
+    )
+    agent.invoke({"messages": [query]}, context=memory.context)
+    shown = "".join(one.text for one in model.seen[0] if one.type == "system")
     return [text for text in (ANSWER, QUESTION) if text in shown]
 
 
-def by_search_tool(memory: MemoryCoordinator) -> list[str]:
+def by_search_tool(memory: MemoryCoordinator, query: str = QUESTION) -> list[str]:
     tool = create_search_memory_tool("ada", store=memory.tiered_store)
-    found = json.loads(tool.invoke({"query": QUESTION, "limit": 1}))
+    found = json.loads(tool.invoke({"query": query, "limit": 1}))
     return [one["value"]["content"] for one in found]
+
+
+DOORS = (by_coordinator, by_retriever, by_node, by_middleware, by_search_tool)
 
 
 def test_earlier_askings_take_no_answers_place_wherever_memory_is_asked(store: TieredStore) -> None:
@@ -76,8 +81,26 @@ def test_earlier_askings_take_no_answers_place_wherever_memory_is_asked(store: T
         for day in range(1, ASKED)
     )
 
-    for recalled in (by_coordinator, by_retriever, by_node, by_middleware, by_search_tool):
+    for recalled in DOORS:
         assert recalled(memory) == [ANSWER], recalled.__name__
+
+
+def test_small_talk_is_shown_nowhere_and_gets_nothing_wherever_memory_is_asked(
+    database_url: str,
+) -> None:
+    with TieredStore(database_url, index=local_index()) as store:
+        store.setup()
+        memory = MemoryCoordinator(store, context=MemoryContext(tenant="ada"), settings=PATIENT)
+        memory.store("Thanks, that is lovely!", speaker="user")
+        for recalled in DOORS:
+            assert recalled(memory) == [], recalled.__name__
+        memory.store(ANSWER, speaker="user")
+        for day in ("1", "2"):
+            for said, speaker in (("Thank you!", "user"), ("You are welcome!", "assistant")):
+                memory.store(said, speaker=speaker, session_id=day)
+        for recalled in DOORS:
+            assert recalled(memory) == [ANSWER], recalled.__name__
+            assert recalled(memory, "Thank you!") == [], recalled.__name__
 
 
 # What is an asking, and what is not

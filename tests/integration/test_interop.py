@@ -27,7 +27,7 @@ from langmem_tiers.interop import (
 from langmem_tiers.testing import Mode
 from tests.support.catalog import catalog
 from tests.support.coordinating import coordinator
-from tests.support.opening import tables, text_index
+from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import sessions, wait_until
 from tests.support.sessions import there
 
@@ -389,7 +389,23 @@ async def test_a_chat_history_is_remembered_as_it_was_said_and_what_says_nothing
     assert {(one.session_id, one.memory_type) for one in found} == {(session, "episodic")}
     assert [one.metadata for one in found][1:5:3] == [{"name": "ann"}, {"message_id": "m-5"}]
     best = memory.get_context("launch", limit=1, min_match=0)[0]
-    assert best.content == "When is the launch?"
+    assert best.content == "8 May"
+
+
+async def test_what_a_history_asks_to_be_reminded_of_at_a_time_to_come_is_raised_then(
+    url: str, history_url: str, mode: Mode, clock: Clock
+) -> None:
+    session, asked = str(uuid4()), "Remind me to renew the TLS certificate in 2 hours"
+    tell(history_url, session, HumanMessage(asked), AIMessage(asked), HumanMessage("Remind me"))
+    clock.now = datetime.now(UTC)  # the table's own
+    with TieredStore(url, index=text_index(), clock=clock) as store:
+        memory = coordinator(store)
+        imported = await take(memory, history_url, mode)
+        assert (imported.stored, imported.refused) == (3, {})
+        assert memory.remind() == []
+        clock.advance(hours=3)
+        assert (await take(memory, history_url, mode)).known == 3
+        assert [one.content for one in memory.remind()] == [asked]
 
 
 async def test_importing_again_adds_what_is_new_and_changes_nothing_else(

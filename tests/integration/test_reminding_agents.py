@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from functools import partial
 
 import pytest
@@ -46,6 +47,22 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
     assert "My desk is by the window. \n# TODO: tidy it." in [one.content for one in heard]
     assert {one.status for one in await memory.aintentions()} == {"delivered"}
+
+
+async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: Clock) -> None:
+    whose = MemoryContext(tenant="acme", timezone="Europe/Berlin")
+    memory = MemoryCoordinator(way.store, context=whose)
+    await memory.astore("Renew the certificate on Friday", "prospective")
+    clock.now = datetime(2026, 3, 5, 22, 59, tzinfo=UTC)
+    model = scripted(*["Fine."] * 2)
+    for text in ("What does the certificate of the shop say?", "And the certificate?"):
+        await way(agent(model, way.store), said(text, clock.now.hour), context=whose)
+        clock.advance(minutes=1)
+    before, after = systems(model)
+    assert "Today is 2026-03-05." in before
+    assert "due now" not in before
+    assert "Today is 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
+    assert "- 2026-03-05: What does the certificate" in after
 
 
 async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way) -> None:

@@ -124,7 +124,7 @@ def test_what_is_corrected_is_recalled_as_the_correction_of_what_it_was_said_of(
     assert "revised" not in first
     (told,) = second["revised"]
     (line,) = re.findall(r"^- .*560.*\n.*$", shown[2], re.MULTILINE)
-    assert line.endswith(f"user: {NO}\n    (said of: {RENT})")
+    assert line.endswith(f": {NO}\n    (said of: {RENT})")
     assert shown[2].count("650") == 1
     assert memory_of(store).rollback(told["move"])
     assert RENT in known(store)

@@ -27,7 +27,7 @@ from langmem_tiers.graph.recall import create_recall_node
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.agents import Way, calls, scripted
 from tests.support.graphs import ACME, answers
-from tests.support.opening import Clock
+from tests.support.opening import Clock, text_index
 
 PLACE = ("acme", "billing")
 PROJECTS = ("acme", "{project}")
@@ -368,10 +368,14 @@ LANGMEM = pytest.mark.filterwarnings("ignore:Importing Send from langgraph:Depre
 
 @pytest.mark.peers
 @LANGMEM
-def test_tools_of_langmem_find_what_ours_kept_and_have_their_parameters(
-    store: TieredStore,
-) -> None:
+def test_tools_of_langmem_find_what_ours_kept_and_have_their_parameters(url: str) -> None:
     theirs: Any = import_module("langmem")
+    with TieredStore(url, index=text_index(fields=["content"])) as store:
+        agree(theirs, store)
+
+
+def agree(theirs: Any, store: TieredStore) -> None:
+    """Show that their tools and ours find the same, and take the same."""
     create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes tea"})
     theirs.create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes rain"})
 

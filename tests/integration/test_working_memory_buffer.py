@@ -52,11 +52,11 @@ def rare(key: str, match: float) -> Recollection:
 async def test_what_the_next_context_does_not_call_up_fades_and_stays_while_there_is_room(
     mind: Verbs,
 ) -> None:
-    mind.of.add_search_results([rare("rare", 0.9)])
+    mind.of.add_search_results([rare("rare", 0.4)])
     await mind("update_context", "green tea with honey")
     held = mind.of.items
     assert keys(held)[0] == "tea"
-    assert {one.memory.key: one.relevance for one in held}["rare"] == 0.45
+    assert {one.memory.key: one.relevance for one in held}["rare"] == 0.2
     assert len(held) == 3
     mind.of.clear()
     assert mind.of.items == []

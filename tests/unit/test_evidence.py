@@ -24,7 +24,7 @@ from langmem_tiers.recall.matching import (
 from langmem_tiers.recall.question import Question, read_question
 
 NOW = datetime(2023, 6, 14, 9, tzinfo=UTC)
-SCOPE = Searched(memories=400, mean_words=8, sought=10, known=9, best_cosine=0.5)
+SCOPE = Searched(memories=400, sought=10, known=9, best_cosine=0.5)
 
 _PLAIN = Candidate(
     tenant="acme",
@@ -41,7 +41,6 @@ _PLAIN = Candidate(
     own=None,
     around=None,
     before=None,
-    words=8,
     words_around=None,
     answered=None,
     speaker=None,
@@ -63,7 +62,7 @@ def asked(text: str) -> Question:
 
 
 def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str, float]:
-    return dict(zip(FEATURES, features(one, asked(question), scope), strict=True))
+    return dict(zip(FEATURES, features([one], asked(question), scope)[0], strict=True))
 
 
 def judged(
@@ -80,7 +79,6 @@ candidates = st.builds(
     own=st.none() | st.floats(0, 30),
     around=st.none() | st.floats(0, 60),
     before=st.none() | st.floats(0, 30),
-    words=st.integers(0, 300),
     words_around=st.none() | st.integers(0, 1000),
     answered=st.none() | st.booleans(),
     speaker=st.sampled_from([None, "user", "assistant", "Caroline", "Mel"]),
@@ -101,6 +99,36 @@ def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None
     assert [long["window"], long["previous"]] == pytest.approx([0.5, 0.25])
 
 
+@pytest.mark.parametrize(
+    ("speaker", "talk", "tells"),
+    [
+        ("user", 0.01, 1),
+        ("user", 0.5, 0),
+        ("user", 0.99, -1),
+        ("assistant", None, 0),
+        ("user", None, 1),
+        (None, None, 1),
+        (None, True, 1),
+    ],
+)
+def test_what_tells_something_is_preferred_to_small_talk(
+    speaker: str | None, talk: float | None, tells: float
+) -> None:
+    value = {"content": "some words"} | ({} if talk is None else {"small_talk": talk})
+    assert measured(candidate(value=value, speaker=speaker), "?")["tells"] == pytest.approx(tells)
+
+
+def test_a_session_is_as_near_as_its_three_nearest_and_what_has_none_as_itself() -> None:
+    def said(session: str | None, cosine: float) -> Candidate:
+        value = {"content": "words"} | ({"session_id": session} if session else {})
+        return candidate(value=value, cosine=cosine)
+
+    some = [*(said("a", one) for one in (0.4, 0.1, 0.5, 0.3)), said(None, 0.2), said(None, 0.5)]
+    rows = features(some, asked("?"), replace(SCOPE, best_cosine=0.5))
+    near = [row[FEATURES.index("session")] for row in rows]
+    assert near == pytest.approx([0.8, 0.8, 0.8, 0.8, 0.4, 1.0])
+
+
 def test_a_named_speaker_is_preferred() -> None:
     question = "What does Caroline like?"
 
@@ -111,19 +139,17 @@ def test_a_named_speaker_is_preferred() -> None:
 @pytest.mark.parametrize(
     ("question", "role", "preferred"),
     [
-        ("Where do I keep my bees?", "user", "user"),
-        ("What did you tell me about bees?", "ai", "assistant"),
-        ("Where do I keep my bees?", "assistant", None),
-        ("What did you tell me about bees?", "user", None),
-        ("Where are the bees?", "user", None),
+        ("What did you tell me about bees?", "ai", 1),
+        ("Where do I keep my bees?", "assistant", 0),
+        ("What did you tell me about bees?", "user", 0),
     ],
 )
-def test_roles_are_preferred_by_who_the_question_is_about(
-    question: str, role: str, preferred: str | None
+def test_an_assistant_is_preferred_where_it_is_asked_what_it_said(
+    question: str,
+    role: str,
+    preferred: float,
 ) -> None:
-    found = measured(candidate(speaker=role), question)
-
-    assert {name for name in ("user", "assistant") if found[name]} == {preferred} - {None}
+    assert measured(candidate(speaker=role), question)["assistant"] == preferred
 
 
 def test_words_of_time_are_recognised_but_no_modal_verb_or_plain_number() -> None:

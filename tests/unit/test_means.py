@@ -6,7 +6,8 @@ import pytest
 
 from benchmarks.data import Record, records
 from benchmarks.fit_means import Judged, Message, fit, scored, threshold, vocabulary
-from langmem_tiers.remember.means import INTENDS, TALKS, Means, means, read, shipped, written
+from langmem_tiers.recall.question import TALKS
+from langmem_tiers.remember.means import INTENDS, Means, means, read, shipped, written
 
 
 def said(kind: str | None = None) -> list[tuple[str, bool]]:

@@ -51,13 +51,6 @@ CROSS JOIN LATERAL (
 ) m
 WHERE {few};
 
--- name: shown_by_recall
--- Which of these memories a recall shows, by the user who asks.
-SELECT m.tenant, m.id
-FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
-JOIN {memory}.memories m ON m.tenant = w.tenant AND m.id = w.id
-WHERE {few} AND {part visible} AND {part seen};
-
 -- name: quarantine
 -- Quarantine memories that were just put, each with its reason. What is retracted stays so.
 WITH held AS MATERIALIZED (

@@ -197,7 +197,7 @@ SELECT count(*) FROM gone;
 -- keeps the planner from reading all of a namespace for a few signatures.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)

@@ -1059,7 +1059,7 @@ WITH RECURSIVE names AS (
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, m.distance,
        o.score AS own, w.score AS around, b.score AS before,
-       greatest(length(m.lexemes) - 1, 0) AS words, t.words AS words_around, t.answered,
+       t.words AS words_around, t.answered,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
@@ -1086,7 +1086,7 @@ LEFT JOIN LATERAL (
 UNION ALL
 -- One row more, without a key, for what is true of the whole scope.
 SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
-           'memories', s.memories, 'mean_words', s.words,
+           'memories', s.memories,
            'sought', (SELECT sum(f.idf) FROM idf f),
            'known', (SELECT sum(f.idf) FROM idf f WHERE f.df > 0),
            'speakers', (SELECT array_agg(n.speaker) FROM names n WHERE n.speaker IS NOT NULL),
@@ -1099,7 +1099,7 @@ SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
                )
            )
        ), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL
 FROM scope s;
 
 -- leg: recall_page
@@ -1118,7 +1118,7 @@ FROM scope s;
 -- evidence.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
@@ -1134,7 +1134,7 @@ LIMIT %(pool)s;
 -- long_term, and the user's own before what is shared. The columns are those of recall.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, 0, NULL::bigint, NULL::boolean,
+       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
