@@ -136,8 +136,7 @@ def remember(
     if not wants or rest >= _MORE * len(text_of(question)):
         # What answers little but a request to be reminded says nothing further.
         notes += _notes(memory, answer, config, **told)
-    tells_more = revision.tells_more or any("memory_type" in one for one in notes)
-    if revision.retracted and not tells_more:
+    if revision.retracted and not (revision.tells_more or wants):
         gone = [one.key for one in revision.retracted]
         notes = [{**one, "derived_from": gone} for one in notes]
     results = yield from asked(memory.store_many, memory.astore_many, notes)
