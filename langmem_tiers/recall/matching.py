@@ -201,10 +201,11 @@ def _features(
 
 
 def _tells(one: Candidate) -> float:
-    """1 for what surely tells something, -1 for small talk, 0 where that is open."""
-    talk = small_talk(one.value)
-    if talk is None:
-        return float((one.speaker or "").lower() not in ASSISTANT_ROLES)
+    """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
+    if (one.speaker or "").lower() in ASSISTANT_ROLES:
+        return 0.0
+    if (talk := small_talk(one.value)) is None:
+        return 1.0
     likely = min(max(talk, _SURE), 1 - _SURE)
     return math.log(1 / likely - 1) / math.log(1 / _SURE - 1)
 

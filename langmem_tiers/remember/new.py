@@ -11,7 +11,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import ROLES, THRESHOLD, USER_ROLES, Source, Tier
+from langmem_tiers.core.memory import ASSISTANT_ROLES, ROLES, THRESHOLD, USER_ROLES, Source, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
@@ -281,8 +281,8 @@ def _provenance(one: NewMemory) -> dict[str, Any]:
 
 
 def _small_talk(one: NewMemory) -> dict[str, Any]:
-    """How likely it is that what a user says tells nothing: a greeting, thanks, a request."""
-    if (one.speaker or "").lower() not in USER_ROLES:
+    """How likely it is that what is said tells nothing: a greeting, thanks, a request."""
+    if (one.speaker or "").lower() not in USER_ROLES | ASSISTANT_ROLES:
         return {}
     return {SMALL_TALK: round(means(one.content).talk, 2)}
 
