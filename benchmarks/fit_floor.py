@@ -1,27 +1,29 @@
 """Fitting what memory helps with: questions that a scope can answer, told from those it cannot.
 
-The latter are questions of other histories, and what people of `benchmarks/data/life.jsonl` say to
-an assistant that needs no memory. How a question is worded is learned from these lives alone.
+The latter are questions of other histories, what strangers say to an assistant that needs no
+memory, and what in lives and beside facts needs none. How a question is worded is judged by a fit
+on other hands (`fit_means`), as it will be for questions that nobody fitted.
 """
 
 from __future__ import annotations
 
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.data import FOLDER, Record, records_of
+from benchmarks.data import Record, records
+from benchmarks.fit_means import Fit, Message, bound, fit, fits_without, messages, vocabulary
+from benchmarks.fit_means import Judged as Worded
 from benchmarks.fitting import Floats, fit_chance
 from benchmarks.life import Clock
 from benchmarks.listening import Overheard
@@ -29,24 +31,26 @@ from benchmarks.recall_data import History, Question, Style
 from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
-from langmem_tiers.recall.dedupe import words
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.floor import MEASURED, measured
-from langmem_tiers.recall.matching import shipped
-from langmem_tiers.store.store import LocalModel
+from langmem_tiers.remember.means import bounded, is_strange
 
-FREE = frozenset(["known_name", "memories", "length", "digits", "foreign"])
+FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
-LIFE, KEYWORDS = "life", "keywords"
+NEARNESS = frozenset(["nearest", "third", "fifth", "said", "meant"])
+"""What only the vectors of a known model say."""
+LIFE, ASKED = "life", "asked"
 SIZES = (5, 20, 80)
 """Scopes of few memories, so that these are not cut off for being few."""
 _EACH = 3
-_LOSS = 0.012
-"""The share of the questions of lives that the bound may cost."""
-_FULL = {LIFE: 60.0, KEYWORDS: 4.0}
-"""What the scopes at full size count, where each small size counts 1: 15 where not said."""
-_OFTEN = 20
-"""Questions of lives that a word is in, of those that are weighed."""
+_COUNTS = {LIFE: 4.0, ASKED: 2.0}
+"""What a style counts, where another one counts 1 at full size, and each small size a tenth."""
+_SMALL = 0.1
+_PRIOR = 0.75
+"""The share of messages that memory helps with: our own choice, between a diary and a search box."""
 _RIDGE = 1e-2
+_STRANGERS = 20
+"""Messages of strangers that each scope is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,54 +61,88 @@ class Trial:
     size: int
     """0 for all memories."""
     right: bool
-    text: str
-    facts: tuple[float, ...]
+    parts: tuple[float, ...]
+    """What is `MEASURED`."""
 
 
-def trial(evidence: Evidence, *, style: str, size: int, right: bool) -> Trial:
-    """What the bound goes by."""
-    text = evidence.reading.text
-    facts = measured(evidence.reading, words(text), evidence.found, evidence.scope, shipped())
-    return Trial(style=style, size=size, right=right, text=text, facts=facts)
+class Words(NamedTuple):
+    """What questions say by themselves, each judged by a fit on other hands than its own."""
+
+    fits: Mapping[str, tuple[Fit, Floats]]
+    every: tuple[Fit, Floats]
+    """A fit of words, and what each number of a vector says beside it."""
+    least: float
+    """The score that the fits of words count from."""
+    embeddings: OfflineEmbeddings
+
+    def of(self, text: str, writer: str = "") -> tuple[float, float]:
+        """What is `needs` and `meant` of a question."""
+        words, meaning = self.fits.get(writer, self.every)
+        return self._needs(text, words), float(np.dot(self.embeddings.embed_query(text), meaning))
+
+    def _needs(self, text: str, words: Fit) -> float:
+        if is_strange(text, words.known):
+            return 0.0
+        return bounded(words.score(Message("", text, "", {})) - self.least)
 
 
-@cache
-def common() -> frozenset[str]:
-    """The words that are in many questions of lives."""
-    asked = [e.get("ask", "") for one in _lives() for e in one["events"]]
-    counts = Counter(word for text in asked for word in {*words(text)})
-    return frozenset(word for word, n in counts.items() if n >= _OFTEN and word.isalpha())
+def words_of(embeddings: OfflineEmbeddings) -> Words:
+    """Fit them for a model of embeddings."""
+    several = [one for one in messages() if "needs" in one.does]
+    fits = fits_without(several, "needs")
+    judged = [Worded(one, fits[one.writer].score(one)) for one in several]
+    least = bound(judged, "needs")
+    vectors = np.array(embeddings.embed_documents([one.text for one in several]))
+    scores = np.array([bounded(one.score - least) for one in judged])
+    right = np.array([one.right("needs") for one in judged])
+    writers = np.array([one.writer for one in several])
+    found = {
+        name: (one, _meaning(vectors, scores, right, writers != name)) for name, one in fits.items()
+    }
+    every = (fit(several, "needs", vocabulary(several)), _meaning(vectors, scores, right, writers != ""))
+    return Words(found, every, least, embeddings)
 
 
-def keywords(text: str) -> str:
-    """A question as one types it into a search box: without its common words."""
-    return " ".join(one for one in words(text) if one not in common()) or text
+def _meaning(vectors: Floats, scores: Floats, right: Floats, kept: Floats) -> Floats:
+    """What the numbers of a vector say beside the words, both answers weighing alike."""
+    matrix, told = np.column_stack([vectors, scores])[kept], right[kept]
+    weight = np.where(told, 1 / told.sum(), 1 / (~told).sum())
+    free = np.zeros(matrix.shape[1], bool)
+    weights, _ = fit_chance(matrix, told, weight, free, ridge=3e-4)
+    return weights[:-1]
 
 
-@cache
-def _lives() -> tuple[Record, ...]:
-    return records_of(FOLDER / "life.jsonl")
+def trial(
+    evidence: Evidence, said: tuple[float, float], *, style: str, size: int, right: bool
+) -> Trial:
+    """What the chance goes by."""
+    needs, meant = said
+    parts = measured(evidence.reading, evidence.telling, evidence.scope, needs=needs, meant=meant)
+    return Trial(style=style, size=size, right=right, parts=parts)
 
 
-class Living(NamedTuple):
-    """A question of a life, with what was found for it."""
+class Asked(NamedTuple):
+    """A question of a life or beside facts, with what was found for it."""
 
     trial: Trial
     question: Question
     evidence: Evidence
 
 
-def lived(embeddings: LocalModel = "local") -> Iterator[Living]:
+def lived(words: Words) -> Iterator[Asked]:
     """What is asked in the lives, each of tenants of its own."""
     clock = Clock()
-    with tempfile.TemporaryDirectory() as folder, ExitStack() as closing:
-        opened = Overheard.embedded(str(Path(folder) / "memory"), index=embeddings, clock=clock)
+    with TemporaryDirectory() as folder, ExitStack() as closing:
+        index: dict[str, Any] = {"dims": words.embeddings.dims, "embed": words.embeddings}
+        opened = Overheard.embedded(str(Path(folder) / "memory"), index=index, clock=clock)
         store = closing.enter_context(opened)
-        for one in track(_lives(), "living", console=Console(stderr=True)):
-            yield from _asked(one, store, clock)
+        for one in track(records("life"), "living", console=Console(stderr=True)):
+            yield from _of_life(one, store, clock, words)
 
 
-def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Iterator[Living]:
+def _of_life(
+    scenario: Mapping[str, Any], store: Overheard, clock: Clock, words: Words
+) -> Iterator[Asked]:
     for event in scenario["events"]:
         clock.now = datetime.fromisoformat(event["at"]).replace(tzinfo=UTC)
         if (text := event.get("ask") or event.get("say")) is None:
@@ -112,18 +150,16 @@ def _asked(scenario: Mapping[str, Any], store: Overheard, clock: Clock) -> Itera
         tenant, thread = f"{scenario['id']}-{event.get('user', 'ann')}", event["thread"]
         context = MemoryContext(tenant=tenant, session_id=thread)
         memory = MemoryCoordinator(store, context=context)
-        for asked in (text, keywords(text)) if "ask" in event else ():
-            right = not event.get("nothing")
-            if asked == text or right:
-                memory.get_context(asked, min_match=0)
-                style = LIFE if asked == text else KEYWORDS
-                evidence = evidence_of(store, asked, clock.now, without=thread)
-                question = Question(text=asked, gold=_gold(event, evidence), category=style)
-                yield Living(trial(evidence, style=style, size=0, right=right), question, evidence)
-        said = [(text, "user"), (event.get("reply", "OK."), "assistant")]
+        if "ask" in event:
+            memory.get_context(text, min_match=0)
+            evidence = evidence_of(store, text, clock.now, without=thread)
+            question = Question(text=text, gold=_gold(event, evidence), category=LIFE)
+            right, said = not event.get("nothing"), words.of(text, scenario["writer"])
+            yield Asked(trial(evidence, said, style=LIFE, size=0, right=right), question, evidence)
+        said_ = [(text, "user"), (event.get("reply", "OK."), "assistant")]
         memory.store_many(
             {"content": one, "speaker": who, "source": "agent" if who != "user" else who}
-            for one, who in said
+            for one, who in said_
         )
 
 
@@ -171,32 +207,28 @@ def wrong_questions(history: History, style: Style, most: int) -> list[Question]
     return random.Random(history.name).sample(others, min(most, len(others)))
 
 
-def fit_floor(trials: Sequence[Trial]) -> dict[str, dict[str, float]]:
-    """What is measured, and the words, as weights.json has them; half is the bound."""
-    vocabulary = sorted(common()) if any(one.style == LIFE for one in trials) else []
+def strangers(history: History) -> list[Record]:
+    """Messages of strangers that no memory helps with."""
+    every = [one for one in records("messages") if one["kind"] in ("world", "talk")]
+    return random.Random(history.name).sample(every, _STRANGERS)
+
+
+def fit_floor(trials: Sequence[Trial], *, by_words: bool = False) -> dict[str, float]:
+    """The chance that memory helps, by what is measured; `by_words` for an unknown model."""
     right = np.array([one.right for one in trials])
-    rows = [
-        (*one.facts[:-1], float(asked.isdisjoint(vocabulary)), *(w in asked for w in vocabulary))
-        for one, asked in ((each, {*words(each.text)}) for each in trials)
-    ]
-    matrix = np.array(rows, float)
-    bounded = np.array([*(name not in FREE for name in MEASURED), *(False for _ in vocabulary)])
-    weights, _ = fit_chance(matrix, right, _weight(trials), bounded, ridge=_RIDGE)
-    numbers = dict(zip((*MEASURED, *vocabulary), map(float, weights), strict=True))
-    helps = {name: numbers[name] for name in MEASURED}
-    helps["bias"] = -_bound(trials, matrix @ weights)
-    return {"helps": helps, "words": {name: numbers[name] for name in vocabulary}}
+    used = np.array([not (by_words and name in NEARNESS) for name in MEASURED])
+    matrix = np.array([one.parts for one in trials], float) * used
+    bounded_ = np.array([name not in FREE for name in MEASURED])
+    weights, bias = fit_chance(matrix, right, _weight(trials), bounded_, ridge=_RIDGE)
+    return {**dict(zip(MEASURED, map(float, weights), strict=True)), "bias": bias}
 
 
 def _weight(trials: Sequence[Trial]) -> Floats:
-    """Styles, sizes and both answers weigh alike, but for what `_FULL` says."""
     kinds = [(one.style, one.size, one.right) for one in trials]
     counts = Counter(kinds)
-    return np.array([(1 if kind[1] else _FULL.get(kind[0], 15.0)) / counts[kind] for kind in kinds])
-
-
-def _bound(trials: Sequence[Trial], level: Floats) -> float:
-    """The highest that costs no more than `_LOSS` of what lives, or else all styles, can answer."""
-    lives = [n for n, one in enumerate(trials) if one.style == LIFE and one.right]
-    right = lives or [n for n, one in enumerate(trials) if one.right]
-    return float(np.quantile(level[right], _LOSS))
+    share = {True: _PRIOR, False: 1 - _PRIOR}
+    weight = [
+        _COUNTS.get(kind[0], 1.0) * (_SMALL if kind[1] else 1) * share[kind[2]] / counts[kind]
+        for kind in kinds
+    ]
+    return np.array(weight)

@@ -1,27 +1,15 @@
 """Fits the weights that say what a message does: `remember/means.tsv`.
 
-Run it with `python -m benchmarks.fit_means FOLDER`; it prints, for each source, how its messages
-are judged by a fit on all others. With `--write` it then writes the fit on all of them.
+Run it with `python -m benchmarks.fit_means`; it prints how the messages of each hand are judged by
+a fit on all others. With `--write` it then writes the fit on all of them. What a kind is learned
+from, of the records in `benchmarks/data`:
 
-The folder has a file a source, `NAME.tsv`, of lines `LABEL<tab>MESSAGE`. A label is `t` (talks,
-tells nothing), `f` (tells something), `i` (asks to be reminded, or to note what is to be done) or
-`n` (none of `i`; it says nothing of `t`). None of these texts is in this repository, and none was
-written for it; which label a message has was judged by this project, but where its source says so.
-The weights that ship were fitted on:
-
-- `byu-a`, `byu-b`: 1,708 of the 258,145 messages of the Chit-Chat Challenge of Brigham Young
-  University (`chitchat-dataset` 0.9.0, MIT), which students wrote to each other: most of them drawn
-  by chance, 266 that speak of reminders, 296 that an earlier fit took for talk.
-- `microsoft`: 306 of Microsoft's Virtual Assistant and To Do skill
-  (github.com/microsoft/botframework-solutions, MIT): general.lu, chitchat.lu, ToDo.lu.
-- `clinc`: 216 of CLINC150 (github.com/clinc/oos-eval, CC BY 3.0; Larson et al. 2019), with its own
-  labels for reminders and lists.
-- `hwu`: 130 of NLU-Evaluation-Data (github.com/xliuhw/NLU-Evaluation-Data, CC BY 4.0; Liu et al.
-  2019): what people asked of their calendar.
-- `persona`: 191 sentences of Synthetic-Persona-Chat (Google, CC BY 4.0), the personas by people.
-- `openvoice`: 320 of the skills of OpenVoiceOS (Apache 2.0) and Neon (BSD), and of the reminder bot
-  of Rasa (Apache 2.0).
-- `chatterbot`: 200 questions of `chatterbot-corpus` 1.3.3 (BSD).
+| kind | is | is not |
+|---|---|---|
+| `talk` | messages that only talk or ask something of the world; what is asked in lives and needs no memory | messages that tell something or ask to be reminded; what a later question of a life, or a later act, is about |
+| `needs` | messages and questions of lives, and of facts that are asked for, which memory helps with | those that anybody could answer, and thanks |
+| `intends` | messages that ask to be reminded, in any words | all other messages; what is said in lives without reminders |
+| `retract`, `correct` | acts of that kind, with the answer to them | all other acts and messages; what is said in lives in which nothing is taken back |
 """
 
 from __future__ import annotations
@@ -29,162 +17,261 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.progress import track
 from rich.table import Table
 
 import langmem_tiers
+from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
-from langmem_tiers.remember.instructs import BIAS
-from langmem_tiers.remember.means import Means, features, named_in, parts, written
+from langmem_tiers.remember.instructs import BIAS, tokens
+from langmem_tiers.remember.means import (
+    Means,
+    features,
+    features_of_answer,
+    first_of,
+    named_in,
+    parts,
+    written,
+)
 
-LABELS: Final[Mapping[str, Mapping[str, bool]]] = {
-    "talk": {"t": True, "f": False, "i": False},
-    "intends": {"i": True, "t": False, "f": False, "n": False},
-    "retract": {"retract": True, "correct": False, "none": False},
-    "correct": {"correct": True, "retract": False, "none": False},
-}
-"""What each label says of each kind; the last two are those of `benchmarks/acts.py`."""
-OVER: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {"talk": min, "intends": max}
-"""A message talks only if all of its sentences do, and intends if one of them does."""
-PRECISION: Final = 0.97
+KINDS: Final = Means._fields
+ANSWERED_KINDS: Final = frozenset(["intends", "retract", "correct"])
+"""Those of which the answer to a message tells."""
+OF_ALL: Final = frozenset(["talk"])
+"""Those that all sentences of a message are to be; of another kind one is enough."""
+WRONGLY: Final = {"talk": 0.005, "needs": 0.02, "intends": 0.002, "retract": 0.001, "correct": 0.001}
+"""The share of messages that are not of a kind, and not written to look like it, of which half a
+chance is; of `needs`, of those that are."""
 _TWICE: Final = 2
-_LEAST: Final = 0.02
-"""Weights that are smaller ship for none of the kinds, but for words."""
-_STEPS: Final = 50
+_OFTEN: Final = 3
+"""Messages that a word is in which counts by itself."""
+_DIGITS: Final = 2
+_LEAST: Final = 0.3
+"""Weights that are smaller ship for no kind, but for words."""
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "means.tsv"
 
 
 class Message(NamedTuple):
-    """One message of a source."""
+    """A message of a hand, with the answer to it and what it is known to do and not to do."""
 
-    source: str
-    label: str
+    writer: str
     text: str
+    answer: str
+    does: Mapping[str, bool]
+    ordinary: bool = True
+    """Whether it was not written to look like a kind that it is none of."""
 
 
 class Judged(NamedTuple):
-    """What a fit on all other sources makes of a message, and what it is."""
+    """What a fit on all other hands makes of a message."""
 
-    source: str
+    message: Message
     score: float
-    right: bool
-    text: str
+
+    def right(self, kind: str) -> bool:
+        """Whether it is of a kind."""
+        return self.message.does[kind]
 
 
-def messages(folder: Path) -> Iterator[Message]:
-    """All messages, by their sources."""
-    for file in sorted(folder.glob("*.tsv")):
-        for line in file.read_text("utf-8").splitlines():
-            label, text = line.split("\t", 1)
-            yield Message(file.stem, label, text)
+def messages() -> list[Message]:
+    """All messages, of every hand."""
+    return [*_single(), *_acts(), *_lives(), *_asked()]
+
+
+_NOTHING: Final = dict.fromkeys(("intends", "retract", "correct"), False)
+_KNOWN: Final[Mapping[str, Mapping[str, bool]]] = {
+    "need": {"needs": True, **_NOTHING},
+    "world": {"talk": True, "needs": False, **_NOTHING},
+    "talk": {"talk": True, "needs": False, **_NOTHING},
+    "tell": {"talk": False, **_NOTHING},
+    "remind": {"talk": False, **_NOTHING, "intends": True},
+    "notremind": _NOTHING,
+}
+"""What is known of a single message of a kind."""
+
+
+def _single() -> Iterator[Message]:
+    for one in records("messages"):
+        ordinary = one["kind"] != "notremind"
+        yield Message(one["writer"], one["message"], one["reply"], _KNOWN[one["kind"]], ordinary)
+
+
+def _acts() -> Iterator[Message]:
+    for one in records("acts"):
+        does = {"intends": False, **{kind: one["act"] == kind for kind in ("retract", "correct")}}
+        yield Message(one["writer"], one["message"], one["reply"], does, ordinary=False)
+        for place in one["targets"]:
+            yield Message(one["writer"], one["turns"][place]["user"], "", {"talk": False})
+
+
+def _lives() -> Iterator[Message]:
+    for life in records("life"):
+        wanted = [text for event in life["events"] for text in wanted_of(event)]
+        acts = {} if life["kind"] in ("retract", "correct", "update") else {"retract": False, "correct": False}
+        calm = acts if life["kind"] == "intention" else {**acts, "intends": False}
+        for event in life["events"]:
+            if (text := event.get("ask") or event.get("say")) is None:
+                continue
+            does = dict(calm)
+            if any(one in text.casefold() for one in wanted):
+                does["talk"] = False
+            if event.get("nothing"):
+                does |= {"talk": True, "needs": False}
+            elif wanted_of(event):
+                does["needs"] = True
+            if does:
+                yield Message(life["writer"], text, event.get("reply", ""), does)
+
+
+def _asked() -> Iterator[Message]:
+    for group in records("asked"):
+        for one in group["queries"]:
+            if one["kind"] != "absent":
+                yield Message(group["writer"], one["query"], "", {"needs": bool(one["relevant"])})
+
+
+def wanted_of(event: Record) -> list[str]:
+    """What a question of a life is to be shown, in small letters."""
+    wanted = [*event.get("shown", ()), *event.get("any", ())]
+    return [one.casefold() for one in (*wanted, *(first for first, _ in event.get("order", ())))]
 
 
 def vocabulary(several: Iterable[Message]) -> frozenset[str]:
-    """The words of more than one message."""
-    counted = Counter(word for one in several for word in {*named_in(one.text, _Everything())})
-    return frozenset(word for word, count in counted.items() if count >= _TWICE)
+    """The words of several messages."""
+    words = ({*named_in(one.text, _EVERY), *named_in(first_of(one.answer), _EVERY)} for one in several)
+    counted = Counter(word for found in words for word in found)
+    return frozenset(word for word, count in counted.items() if count >= _OFTEN)
 
 
-class _Everything(frozenset[str]):
+class _Every(frozenset[str]):
     """Where every word is known."""
 
     def __contains__(self, word: object) -> bool:
         return True
 
 
-def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> dict[str, float]:
+_EVERY: Final = _Every()
+
+
+class Fit(NamedTuple):
     """The weights of a kind."""
-    told = [(one.text, LABELS[kind][one.label]) for one in several if one.label in LABELS[kind]]
-    rows = [features(text, known) for text, _ in told]
-    counted = Counter(feature for row in rows for feature in row)
+
+    kind: str
+    known: frozenset[str]
+    weights: Mapping[str, float]
+
+    def score(self, message: Message) -> float:
+        """The logarithm of the odds that a message is of the kind."""
+        several = [self._sum(features(one, self.known)) for one in parts(message.text)]
+        if not several:
+            return math.inf if self.kind in OF_ALL else -math.inf
+        best = min(several) if self.kind in OF_ALL else max(several)
+        return self.weights[BIAS] + best + self._sum(self._answered(message))
+
+    def _answered(self, message: Message) -> frozenset[str]:
+        answer = message.answer if self.kind in ANSWERED_KINDS else ""
+        return features_of_answer(first_of(answer), self.known)
+
+    def _sum(self, found: frozenset[str]) -> float:
+        return sum(self.weights.get(one, 0.0) for one in found) / math.sqrt(max(1, len(found)))
+
+
+def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
+    """The weights of a kind."""
+    told = [one for one in several if kind in one.does and tokens(one.text)]
+    rows = [_rows(one, kind, known) for one in told]
+    counted = Counter(feature for row in rows for part in row for feature in part)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
-    found = fitted(Matrix.of(rows, names), np.array([right for _, right in told], float))
-    return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
+    right = np.array([one.does[kind] for one in told], float)
+    found = fitted(_matrix(rows, names), right)
+    return Fit(kind, known, {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))})
 
 
-def judged(several: Sequence[Message], kind: str) -> Iterator[Judged]:
-    """Each message, judged by a fit on all other sources."""
-    for source in sorted({one.source for one in several}):
-        others = [one for one in several if one.source != source]
-        known = vocabulary(others)
-        weights = fit(others, kind, known)
-        for one in several:
-            if one.source == source and one.label in LABELS[kind]:
-                scores = (scored(weights, part, known) for part in parts(one.text))
-                yield Judged(source, OVER[kind](scores), LABELS[kind][one.label], one.text)
+def _rows(one: Message, kind: str, known: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    said = frozenset(feature for part in parts(one.text) for feature in features(part, known))
+    answer = one.answer if kind in ANSWERED_KINDS else ""
+    return said, features_of_answer(first_of(answer), known)
 
 
-def scored(weights: Mapping[str, float], sentence: str, known: frozenset[str]) -> float:
-    """The score of a sentence."""
-    found = features(sentence, known)
-    return weights[BIAS] + sum(weights.get(one, 0.0) for one in found) / math.sqrt(len(found))
+def _matrix(rows: Sequence[tuple[frozenset[str], frozenset[str]]], names: Sequence[str]) -> Matrix:
+    """Both parts of each row; the length of one says nothing of what the other counts."""
+    parts_of = [Matrix.of([row[n] for row in rows], names) for n in (0, 1)]
+    size = len(names)
+    second = parts_of[1].column != size  # one bias is enough
+    return Matrix(
+        np.concatenate([parts_of[0].row, parts_of[1].row[second]]),
+        np.concatenate([parts_of[0].column, parts_of[1].column[second]]),
+        np.concatenate([parts_of[0].value, parts_of[1].value[second]]),
+        parts_of[0].shape,
+    )
 
 
-def calibrated(several: Sequence[Judged]) -> tuple[float, float]:
-    """By what a score is multiplied, and what is added, to be the logarithm of the odds."""
-    score = np.array([(one.score, 1.0) for one in several])
-    right = np.array([one.right for one in several], float)
-    found = np.zeros(2)
-    for _ in range(_STEPS):
-        chance = 1 / (1 + np.exp(-score @ found))
-        bend = (score * (chance * (1 - chance))[:, None]).T @ score + 1e-6 * np.eye(2)
-        found += np.linalg.solve(bend, score.T @ (right - chance))
-    return float(found[0]), float(found[1])
-
-
-def threshold(several: Sequence[Judged], *, of: bool) -> float:
-    """The score from which on (or below which) so many are right, as `PRECISION` says."""
-    way = 1 if of else -1
-    ordered = sorted(several, key=lambda one: -way * one.score)
-    right, found = 0, math.inf * way
-    for count, one in enumerate(ordered, 1):
-        right += one.right is of
-        found = one.score if right >= PRECISION * count else found
+def fits_without(several: Sequence[Message], kind: str) -> dict[str, Fit]:
+    """A fit for each hand, on the messages of all others."""
+    found = {}
+    for writer in sorted({one.writer for one in several if kind in one.does}):
+        others = [one for one in several if one.writer != writer]
+        found[writer] = fit(others, kind, vocabulary(others))
     return found
 
 
+def judged(several: Sequence[Message], kind: str) -> list[Judged]:
+    """Each message, judged by a fit on all other hands."""
+    fits = fits_without(several, kind)
+    return [Judged(one, fits[one.writer].score(one)) for one in several if kind in one.does]
+
+
+def bound(several: Sequence[Judged], kind: str) -> float:
+    """The score that `WRONGLY` says."""
+    wanted = kind == "needs"
+    scores = [one.score for one in several if one.right(kind) is wanted and one.message.ordinary]
+    share = WRONGLY[kind] if wanted else 1 - WRONGLY[kind]
+    return float(np.quantile([one for one in scores if math.isfinite(one)], share))
+
+
 def table(kind: str, several: Sequence[Judged], least: float) -> Table:
-    """What is found of each source at a threshold."""
-    made = Table("source", "messages", "are", "found", "rightly", title=f"{kind}, by other sources")
-    for source in (*sorted({one.source for one in several}), ""):
-        own = [one for one in several if source in ("", one.source)]
+    """What is found of each hand from a score on."""
+    columns = ("hand", "messages", "are", "found", "rightly", "ordinary", "found wrongly")
+    made = Table(*columns, title=f"{kind}, by other hands")
+    for writer in (*sorted({one.message.writer for one in several}), ""):
+        own = [one for one in several if writer in ("", one.message.writer)]
         found = [one for one in own if one.score >= least]
-        counts = (len(own), sum(one.right for one in own), len(found), sum(o.right for o in found))
-        made.add_row(source or "all", *map(str, counts))
+        plain = [one for one in own if one.message.ordinary and not one.right(kind)]
+        wrong = [one for one in plain if one.score >= least]
+        rightly = sum(one.right(kind) for one in found)
+        counts = (len(own), sum(one.right(kind) for one in own), len(found), rightly)
+        made.add_row(writer or "all", *map(str, (*counts, len(plain), len(wrong))))
     return made
 
 
-def main(
-    folder: Annotated[Path, typer.Argument(help="A file a source.")], *, write: bool = False
-) -> None:
-    """Print what is made of each source, and write the fit of all."""
+def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = False) -> None:
+    """Print what is made of each hand's messages, and write the fit of all."""
     console = Console(width=100)
-    several = list(messages(folder))
+    several = messages()
     known = vocabulary(several)
     columns: list[dict[str, float]] = []
-    for kind in Means._fields:
-        seen = list(judged(several, kind))
-        times, plus = calibrated(seen)
-        console.print(table(kind, seen, threshold(seen, of=True)))
-        for of in (True, False):
-            least = times * threshold(seen, of=of) + plus
-            console.print(f"{kind} {'from' if of else 'below'} {1 / (1 + math.exp(-least)):.2f}")
-        weights = {name: times * one for name, one in fit(several, kind, known).items()}
-        columns.append({**weights, BIAS: weights[BIAS] + plus})
+    for kind in track(KINDS, "fitting", console=Console(stderr=True)):
+        seen = judged(several, kind)
+        least = bound(seen, kind)
+        console.print(table(kind, seen, least))
+        weights = dict(fit(several, kind, known).weights)
+        columns.append({**weights, BIAS: weights[BIAS] - least})
     if write:
         names = {name for one in columns for name in one}
-        rows = {name: Means(*(round(one.get(name, 0.0), 2) for one in columns)) for name in names}
+        rows = {name: [round(one.get(name, 0.0), _DIGITS) for one in columns] for name in names}
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
         _WHERE.write_text(written(kept), "utf-8")
         console.print(f"{len(kept):,} weights of {len(several):,} messages: {_WHERE.name}")
 
 
-def _counts(row: Means) -> bool:
+def _counts(row: Sequence[float]) -> bool:
     return max(map(abs, row)) >= _LEAST
 
 

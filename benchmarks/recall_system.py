@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from benchmarks.listening import Overheard
 from benchmarks.recall_data import History, Question
-from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator, local_index
+from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
 from langmem_tiers.recall.matching import FEATURES, features
 from langmem_tiers.recall.question import Question as Reading
-from langmem_tiers.recall.question import read_question
+from langmem_tiers.recall.question import TALKS, read_question, small_talk
 
 Floats = NDArray[np.float64]
 
@@ -55,6 +56,11 @@ class Evidence:
     scope: Searched
 
     @property
+    def telling(self) -> list[Candidate]:
+        """What was found and is no small talk."""
+        return [one for one in self.found if (small_talk(one.value) or 0.0) < TALKS]
+
+    @property
     def keys(self) -> list[str]:
         """Of what was found."""
         return [one.key for one in self.found]
@@ -68,9 +74,10 @@ class Evidence:
 class System:
     """The shipped system, a tenant for each history."""
 
-    def __init__(self, url: str, embeddings: LocalEmbeddings | None = None) -> None:
+    def __init__(self, url: str, embeddings: OfflineEmbeddings | None = None) -> None:
         """Describe it; `with` opens it."""
-        index = local_index() if embeddings is None else local_index(embed=embeddings)
+        used = LocalEmbeddings() if embeddings is None else embeddings
+        index = {"dims": used.dims, "embed": used}
         self._clock = Clock(datetime.fromisoformat("2025-01-01T00:00:00+00:00"))
         self.store = Overheard.from_conn_string(url, index=index, clock=self._clock)
 

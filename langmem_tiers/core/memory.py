@@ -172,9 +172,17 @@ class Recollection:
 class Recollections(list[Recollection]):
     """Recalled memories, best first: a list that prints well."""
 
-    def __init__(self, found: Iterable[Recollection] = (), *, by_words: str | None = None) -> None:
+    def __init__(
+        self,
+        found: Iterable[Recollection] = (),
+        *,
+        by_words: str | None = None,
+        helps: float = 1.0,
+    ) -> None:
         """Hold what was found."""
         super().__init__(found)
+        self.helps = helps
+        """The chance, in 0…1, that memory helps with what was asked at all."""
         self.by_words = by_words
         """What the embedding model failed by, where words alone were sought; None if it did not."""
 

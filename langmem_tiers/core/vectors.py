@@ -120,6 +120,11 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
     return PackedVector(_layout(options).pack(options.dims, 0, *numbers))
 
 
+def unpack(vector: PackedVector, options: VectorOptions) -> tuple[float, ...]:
+    """The numbers of a packed vector, as they are stored."""
+    return _layout(options).unpack(vector.data)[2:]
+
+
 def _fitted(numbers: list[float], options: VectorOptions) -> list[float]:
     """Scale an unusual vector into the column's range; [] if it has no direction."""
     if not all(map(math.isfinite, numbers)):

@@ -45,7 +45,7 @@ _READ = "__pregel_read"
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
-RECALLED = 8
+RECALLED = 6
 """Memories of a turn that names neither a limit nor a budget, our own choice, if the settings say
 no fewer: each is paid for with every call of the model. In an earlier state 6, 8 and 10 showed what
 was needed in 68, 71 and 73 % of 428 questions, for 192, 239 and 283 tokens

@@ -128,14 +128,16 @@ def remember(
     question, last = last_question(messages), messages[-1] if messages else None
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
-    revision = yield from _revision(memory, question, config, judge)
-    notes = [*_notes(memory, question, config, speaker="user", source="user")]
+    answered = storable(text_of(answer))
+    revision = yield from _revision(memory, question, config, judge, answered)
+    said = {"speaker": "user", "source": "user"}
+    notes = [*_notes(memory, question, config, answered, **said)]
     corrections = _corrected(notes, revision)
     rest = sum(len(one["content"]) for one in notes if "memory_type" not in one)
     wants = any("memory_type" in one for one in notes)
     if not wants or rest >= _MORE * len(text_of(question)):
         # What answers little but a request to be reminded says nothing further.
-        notes += _notes(memory, answer, config, **told)
+        notes += _notes(memory, answer, config, "", **told)
     if revision.retracted and not (revision.tells_more or wants):
         gone = [one.key for one in revision.retracted]
         notes = [{**one, "derived_from": gone} for one in notes]
@@ -168,12 +170,14 @@ def _revision(
     question: BaseMessage | None,
     config: RunnableConfig,
     judge: BaseChatModel | None,
+    answer: str,
 ) -> Flow[Revision]:
-    """What the judge says that a message takes back."""
-    if judge is None or question is None or not (text := storable(text_of(question))):
+    """What a message takes back."""
+    if question is None or not (text := storable(text_of(question))):
         return Revision()
     key, _ = keys_of(question, config)
-    return (yield from asked(memory.revise, memory.arevise, text, judge=judge, key=key))
+    how: Any = {"judge": judge, "key": key, "answer": answer}
+    return (yield from asked(memory.revise, memory.arevise, text, **how))
 
 
 def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
@@ -218,7 +222,11 @@ def beside(
 
 
 def _notes(
-    memory: MemoryCoordinator, message: BaseMessage | None, config: RunnableConfig, **told: Any
+    memory: MemoryCoordinator,
+    message: BaseMessage | None,
+    config: RunnableConfig,
+    answer: str,
+    **told: Any,
 ) -> Iterator[dict[str, Any]]:
     """A message as memories: what a user asks to be reminded of is one of its own."""
     if message is None or not (text := storable(text_of(message))):
@@ -227,7 +235,7 @@ def _notes(
     told |= {"session_id": memory.context.session_id}
     # What is private is not cut: the gate is to judge all of it.
     whole = private(text, memory.gate)
-    wants = requesting(text) if told["speaker"] == "user" else []
+    wants = requesting(text, answer) if told["speaker"] == "user" else []
     if wants:
         asked_for = text if len(text) <= _SHORT else " ".join(one.strip() for one in wants)
         yield {**told, "content": asked_for, "key": intended, "memory_type": PROSPECTIVE}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from langgraph.store.base import PutOp, SearchItem, SearchOp
@@ -20,9 +20,10 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.memory.base import floor_for
+from langmem_tiers.memory.base import weights_for
 from langmem_tiers.postgres.flow import Call, Flow, only
-from langmem_tiers.recall.matching import shipped
+from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.matching import Weights
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import (
     Inquiry,
@@ -34,7 +35,7 @@ from langmem_tiers.recall.recall import (
 )
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
-from langmem_tiers.remember.means import only_talks
+from langmem_tiers.remember.means import needs
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.remind.raising import raised_by_itself
@@ -123,10 +124,10 @@ def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Searc
         limit=asked.offset + asked.limit,
         conditions=asked.conditions,
         profile=PROFILES["match"],  # what is read stays where it is on the next page
-        floor=floor_for(store),
-        talks=only_talks(asked.text or ""),
+        floor=DEFAULT_FLOOR,
+        needs=needs(asked.text or ""),
     )
-    best = yield from only(recall([ask], _reader(), flows))
+    best = yield from only(recall([ask], _reader(weights_for(store)), flows))
     return [_item(one) for one in best[asked.offset :]]
 
 
@@ -136,9 +137,8 @@ def _item(one: Recollection) -> SearchItem:
     return SearchItem(one.namespace, one.key, dict(one.value), *moments, one.match)
 
 
-@cache
-def _reader() -> Reader:
-    return Reader(weights=shipped(), types=MemoryTypes(), count_tokens=approximate_tokens)
+def _reader(weights: Weights) -> Reader:
+    return Reader(weights=weights, types=MemoryTypes(), count_tokens=approximate_tokens)
 
 
 def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -> Flow[list[T]]:

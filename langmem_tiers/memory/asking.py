@@ -21,7 +21,7 @@ from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.recall.recall import POOL, Inquiry, reach
-from langmem_tiers.remember.means import only_talks
+from langmem_tiers.remember.means import needs
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
@@ -120,7 +120,7 @@ class Asking:
             embedding=None if embedding is None else self._packed(embedding),
             reach=reach(where, asked.pop("tiers", TIERS)),
             project_id=where.project_id,
-            talks=only_talks(query),
+            needs=needs(query),
             **asked,
         )
 

@@ -25,8 +25,9 @@ from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.matching import Weights, read_weights, shipped
+from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
 from langmem_tiers.recall.recall import Reader, approximate_tokens
 from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
@@ -41,6 +42,11 @@ _log = logging.getLogger(__name__)
 LEFT: Final = "%s; review_waiting() reviews what awaits it still"
 STORAGE: Final = ("rules", "before", "background")
 """Who reviews what is stored: rules alone, or models, before it is stored or afterwards."""
+_MODELS: Final = {
+    LocalEmbeddings: "local",
+    MiniLMEmbeddings: "minilm",
+    MultilingualEmbeddings: "multilingual",
+}
 PATIENCE: Final = 60.0
 """Seconds that models have for eight memories where nobody waits for them."""
 
@@ -116,13 +122,27 @@ class Memory:
     ) -> Reader:
         """How its recalls go about it."""
         return Reader(
-            weights=shipped() if weights is None else _weights(weights),
+            weights=weights_for(self.tiered_store) if weights is None else self._weights(weights),
             types=self.types,
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
             reranker=None if reranker is None else reranker_of(reranker),
             reviews=reviews,
         )
+
+    def _weights(self, file: str | os.PathLike[str]) -> Weights:
+        """Weights of the caller's own."""
+        try:
+            weights = read_weights(Path(file).read_text("utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigurationError(f"the weights cannot be read: {error}") from error
+        index = self.tiered_store.options.index
+        if weights.meaning and index is not None and len(weights.meaning) != index.vector.dims:
+            raise ConfigurationError(
+                f"these weights are for vectors of {len(weights.meaning)} dimensions, the store's "
+                f"have {index.vector.dims}: fit them with the store's model"
+            )
+        return weights
 
     @property
     def now(self) -> datetime:
@@ -140,7 +160,7 @@ class Memory:
         return Asking(
             self.types,
             limit=self.settings.max_context_items,
-            floor=floor_for(store),
+            floor=DEFAULT_FLOOR,
             vector=store.options.index.vector if store.options.index else None,
             reviews=reviews,
             bounds=store.options.bounds,
@@ -171,15 +191,20 @@ class Memory:
         self.types.register(memory_type, replace=replace)
 
 
+def model_of(store: object) -> str:
+    """The name of the model that embeds a store's texts, if it comes from a wheel; else `other`."""
+    embed = (getattr(store, "index_config", None) or {}).get("embed")
+    return next((name for kind, name in _MODELS.items() if isinstance(embed, kind)), OTHER)
+
+
 def is_local(store: object) -> bool:
     """Whether a store's texts are embedded by a model that our thresholds hold for."""
-    index = getattr(store, "index_config", None) or {}
-    return isinstance(index.get("embed"), LocalEmbeddings | MiniLMEmbeddings)
+    return model_of(store) in ("local", "minilm")
 
 
-def floor_for(store: object) -> Floor:
-    """What is too little to be shown of a store's memories, where nobody says."""
-    return DEFAULT_FLOOR if is_local(store) else Floor()
+def weights_for(store: object) -> Weights:
+    """What a store's memories are matched by, where nobody says."""
+    return shipped_for(model_of(store))
 
 
 def _checked_store(store: object) -> TieredStore:
@@ -193,20 +218,12 @@ def _checked_store(store: object) -> TieredStore:
     return store
 
 
-def _weights(file: str | os.PathLike[str]) -> Weights:
-    try:
-        return read_weights(Path(file).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"the weights cannot be read: {error}") from error
-
-
 def _check(given: object, kind: Any, what: str) -> None:
     if not isinstance(given, kind):
         kinds = [one for one in getattr(kind, "__args__", (kind,)) if one is not type(None)]
         wanted = " or ".join(one.__name__ for one in kinds)
         hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
         raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
-
 
 class UnderWay:
     """What was begun and nobody waits for; several threads may use it."""

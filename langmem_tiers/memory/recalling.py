@@ -91,7 +91,9 @@ def _recalled(
         project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
         yield from noted(everything, memory.context.whose, project, shown_to, now)
         answers = [
-            Recollections(filterfalse(shown_to.hides, found), by_words=found.by_words)
+            Recollections(
+                filterfalse(shown_to.hides, found), by_words=found.by_words, helps=found.helps
+            )
             for found in answers
         ]
     return answers

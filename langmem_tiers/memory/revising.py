@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import mul
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.truth import Retraction
-from langmem_tiers.core.errors import InvalidInputError, ModelError
+from langmem_tiers.core.errors import EmbeddingFailedError, InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.vectors import unpack
 from langmem_tiers.memory.asking import memory_key
-from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.base import Memory, model_of
 from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, Inquiry, find
-from langmem_tiers.remember.acts import Act, Decider, Earlier, Reading, decider_of, own_words
+from langmem_tiers.remember.acts import (
+    Act,
+    Decider,
+    Earlier,
+    Kind,
+    Reading,
+    decider_of,
+    own_words,
+)
+from langmem_tiers.remember.means import parts
 from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remember.targets import Near, kind_of, read
+from langmem_tiers.store.read import embed_texts
 
 _log = logging.getLogger(__name__)
 
@@ -50,27 +64,44 @@ class Revision:
 
 
 def revise(
-    memory: Memory, text: str, *, judge: BaseChatModel, key: str | None = None
+    memory: Memory,
+    text: str,
+    *,
+    judge: BaseChatModel | None = None,
+    key: str | None = None,
+    answer: str = "",
 ) -> Flow[Revision]:
-    """Take back of what was remembered what a user's message takes back, as a chat model says.
+    """Take back of what was remembered what a user's message takes back.
 
-    The model is asked once, about what was said last and what the message is nearest to; nothing is
-    changed where it is not sure, or fails. What is taken back is retracted, with what an assistant
-    answered to it, and `restore` brings it back; what of it still holds is stored anew. What the
-    message corrects is answered, and left as it is. A reminder that is called off is retracted as
-    well, and so is not raised.
+    What it is about is sought among what was said last and what the message is nearest to. With a
+    judge, a chat model is asked once; without one, fitted weights go by the words of the message
+    and of the answer to it, and find what is said plainly (docs/truth.md). Nothing is changed where
+    they are not sure, or the judge fails. What is taken back is retracted, with what an assistant
+    answered to it, and `restore` brings it back; what of it still holds, as a judge says, is stored
+    anew. What the message corrects is answered, and left as it is. A reminder that is called off is
+    retracted as well, and so is not raised.
 
     Args:
         text: What the user says. What it quotes is not looked at, nor what is very long.
-        judge: The chat model.
+        judge: The chat model, if there is one.
         key: Of the memory of the message: if that is stored already, nothing is done again.
+        answer: What the assistant answered, if it has: an assistant says what it understood.
 
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
-    decider, said = decider_of(judge), own_words(checked_text(text, "text"))
+    decider = None if judge is None else decider_of(judge)
+    said, answered = own_words(checked_text(text, "text")), checked_answer(answer)
     named = None if key is None else memory_key(key)
-    return _revised(memory, said, named, decider) if said else _nothing()
+    kind = kind_of(said, answered) if decider is None else None
+    if not said or (decider is None and kind is None):
+        return _nothing()
+    return _revised(memory, said, named, decider, kind)
+
+
+def checked_answer(answer: object) -> str:
+    """An answer, which may be none."""
+    return checked_text(answer, "answer") if answer else ""
 
 
 def _nothing() -> Flow[Revision]:
@@ -78,7 +109,9 @@ def _nothing() -> Flow[Revision]:
     return Revision()
 
 
-def _revised(memory: Memory, said: str, key: str | None, decider: Decider) -> Flow[Revision]:
+def _revised(
+    memory: Memory, said: str, key: str | None, decider: Decider | None, kind: Kind | None
+) -> Flow[Revision]:
     flows, context = memory.tiered_store.flows, memory.context
     if key is not None and (yield from find(context, key, TIERS, flows)):
         return Revision()
@@ -87,10 +120,13 @@ def _revised(memory: Memory, said: str, key: str | None, decider: Decider) -> Fl
         return Revision()
     earlier = [_shown(one, memory) for one in before]
     try:
-        reading: Reading = yield Ask(
-            partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
-        )
-    except ModelError as error:
+        if decider is None:
+            reading = yield from _read(memory, said, kind or "retract", earlier)
+        else:
+            reading = yield Ask(
+                partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
+            )
+    except (ModelError, EmbeddingFailedError) as error:
         return _failed(error)
     if not reading.acts:
         return Revision()
@@ -104,8 +140,35 @@ def _revised(memory: Memory, said: str, key: str | None, decider: Decider) -> Fl
     return Revision(retracted=tuple(retracted), corrects=corrects, tells_more=reading.tells_more)
 
 
+def _read(memory: Memory, said: str, kind: Kind, earlier: Sequence[Earlier]) -> Flow[Reading]:
+    """What the words of a message do to the memories before it."""
+    options, told = memory.tiered_store.options, [said, *parts(said)]
+    contents = [ends_of(one.content, QUERY_CHARACTERS) for one in earlier]
+    found = yield from embed_texts([*told, *contents], options)
+    index = options.index
+    if index is None or index.vector is None:
+        return Reading()
+    vectors = {
+        text: unpack(one, index.vector) for text, one in found.items() if one is not None
+    }
+    near = [_near(vectors, told, one) for one in contents]
+    return read(said, kind, earlier, near, model_of(memory.tiered_store))
+
+
+def _near(vectors: Mapping[str, Sequence[float]], told: Sequence[str], content: str) -> Near:
+    whole, *sentences = (_cosine(vectors.get(one), vectors.get(content)) for one in told)
+    return Near(whole, max(sentences, default=whole))
+
+
+def _cosine(one: Sequence[float] | None, other: Sequence[float] | None) -> float:
+    if one is None or other is None:
+        return 0.0
+    lengths = math.hypot(*one) * math.hypot(*other)
+    return sum(map(mul, one, other)) / lengths if lengths else 0.0
+
+
 def _failed(
-    error: ModelError | InvalidInputError, retracted: Sequence[Retraction] = ()
+    error: ModelError | EmbeddingFailedError | InvalidInputError, retracted: Sequence[Retraction] = ()
 ) -> Revision:
     _log.warning("nothing more is taken back by what the user said: %s", error)
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
@@ -158,4 +221,4 @@ def _may_go(one: Recollection, memory: Memory) -> bool:
 
 def _shown(one: Recollection, memory: Memory) -> Earlier:
     here = one.session_id is not None and one.session_id == memory.context.session_id
-    return Earlier(one.content, one.occurred_at or one.created_at, here)
+    return Earlier(one.content, one.occurred_at or one.created_at, here, one.session_id)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from datetime import datetime, tzinfo
-from functools import partial
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, tzinfo
+from itertools import groupby
 from typing import Final
 from unicodedata import normalize
 
@@ -15,10 +15,12 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
+    RECALLED_DAY,
     RECALLED_DOUBTED,
     RECALLED_HEAD,
     RECALLED_ONE,
     RECALLED_ORIGIN,
+    RECALLED_SAID,
     RECALLED_TAIL,
     RECALLED_TODAY,
     REMINDERS_HEAD,
@@ -59,13 +61,13 @@ def recalled_text(
 ) -> str:
     """Memories as one text for a prompt, a line each; nothing if there are none.
 
-    Lessons stand first, in their order, then reminders, each a line already; the others follow, the
-    newest first, so that what holds now stands before what it replaced. Each memory is shown once:
-    its day, who said it, unless that was the user, and where it comes from and whether that is
+    Lessons stand first, in their order, then reminders, each a line already; the others follow by
+    days, the newest first, so that what holds now stands before what it replaced. Each memory is
+    shown once: who said it, unless that was the user, and where it comes from and whether that is
     doubtful, unless it is a user's own or what an assistant said. What could end the fence is
     written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
     says which day it is, and days are those of its zone; with what was `asked`, long messages are
-    cut to what they say about it.
+    cut to what they say about it, the more the further down they stand in their order.
 
     Example:
         ```python
@@ -76,31 +78,53 @@ def recalled_text(
     """
     first = list(lessons)
     taken = {(one.namespace, one.key) for one in first}
-    rest = sorted(
-        (one for one in recollections if (one.namespace, one.key) not in taken),
-        key=lambda one: (one.occurred_at or one.created_at, one.namespace, one.key),
-        reverse=True,
-    )
-    line = partial(_line, zone=None if now is None else now.tzinfo)
-    due, others = list(reminders), [line(one, asked=asked) for one in rest]
+    rest = [one for one in recollections if (one.namespace, one.key) not in taken]
+    zone = None if now is None else now.tzinfo
+    due, others = list(reminders), _by_days(rest, zone, asked)
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
-    parts = [LESSONS_HEAD, *map(line, first)] if first else []
+    parts = [LESSONS_HEAD, *(_line(one, zone) for one in first)] if first else []
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
-def _line(one: Recollection, zone: tzinfo | None, asked: str | None = None) -> str:
-    """A memory as a line, with its day in that time zone; as it was given without one."""
-    when = one.occurred_at or one.created_at
-    day = when if zone is None else when.astimezone(zone)
+def _by_days(ranked: Sequence[Recollection], zone: tzinfo | None, asked: str | None) -> list[str]:
+    """Memories in lines under their days, the newest first; they are given best first."""
+    shown = [(one, _content(one, asked, place)) for place, one in enumerate(ranked)]
+    shown.sort(key=lambda each: (_when(each[0]), each[0].namespace, each[0].key), reverse=True)
+    lines = list[str]()
+    for day, several in groupby(shown, key=lambda each: _day(each[0], zone)):
+        lines.append(RECALLED_DAY.format(date=day))
+        for one, content in several:
+            told = fields_of(one)
+            by = f"{told['by']}{told['origin']}".strip()
+            lines.append(RECALLED_SAID.format(by=f"{by}: " if by else "", content=content))
+    return lines
+
+
+def _when(one: Recollection) -> datetime:
+    return one.occurred_at or one.created_at
+
+
+def _day(one: Recollection, zone: tzinfo | None) -> date:
+    """The day of a memory in that time zone; as it was given without one."""
+    return (_when(one) if zone is None else _when(one).astimezone(zone)).date()
+
+
+def _content(one: Recollection, asked: str | None, place: int) -> str:
     content = one.content
     if asked is not None and one.speaker:
+        longest = LONGEST[min(place, len(LONGEST) - 1)]
         answers = one.speaker.lower() in ASSISTANT_ROLES
-        content = excerpt(content, asked, LONGEST_ANSWER if answers else LONGEST)
-    said = {"date": str(day.date()), "content": indented(quoted(content))}
+        content = excerpt(content, asked, min(longest, LONGEST_ANSWER) if answers else longest)
+    return indented(quoted(content))
+
+
+def _line(one: Recollection, zone: tzinfo | None) -> str:
+    """A lesson as a line, with its day."""
+    said = {"date": str(_day(one, zone)), "content": _content(one, None, 0)}
     return RECALLED_ONE.format_map({**fields_of(one), **said})
 
 

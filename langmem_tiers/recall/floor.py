@@ -1,19 +1,19 @@
-"""What is too little to be shown: a least match, and a question that memory cannot help with.
+"""What is too little to be shown: a memory that hardly helps, and a question that needs none.
 
 Most of what is said to an assistant needs no memory: thanks, a sum, a joke. `helps` tells it from
-what does, by what was found and by the words asked, in one fitted chance; the weights are in
-`weights.json`, fitted by `benchmarks/fit.py`.
+what does, by what was found, by the words asked, and by the question's vector where the model is
+one that it was fitted for; the weights are in `weights/`, fitted by `benchmarks/fit.py`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.memory import USER_ROLES
 from langmem_tiers.recall.candidates import Candidate, Searched
-from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.matching import K1, Weights
 from langmem_tiers.recall.question import Question, name_words
 
@@ -29,27 +29,24 @@ class Floor(NamedTuple):
     share: float = 0.0
     intended: float = ABOUT
     """That of what is intended, where its type is not asked for: it is raised by itself."""
+    alone: tuple[float, float] | None = None
+    """Both of what stands by itself, if they are others: of talk, what stands beside an answer
+    helps as well, a fact is all that it says."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
         return bool(self.match or self.share)
 
-    def least(self, best: float) -> float:
+    def least(self, best: float, *, alone: bool) -> float:
         """The least match beside this best one."""
-        return max(self.match, self.share * best)
+        match, share = self.alone if alone and self.alone else (self.match, self.share)
+        return max(match, share * best)
 
 
 NO_FLOOR: Final = Floor(intended=0.0)
-HELPS: Final = 0.5
-"""A question with a lesser chance gets nothing where there is a floor."""
-ANSWERS: Final = 0.3
-"""With a match so good memory helps whatever is asked: of what needs no memory in lives, no best
-match was above 0.18."""
-DEFAULT_FLOOR: Final = Floor(0.0001)
-"""Of the local embeddings, which the fit knows. No match is so low: what memory cannot help with
-gets nothing, and else nothing is left out. In lives (`benchmarks/data/life.jsonl`) a least match of
-0.01 costs 6 answers of 100; a share of 0.05 of the best one costs 1 of 305, and 5 % of what is
-shown."""
+HELPS: Final = 0.4
+"""A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
+DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.1, 0.5))
 
 MEASURED: Final = (
     "nearest",
@@ -62,25 +59,27 @@ MEASURED: Final = (
     "no_unknown_name",
     "known_name",
     "memories",
-    "length",
     "digits",
-    "foreign",
+    "needs",
+    "meant",
 )
 """What is measured of a question and of what was found for it, in this order."""
 
 
 def measured(
     question: Question,
-    asked: Sequence[str],
     found: Sequence[Candidate],
     searched: Searched,
-    weights: Weights,
+    *,
+    needs: float,
+    meant: float,
 ) -> tuple[float, ...]:
-    """What speaks for a question that memory can help with; each part in a range near 0…1.
+    """What speaks for a question that memory can help with; most parts in a range near 0…1.
 
     The nearest by meaning, the third and fifth of them, and the nearest that a user said; the two
-    best by words; the share of the words that occurs; names; and of the words that are `asked`, in
-    their order, how many there are and whether the fit knows one.
+    best by words; the share of the words that occurs; names; how many memories there are; digits;
+    and what the question by itself says, by its words (`needs`) and by its vector (`meant`), each
+    the logarithm of odds.
     """
     near = sorted((one.cosine or 0.0 for one in found), reverse=True)
     said = (one.cosine or 0.0 for one in found if (one.speaker or "").lower() in USER_ROLES)
@@ -99,24 +98,21 @@ def measured(
         float(not question.names - known),
         float(bool(known)),
         math.log10(max(searched.memories, 1)),
-        math.log1p(len(asked)),
         float(any(map(str.isdigit, question.text))),
-        float(weights.words.keys().isdisjoint(asked)),
+        needs,
+        meant,
     )
 
 
-def helps(
-    question: Question, found: Sequence[Candidate], searched: Searched, weights: Weights
-) -> float:
-    """The chance, in 0…1, that memory helps with a question; `HELPS` is the bound.
+def meant_by(vector: Sequence[float], weights: Weights) -> float:
+    """What the vector of a question says, as the logarithm of odds; 0 for an unknown model."""
+    return sum(map(mul, vector, weights.meaning)) if weights.meaning else 0.0
 
-    Words that the fit does not know, such as those of most languages, say nothing.
-    """
-    asked = words(question.text)
-    parts = measured(question, asked, found, searched, weights)
-    evidence = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
-    worded = sum(weights.words.get(one, 0.0) for one in frozenset(asked))
-    return 1 / (1 + math.exp(-(evidence + worded + weights.helps["bias"])))
+
+def helps(parts: Sequence[float], weights: Weights) -> float:
+    """The chance, in 0…1, that memory helps with a question of which these `MEASURED` parts hold."""
+    score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
+    return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
 
 
 def _at(ordered: Sequence[float], place: int) -> float:

@@ -1,9 +1,9 @@
 """How well a candidate answers a question: eleven features, fitted weights, one match in 0…1.
 
-The weights ship as `weights.json`. They were fitted by `benchmarks/fit.py` on real meetings
-(QMSum, MIT licence), on lives with an assistant (`benchmarks/data/life.jsonl`), and on
-conversations, assistant logs and stand-alone facts that `benchmarks/logs.py` generates; a user's
-own data refits them with the same script.
+The weights ship in `weights/`, a file a model of embeddings, as nearness differs between them, and
+one for all others. They were fitted by `benchmarks/fit.py` on real meetings (QMSum, MIT licence),
+and on lives with an assistant, facts that stand by themselves, conversations and assistant logs of
+`benchmarks/data`; a user's own data refits them with the same script.
 """
 
 from __future__ import annotations
@@ -72,16 +72,23 @@ class Weights:
 
     features: Mapping[str, float]
     match: Mapping[str, float]
+    """How the score of something said becomes a chance; of what stands by itself, `alone`."""
+    alone: Mapping[str, float]
     helps: Mapping[str, float]
     """Of what `recall.floor` measures."""
-    words: Mapping[str, float]
-    """Of the words of a question that it weighs."""
+    meaning: Sequence[float] = ()
+    """What each number of a question's vector says of whether memory helps; none for a model that
+    the fit does not know."""
+
+
+def shipped_for(model: str) -> Weights:
+    """The weights that ship with the package, for a model of `local_index` or for `other` ones."""
+    return _shipped(model if model in MODELS else OTHER)
 
 
 @cache
-def shipped() -> Weights:
-    """The weights that ship with the package."""
-    return read_weights(files(__package__).joinpath("weights.json").read_text("utf-8"))
+def _shipped(name: str) -> Weights:
+    return read_weights(files(__package__).joinpath(f"weights/{name}.json").read_text("utf-8"))
 
 
 def read_weights(text: str) -> Weights:
@@ -92,11 +99,12 @@ def read_weights(text: str) -> Weights:
     """
     try:
         weights = Weights(**json.loads(text))
-        complete = set(FEATURES) <= set(weights.features) and weights.match and weights.helps
+        named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "helps": ("bias",)}
+        lacks = [one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)]
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"these are no weights of a fit: {error}") from error
-    if not complete:
-        raise ConfigurationError(f"these weights lack some of {', '.join(FEATURES)}: fit them anew")
+    if lacks:
+        raise ConfigurationError(f"these weights lack {', '.join(lacks)}: fit them anew")
     return weights
 
 
@@ -114,6 +122,10 @@ FEATURES = (
     "session",
 )
 """The features in their order."""
+CHANCE = ("level", "gap", "near", "bias")
+"""What a chance is made of: the score, how far it is below the best, and nearness by itself."""
+MODELS = ("local", "minilm", "multilingual")
+OTHER = "other"
 
 
 class Weighed(NamedTuple):
@@ -132,10 +144,7 @@ def judge(
     weights: Weights,
     most: int | None = None,
 ) -> list[Weighed]:
-    """Judge all candidates of one question; the best of them, or all, by their match.
-
-    The match keeps the order of the score, which is the weighted sum of the features.
-    """
+    """Judge all candidates of one question; the best of them, or all, by their match."""
     if not candidates:
         return []
     measured = features(candidates, question, searched)
@@ -143,10 +152,10 @@ def judge(
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
     kind, top = sum(max(columns[i]) * factors[i] for i in _KIND), max(scores)
-    fitted, chances = weights.match, []
-    for score in scores:
-        speaks = fitted["level"] * (score - kind) + fitted["gap"] * (score - top) + fitted["bias"]
-        chances.append(1 / (1 + math.exp(-max(speaks, -_EXPONENT))))
+    chances = [
+        _chance(weights.match if one.session else weights.alone, score, kind, top, one.cosine)
+        for one, score in zip(candidates, scores, strict=True)
+    ]
     best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
     found = []
     for place in best:
@@ -154,6 +163,15 @@ def judge(
         shares = {name: factor * value for name, factor, value in parts if value}
         found.append(Weighed(candidates[place], chances[place], shares))
     return found
+
+
+def _chance(
+    fitted: Mapping[str, float], score: float, kind: float, top: float, near: float | None
+) -> float:
+    """How likely a candidate is evidence, if memory helps with the question at all."""
+    speaks = fitted["level"] * (score - kind) + fitted["gap"] * (score - top)
+    speaks += fitted["near"] * (near or 0.0) + fitted["bias"]
+    return 1 / (1 + math.exp(-max(speaks, -_EXPONENT)))
 
 
 def features(

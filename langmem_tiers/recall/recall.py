@@ -17,12 +17,12 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, check_key, scope
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
-from langmem_tiers.core.vectors import Distance, PackedVector
+from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import ANSWERS, HELPS, NO_FLOOR, Floor, helps
+from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps, meant_by, measured
 from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
@@ -105,8 +105,8 @@ class Inquiry:
     profile: Profile = PROFILES["calibrated"]
     floor: Floor = NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
-    talks: bool = False
-    """Whether it asks nothing, and is said to say nothing, such as thanks."""
+    needs: float = 0.0
+    """What its words say of whether memory helps with it, as the logarithm of odds."""
     exclude: frozenset[str] = frozenset()
     """Keys of what is not wanted."""
     review: str | None = None
@@ -159,14 +159,21 @@ class _Sought(NamedTuple):
     vector: PackedVector | None
     by_words: str | None
     """What the model failed by that would have made one."""
+    meant: float
+    """What the vector says of whether memory helps, as the logarithm of odds."""
 
 
-def _sought(ask: Inquiry, vectors: Vectors, moment: Moment) -> _Sought:
-    vector = ask.embedding or vectors.get(ask.query)
+def _sought(
+    ask: Inquiry, vectors: Vectors, moment: Moment, reader: Reader, store: StoreFlows
+) -> _Sought:
+    vector, index = ask.embedding or vectors.get(ask.query), store.options.index
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
         ask = replace(ask, floor=Floor())
-    return _Sought(ask, read_question(ask.query, moment.now), vector, by_words)
+    meant = 0.0
+    if vector is not None and index is not None and reader.weights.meaning:
+        meant = meant_by(unpack(vector, index.vector), reader.weights)
+    return _Sought(ask, read_question(ask.query, moment.now), vector, by_words, meant)
 
 
 def recall(
@@ -187,17 +194,18 @@ def recall(
     moment = store.moment()
     vectors = Vectors() if vectors is None else vectors
     yield from vectors.add((ask.query for ask in asks if ask.embedding is None), store.options)
-    sought = [_sought(ask, vectors, moment) for ask in asks]
+    sought = [_sought(ask, vectors, moment, reader, store) for ask in asks]
     rows = yield from _rows(sought, reader, store, moment)
-    found, ranked = [], []
+    found, ranked, helping = [], [], []
     for one, some in zip(sought, rows, strict=True):
-        candidates, memories = _ranked(one, some, reader, moment, store.distance)
+        candidates, memories, chance = _ranked(one, some, reader, moment, store.distance)
         found.append({row.place: row for row in candidates})
         ranked.append(memories)
+        helping.append(chance)
     best = yield from _ordered_again(asks, ranked, reader)
     answers = [
-        Recollections(_cut(memories, one.ask, reader), by_words=one.by_words)
-        for one, memories in zip(sought, best, strict=True)
+        Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance)
+        for one, memories, chance in zip(sought, best, helping, strict=True)
     ]
     read = [
         by_place[each.namespace, each.key]
@@ -281,12 +289,13 @@ def visibility(
 
 def _ranked(
     one: _Sought, rows: Sequence[Row], reader: Reader, moment: Moment, distance: Distance
-) -> tuple[Sequence[Candidate], list[Recollection]]:
-    """What was found, and the memories among it in order; none that cannot be meant."""
+) -> tuple[Sequence[Candidate], list[Recollection], float]:
+    """What was found, the memories among it in order, and the chance that any of them helps."""
     ask = one.ask
     if ask.blank:
         newest = _wanted(read_columns(rows, distance), ask)
-        return newest, _shown([recollection(row, 0.0, {}) for row in newest], ask)
+        memories = [recollection(row, 0.0, {}) for row in newest]
+        return newest, _shown(memories, ask, reader.types), 1.0
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
@@ -296,40 +305,54 @@ def _ranked(
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)
     if ask.floor:
-        telling = [row for row in found if (small_talk(row.value) or 0.0) < TALKS]
-        weighed = [each for each in weighed if (small_talk(each.candidate.value) or 0.0) < TALKS]
-        likely = not ask.query.strip()  # sought by a vector alone
-        if not (ask.talks and not one.question.first_person):
-            likely = likely or max((each.match for each in weighed), default=0.0) >= ANSWERS
-            likely = likely or helps(one.question, telling, searched, reader.weights) >= HELPS
-        weighed = [each for each in weighed if likely or _is_learned(each.candidate, reader.types)]
+        weighed = [each for each in weighed if _tells(each.candidate)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
+    helping = _helps(one, found, searched, reader)
+    memories = _shown(memories, ask, reader.types, helping)
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
-    return found, rank(_shown(memories, ask), ask.profile, asked, ranks)
+    return found, rank(memories, ask.profile, asked, ranks), helping
 
 
-def _shown(memories: Sequence[Recollection], ask: Inquiry) -> list[Recollection]:
-    """Those that match well enough; what is intended is to be asked for, as it is raised anyway."""
+def _tells(one: Candidate) -> bool:
+    """Whether it is no small talk, which answers nothing."""
+    return (small_talk(one.value) or 0.0) < TALKS
+
+
+def _helps(one: _Sought, found: Sequence[Candidate], searched: Searched, reader: Reader) -> float:
+    """The chance that memory helps with what is asked; what a vector alone seeks, it does."""
+    if not one.ask.query.strip():
+        return 1.0
+    telling, words = [row for row in found if _tells(row)], one.ask.needs
+    parts = measured(one.question, telling, searched, needs=words, meant=one.meant)
+    return helps(parts, reader.weights)
+
+
+def _shown(
+    memories: Sequence[Recollection], ask: Inquiry, types: MemoryTypes, helping: float = 1.0
+) -> list[Recollection]:
+    """Those that match well enough, where memory is likely to help with what is asked.
+
+    What was learned may help with any text: a task tells nothing of its user.
+    """
+    if ask.floor and helping < HELPS:
+        memories = [one for one in memories if _is_learned(one, types)]
     best = max((one.match for one in memories), default=0.0)
     return [one for one in memories if one.match >= _least(one, best, ask)]
 
 
 def _least(one: Recollection, best: float, ask: Inquiry) -> float:
-    least = 0.0 if ask.blank else ask.floor.least(best)
+    """The least match of a memory; what is intended is to be asked for, as it is raised anyway."""
+    least = 0.0 if ask.blank else ask.floor.least(best, alone=one.session_id is None)
     waits = one.memory_type == PROSPECTIVE and ask.memory_types is None
     return max(least, ask.floor.intended) if waits else least
 
 
-def _is_learned(one: Candidate, types: MemoryTypes) -> bool:
-    """Whether it tells how things are done, and may be shown where memory is not likely to help.
-
-    A request tells nothing of itself, and is a task that something may have been learned from.
-    """
-    name = one.value.get("memory_type")
-    return name in types and types.get(str(name)).personal is False
+def _is_learned(one: Recollection, types: MemoryTypes) -> bool:
+    """Whether it tells how things are done."""
+    return one.memory_type in types and types.get(one.memory_type).personal is False
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:

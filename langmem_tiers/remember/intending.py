@@ -1,8 +1,4 @@
-"""Whether a text intends something: by the specification's keywords, or as it asks to be told.
-
-What asks for it by the form "remind me" must not read like what does not (`means`); what asks for
-it otherwise ("set a reminder", "put it on my list") is told by `means` alone.
-"""
+"""Whether a text intends something: by the specification's keywords, or as it asks to be told."""
 
 from __future__ import annotations
 
@@ -10,8 +6,7 @@ import re
 from typing import Final
 
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.recall.question import is_question
-from langmem_tiers.remember.means import INTENDS, INTENDS_NOT, means
+from langmem_tiers.remember.means import INTENDS, means
 
 LEAD: Final = re.compile(
     r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
@@ -22,13 +17,6 @@ _SENTENCE: Final = re.compile(r"[^\s.!?\n](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
 _TODO: Final = re.compile(r"\bto-?do\b", re.IGNORECASE)
 _KEYWORD: Final = re.compile(r"\b(?:to-?do|later|needs? to|plan(?:ning)? to)\b", re.IGNORECASE)
 """The specification's keywords of prospective memory."""
-_REMIND: Final = re.compile(
-    r"(?:^|[^\w\s]\s*|\b(?:and|please|then|you(?: to)?)\s+)remind (?:me|us)\b(.*)"
-    r"|(?:\bnot|n['\u2019]t) (?:let \w+ )?forget\b",
-    re.IGNORECASE | re.DOTALL,
-)
-"""What asks to be reminded, in a question too; not "these remind me" of something."""
-_REMINDS: Final = re.compile(r"\bremind (?:me|us)\b", re.IGNORECASE)
 
 
 def sentences(text: str) -> list[str]:
@@ -45,22 +33,16 @@ def intending(text: str, *, asked: bool = False) -> list[str]:
     return [one for one in sentences(ends_of(text)) if _intends(one, asked=asked)]
 
 
-def requesting(text: str) -> list[str]:
-    """The sentences that ask to be reminded of something; of a long text those at both ends."""
-    return [one for one in sentences(ends_of(text)) if _requests(one)]
+def requesting(text: str, answer: str = "") -> list[str]:
+    """The sentences that ask to be reminded of something, by their words and those of the answer.
+
+    Of a long text those at both ends.
+    """
+    return [one for one in sentences(ends_of(text)) if _requests(one, answer)]
 
 
-def _asks(told: str) -> bool:
-    """Whether what somebody wants to be reminded of is an answer: "what her name is"."""
-    asked = told.strip().rstrip("?")
-    return is_question(asked) and (told.endswith("?") or not LEAD.match(asked))
-
-
-def _requests(sentence: str) -> bool:
-    reminded, likely = _REMIND.search(sentence), means(sentence).intends
-    if reminded and not _asks(reminded[1] or ""):
-        return likely >= INTENDS_NOT
-    return likely >= INTENDS and not _REMINDS.search(sentence)
+def _requests(sentence: str, answer: str = "") -> bool:
+    return means(sentence, answer).intends >= INTENDS
 
 
 def _intends(sentence: str, *, asked: bool) -> bool:
