@@ -1,16 +1,13 @@
-"""What takes back or corrects what was said before, found by `python -m benchmarks.acts`.
+"""How rightly a chat model says what takes back or corrects what was said before.
 
-`data/acts.jsonl` holds 1,080 messages of three authors, a third of which takes something back
-(`retract`) or corrects it (`correct`), with what was said before each. Without more, linear
-classifiers over the words of a message are fitted on two of the authors, and judge the third with
-the least threshold at which none of the ordinary messages of `data/life.jsonl` acts. With
-`--model`, a chat model is asked in the way of `judge=`: it finds an act if it names the kind and
-the memory, and all else that it names is wrong.
+`python -m benchmarks.acts --model openai:gpt-5-mini` asks it in the way of `judge=` about the
+messages of `data/acts.jsonl`: it finds an act if it names the kind and a memory that the act is
+about, and all else that it names is wrong. What is found without a model, by words alone, says
+`python -m benchmarks.fit_means`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, NamedTuple
@@ -21,11 +18,9 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.data import Record, records
-from benchmarks.fit_means import Message, fit, scored, vocabulary
 from benchmarks.tables import Sheet, show
 from langmem_tiers.core.errors import ModelError
 from langmem_tiers.remember.acts import Decider, Earlier, decider_of, own_words
-from langmem_tiers.remember.means import parts
 
 KINDS: Final = ("retract", "correct")
 _BEGAN: Final = datetime(2026, 3, 1, tzinfo=UTC)
@@ -37,34 +32,6 @@ class Count(NamedTuple):
     there: int
     found: int
     named: int
-
-
-def ordinary() -> list[str]:
-    """What is said in lives in which nothing is taken back or corrected."""
-    lives = (one for one in records("life") if one["kind"] not in KINDS)
-    return [event["say"] for life in lives for event in life["events"] if "say" in event]
-
-
-def by_words(kind: str, writer: str) -> Count:
-    """What a classifier finds of one author that knows the others."""
-    everyday = [Message("life", "none", text) for text in ordinary() if parts(text)]
-    others = [
-        Message(one["writer"], one["act"], one["message"])
-        for one in records("acts")
-        if one["writer"] != writer and parts(one["message"])
-    ]
-    several = [*others, *everyday[::2]]
-    known = vocabulary(several)
-    weights = fit(several, kind, known)
-
-    def score(text: str) -> float:
-        return max((scored(weights, one, known) for one in parts(text)), default=-math.inf)
-
-    least = max(score(one.text) for one in everyday[1::2])
-    own = [one for one in records("acts") if one["writer"] == writer]
-    named = [one for one in own if score(one["message"]) > least]
-    right = sum(one["act"] == kind for one in named)
-    return Count(sum(one["act"] == kind for one in own), right, len(named))
 
 
 def by_model(decider: Decider, several: Sequence[Record]) -> tuple[dict[str, Count], int]:
@@ -79,8 +46,11 @@ def by_model(decider: Decider, several: Sequence[Record]) -> tuple[dict[str, Cou
 
 
 def _said(decider: Decider, one: Record) -> Iterator[tuple[str, int]]:
-    times = (_BEGAN + timedelta(minutes=number) for number in range(len(one["earlier"])))
-    earlier = [Earlier(text, at, here=True) for text, at in zip(one["earlier"], times, strict=True)]
+    times = (_BEGAN + timedelta(minutes=number) for number in range(len(one["turns"])))
+    earlier = [
+        Earlier(turn["user"], at, here=turn["session"] == one["now"])
+        for turn, at in zip(one["turns"], times, strict=True)
+    ]
     if (said := own_words(one["message"])) and earlier:
         yield from ((act.kind, act.place) for act in decider.call(said, earlier).acts)
 
@@ -89,7 +59,7 @@ def _counted(kind: str, answered: Iterable[tuple[Record, set[tuple[str, int]]]])
     there = found = named = 0
     for one, said in answered:
         there += one["act"] == kind
-        found += one["act"] == kind and (kind, one["target"]) in said
+        found += one["act"] == kind and any((kind, place) in said for place in one["targets"])
         named += sum(act == kind for act, _ in said)
     return Count(there, found, named)
 
@@ -100,18 +70,14 @@ def _row(kind: str, source: str, count: Count) -> list[str]:
 
 
 def main(
-    model: Annotated[str, typer.Option(help="Such as openai:gpt-5-mini; its key is needed.")] = "",
-    most: Annotated[int, typer.Option(help="Messages at most that it is asked about.")] = 1_080,
+    model: Annotated[str, typer.Option(help="Such as openai:gpt-5-mini; its key is needed.")],
+    most: Annotated[int, typer.Option(help="Messages at most that it is asked about.")] = 2_740,
 ) -> None:
     """Print what is found, and how rightly."""
-    if model:
-        counts, failed = by_model(decider_of(init_chat_model(model)), records("acts")[:most])
-        rows = [_row(kind, model, count) for kind, count in counts.items()]
-        typer.echo(f"no usable answer: {failed}")
-    else:
-        writers = sorted({one["writer"] for one in records("acts")})
-        rows = [_row(kind, one, by_words(kind, one)) for kind in KINDS for one in writers]
-    columns = ["act", "of" if not model else "by", "there", "found", "named", "recall", "precision"]
+    counts, failed = by_model(decider_of(init_chat_model(model)), records("acts")[:most])
+    typer.echo(f"no usable answer: {failed}")
+    rows = [_row(kind, model, count) for kind, count in counts.items()]
+    columns = ["act", "by", "there", "found", "named", "recall", "precision"]
     show([Sheet("What takes something back or corrects it", columns, rows)], Console(width=100))
 
 

@@ -47,7 +47,7 @@ _COUNTS = {LIFE: 4.0, ASKED: 2.0}
 """What a style counts, where another one counts 1 at full size, and each small size a tenth."""
 _SMALL = 0.1
 _PRIOR = 0.75
-"""The share of messages that memory helps with: our own choice, between a diary and a search box."""
+"""The share of messages that memory helps with: our own choice."""
 _RIDGE = 1e-2
 _STRANGERS = 20
 """Messages of strangers that each scope is asked."""
@@ -99,7 +99,10 @@ def words_of(embeddings: OfflineEmbeddings) -> Words:
     found = {
         name: (one, _meaning(vectors, scores, right, writers != name)) for name, one in fits.items()
     }
-    every = (fit(several, "needs", vocabulary(several)), _meaning(vectors, scores, right, writers != ""))
+    every = (
+        fit(several, "needs", vocabulary(several)),
+        _meaning(vectors, scores, right, writers != ""),
+    )
     return Words(found, every, least, embeddings)
 
 

@@ -1,23 +1,24 @@
 """Fits the weights that say what a message does: `remember/means.tsv`.
 
 Run it with `python -m benchmarks.fit_means`; it prints how the messages of each hand are judged by
-a fit on all others. With `--write` it then writes the fit on all of them. What a kind is learned
-from, of the records in `benchmarks/data`:
+a fit on all others. With `--write` it then writes the fit on all of them, and which memory an act
+is about (`fit_targets`). A kind is learned from these records of `benchmarks/data`:
 
-| kind | is | is not |
-|---|---|---|
-| `talk` | messages that only talk or ask something of the world; what is asked in lives and needs no memory | messages that tell something or ask to be reminded; what a later question of a life, or a later act, is about |
-| `needs` | messages and questions of lives, and of facts that are asked for, which memory helps with | those that anybody could answer, and thanks |
-| `intends` | messages that ask to be reminded, in any words | all other messages; what is said in lives without reminders |
-| `retract`, `correct` | acts of that kind, with the answer to them | all other acts and messages; what is said in lives in which nothing is taken back |
+- `talk`: messages that only talk or ask something of the world, and what is asked in lives and
+  needs no memory; against messages that tell something or ask to be reminded, and what a later
+  question of a life, or a later act, is about.
+- `needs`: messages and questions that memory helps with; against those that anybody could answer.
+- `intends`: messages that ask to be reminded, in any words; against all others.
+- `retract`, `correct`: acts of that kind, with the answer to them; against all other acts and
+  messages, and what is said in lives in which nothing is taken back.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -30,6 +31,7 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
+from benchmarks.fit_targets import WHERE, fit_targets
 from langmem_tiers.remember.instructs import BIAS, tokens
 from langmem_tiers.remember.means import (
     Means,
@@ -46,7 +48,13 @@ ANSWERED_KINDS: Final = frozenset(["intends", "retract", "correct"])
 """Those of which the answer to a message tells."""
 OF_ALL: Final = frozenset(["talk"])
 """Those that all sentences of a message are to be; of another kind one is enough."""
-WRONGLY: Final = {"talk": 0.005, "needs": 0.02, "intends": 0.002, "retract": 0.001, "correct": 0.001}
+WRONGLY: Final = {
+    "talk": 0.005,
+    "needs": 0.02,
+    "intends": 0.002,
+    "retract": 0.001,
+    "correct": 0.001,
+}
 """The share of messages that are not of a kind, and not written to look like it, of which half a
 chance is; of `needs`, of those that are."""
 _TWICE: Final = 2
@@ -114,7 +122,11 @@ def _acts() -> Iterator[Message]:
 def _lives() -> Iterator[Message]:
     for life in records("life"):
         wanted = [text for event in life["events"] for text in wanted_of(event)]
-        acts = {} if life["kind"] in ("retract", "correct", "update") else {"retract": False, "correct": False}
+        acts = (
+            {}
+            if life["kind"] in ("retract", "correct", "update")
+            else {"retract": False, "correct": False}
+        )
         calm = acts if life["kind"] == "intention" else {**acts, "intends": False}
         for event in life["events"]:
             if (text := event.get("ask") or event.get("say")) is None:
@@ -145,7 +157,9 @@ def wanted_of(event: Record) -> list[str]:
 
 def vocabulary(several: Iterable[Message]) -> frozenset[str]:
     """The words of several messages."""
-    words = ({*named_in(one.text, _EVERY), *named_in(first_of(one.answer), _EVERY)} for one in several)
+    words = (
+        {*named_in(one.text, _EVERY), *named_in(first_of(one.answer), _EVERY)} for one in several
+    )
     counted = Counter(word for found in words for word in found)
     return frozenset(word for word, count in counted.items() if count >= _OFTEN)
 
@@ -191,7 +205,9 @@ def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     right = np.array([one.does[kind] for one in told], float)
     found = fitted(_matrix(rows, names), right)
-    return Fit(kind, known, {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))})
+    return Fit(
+        kind, known, {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
+    )
 
 
 def _rows(one: Message, kind: str, known: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
@@ -269,6 +285,11 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
         _WHERE.write_text(written(kept), "utf-8")
         console.print(f"{len(kept):,} weights of {len(several):,} messages: {_WHERE.name}")
+    targets, tables = fit_targets()
+    for one in tables:
+        console.print(one)
+    if write:
+        WHERE.write_text(json.dumps(targets, indent=1) + "\n", "utf-8")
 
 
 def _counts(row: Sequence[float]) -> bool:

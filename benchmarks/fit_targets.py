@@ -89,7 +89,9 @@ def _told(
     for number, text in enumerate(strange):
         place = rng.randint(0, len(blocks)) if rng.random() < _LATE else 0
         blocks.insert(place, [(text, f"other {number}", False)])
-    for number, (text, session, right) in enumerate(each for block in (*blocks, *last) for each in block):
+    for number, (text, session, right) in enumerate(
+        each for block in (*blocks, *last) for each in block
+    ):
         at = _BEGAN + timedelta(minutes=number)
         yield Earlier(text, at, session == now, session), right
 
@@ -146,7 +148,13 @@ def _counted(one: Sought, likely: Floats) -> list[int]:
     found, right = likely >= SURE, one.right.astype(bool)
     surely = bool(found.any())
     best = surely and bool(right[likely.argmax()])
-    return [1, surely, best, surely and bool((found | ~right).all()), surely and not (found & ~right).any()]
+    return [
+        1,
+        surely,
+        best,
+        surely and bool((found | ~right).all()),
+        surely and not (found & ~right).any(),
+    ]
 
 
 def fit_targets() -> tuple[dict[str, Any], list[Table]]:

@@ -24,9 +24,9 @@ from benchmarks.recall_report import (
     fresh,
 )
 from benchmarks.recall_report import used as after_use
-from benchmarks.recall_system import LIMIT, NAMES, System
+from benchmarks.recall_system import LIMIT, System
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.recall.matching import shipped
+from langmem_tiers.recall.matching import shipped_for
 from langmem_tiers.recall.ranking import Asked, Profile, Terms, profile_named, rank
 
 Step = Callable[[int], object]
@@ -107,12 +107,11 @@ def _ask(
     result.categories.append(question.category)
     result.evidence.append(evidence)
     result.gold.append(question.gold)
-    weights = np.array([shipped().features[name] for name in NAMES])
     unread = [replace(one, access_count=0) for one in found]
     asked = Asked(now=bench.system.asked_at(history), query=question.text)
     return {
         OURS: keys_of(found),
-        "uncut": evidence.ranked(evidence.matrix @ weights)[:LIMIT],
+        "uncut": evidence.matched(shipped_for("local"))[:LIMIT],
         DENSE: evidence.ranked(evidence.cosine)[:LIMIT],
         LEXICAL: evidence.ranked(evidence.own)[:LIMIT],
         **{fresh(name): keys_of(rank(unread, name, asked)) for name in PROFILES},

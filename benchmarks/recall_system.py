@@ -19,9 +19,9 @@ from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
-from langmem_tiers.recall.matching import FEATURES, features
-from langmem_tiers.recall.question import Question as Reading
+from langmem_tiers.recall.matching import FEATURES, Weights, features, judge
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
+from langmem_tiers.recall.question import Question as Reading
 
 Floats = NDArray[np.float64]
 
@@ -64,6 +64,11 @@ class Evidence:
     def keys(self) -> list[str]:
         """Of what was found."""
         return [one.key for one in self.found]
+
+    def matched(self, weights: Weights) -> list[str]:
+        """The keys by the match that these weights make, best first."""
+        judged = judge(self.found, self.reading, self.scope, weights)
+        return [one.candidate.key for one in judged]
 
     def ranked(self, scores: Floats) -> list[str]:
         """The keys, best first; ties by key."""

@@ -32,8 +32,11 @@ REMINDERS_HEAD = "Reminders, due now:"
 REST_HEAD = "Earlier conversations:"
 """They stand over lessons, over what is due, and over the rest where either is there."""
 
-REMINDERS_ONE = "- {content} ({priority} priority, {why}; key {key})"
-"""One reminder. `{why}` is what made it due, and its key is what a model completes it by."""
+REMINDERS_ONE = "- {content} ({priority}{why})"
+REMINDERS_KEYED = "- {content} ({priority}{why}; key {key})"
+"""One reminder. `{why}` is what made it due, and its key is what a model completes it by, if it
+has a tool for that; `{priority}` is nothing where it is of no other priority than most."""
+REMINDERS_PRIORITY = "{priority} priority, "
 
 RECALLED_FROM = """\
 <memory source="{source}" version="{version}">

@@ -43,7 +43,7 @@ from langmem_tiers.graph.node import (
     text_of,
 )
 from langmem_tiers.graph.remember import beside, remember
-from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
@@ -70,11 +70,14 @@ class Shown(NamedTuple):
     found: Sequence[Recollection]
     due: Sequence[Reminder]
 
-    def text(self, lessons: Sequence[Recollection], asked: str, now: datetime) -> str:
+    def text(
+        self, lessons: Sequence[Recollection], asked: str, now: datetime, *, keys: bool = False
+    ) -> str:
         """The same for a prompt; what is due is not said among the memories as well."""
         said = {one.content for one in self.due}
         found = [one for one in self.found if one.content not in said]
-        return recalled_text(found, lessons, map(reminder_line, self.due), now=now, asked=asked)
+        due = [reminder_line(one, keys=keys) for one in self.due]
+        return recalled_text(found, lessons, due, now=now, asked=asked)
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -202,7 +205,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
                 )
-        text = turn.text(lessons, text_of(question), memory.now)
+        keys = any(map(completes, request.tools))
+        text = turn.text(lessons, text_of(question), memory.now, keys=keys)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
             with self._answered("remind", request.runtime, told):

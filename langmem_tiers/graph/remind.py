@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.prompts import REMINDERS_ONE
+from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import about_to_run, messages_of
@@ -37,6 +37,7 @@ from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     Intention,
     Predicates,
+    Priority,
     Reminder,
     checked_predicates,
     checked_seconds,
@@ -45,6 +46,8 @@ from langmem_tiers.remind.intentions import (
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
+COMPLETES: Final = "completes_reminders"
+"""What is in the metadata of a tool by which a model completes what it was reminded of."""
 
 
 def create_reminder_node(
@@ -56,6 +59,7 @@ def create_reminder_node(
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,
     judge: BaseChatModel | None = None,
+    keys: bool = False,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
@@ -83,6 +87,7 @@ def create_reminder_node(
         lease_seconds: After how many seconds what no model answered is due again; None delivers at
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
+        keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator from a store and `context`.
@@ -102,7 +107,7 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
+    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge, keys)
     return node(name, partial(remind, asking=asking), Remembered(context, coordinator))
 
 
@@ -139,6 +144,7 @@ class Reminding:
     as_message: bool = False
     lease_seconds: float | None = LEASE_SECONDS
     judge: BaseChatModel | None = None
+    keys: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
@@ -151,6 +157,7 @@ class Reminding:
         if self.judge is not None:
             checked_model(self.judge)
         checked_flag(self.as_message, "as_message")
+        checked_flag(self.keys, "keys")
 
     def question(self, state: Any) -> str | None:
         """What cues are looked for in."""
@@ -183,7 +190,7 @@ def remind(
     )
     starts = of_state(state, "reminders", None) is None
     beside = (yield from _beside(memory, raised, asking.at_start)) if starts else []
-    text = reminders_text(raised)
+    text = reminders_text(raised, keys=asking.keys)
     told = [{**facts(one), "after": answer} for one in raised]
     update: dict[str, Any] = {"reminders": told, "reminders_text": text}
     if starts:
@@ -232,8 +239,10 @@ def _beside(
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 
-def reminders_text(reminders: Sequence[Reminder]) -> str:
+def reminders_text(reminders: Sequence[Reminder], *, keys: bool = False) -> str:
     """Reminders as one text for a prompt, a line each; nothing if there are none.
+
+    With `keys`, each has the key by which a model completes it.
 
     Example:
         ```python
@@ -242,14 +251,21 @@ def reminders_text(reminders: Sequence[Reminder]) -> str:
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
     """
-    return recalled_text((), reminders=map(reminder_line, reminders))
+    return recalled_text((), reminders=[reminder_line(one, keys=keys) for one in reminders])
 
 
-def reminder_line(one: Reminder) -> str:
-    """A reminder as a line of a prompt: what is to be done, how urgent, why now, and its key."""
-    return REMINDERS_ONE.format(
+def completes(tool: object) -> bool:
+    """Whether a tool is one by which a model completes what it was reminded of."""
+    return COMPLETES in (getattr(tool, "metadata", None) or {})
+
+
+def reminder_line(one: Reminder, *, keys: bool = False) -> str:
+    """A reminder as a line of a prompt: what is to be done, how urgent, and why now."""
+    usual = one.priority is Priority.MEDIUM
+    line = REMINDERS_KEYED if keys else REMINDERS_ONE
+    return line.format(
         content=indented(quoted(one.content)),
-        priority=one.priority,
+        priority="" if usual else REMINDERS_PRIORITY.format(priority=one.priority),
         why=labelled(str(one.trigger)),
         key=labelled(one.key),
     )

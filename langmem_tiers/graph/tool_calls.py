@@ -261,7 +261,9 @@ def held_by_reminder(
         return None
     if not (raised := (yield from _raised(memory, request))):
         return None
-    return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised)))
+    return _held(
+        request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, keys=True))
+    )
 
 
 def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequence[Reminder]]:

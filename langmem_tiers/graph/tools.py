@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from langmem_tiers.core import prompts
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
     Scope,
@@ -174,7 +175,10 @@ def create_complete_reminder_tool(
             key=key
         )
 
-    return _tool(complete_reminder, name, prompts.COMPLETE_REMINDER, _CompleteReminder)
+    marked = {COMPLETES: True}
+    return _tool(
+        complete_reminder, name, prompts.COMPLETE_REMINDER, _CompleteReminder, metadata=marked
+    )
 
 
 def _tool(

@@ -223,7 +223,8 @@ def floor_of(given: object) -> Floor:
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "
             f"the best one's; not {short(given)}"
         )
-    return Floor(*(one for one in numbers if one is not None)) if any(numbers) else NO_FLOOR
+    match, share_of_best = *(one or 0.0 for one in numbers), 0.0
+    return Floor(match, share_of_best) if any(numbers) else NO_FLOOR
 
 
 def _keys(given: Iterable[str]) -> frozenset[str]:

@@ -26,6 +26,7 @@ from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
 from langmem_tiers.recall.recall import Reader, approximate_tokens
@@ -42,7 +43,7 @@ _log = logging.getLogger(__name__)
 LEFT: Final = "%s; review_waiting() reviews what awaits it still"
 STORAGE: Final = ("rules", "before", "background")
 """Who reviews what is stored: rules alone, or models, before it is stored or afterwards."""
-_MODELS: Final = {
+_MODELS: Final[Mapping[type[OfflineEmbeddings], str]] = {
     LocalEmbeddings: "local",
     MiniLMEmbeddings: "minilm",
     MultilingualEmbeddings: "multilingual",
@@ -137,10 +138,11 @@ class Memory:
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigurationError(f"the weights cannot be read: {error}") from error
         index = self.tiered_store.options.index
-        if weights.meaning and index is not None and len(weights.meaning) != index.vector.dims:
+        dims = 0 if index is None or index.vector is None else index.vector.dims
+        if weights.meaning and len(weights.meaning) != dims:
             raise ConfigurationError(
                 f"these weights are for vectors of {len(weights.meaning)} dimensions, the store's "
-                f"have {index.vector.dims}: fit them with the store's model"
+                f"have {dims}: fit them with the store's model"
             )
         return weights
 
@@ -224,6 +226,7 @@ def _check(given: object, kind: Any, what: str) -> None:
         wanted = " or ".join(one.__name__ for one in kinds)
         hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
         raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
+
 
 class UnderWay:
     """What was begun and nobody waits for; several threads may use it."""

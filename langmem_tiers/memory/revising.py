@@ -148,9 +148,7 @@ def _read(memory: Memory, said: str, kind: Kind, earlier: Sequence[Earlier]) -> 
     index = options.index
     if index is None or index.vector is None:
         return Reading()
-    vectors = {
-        text: unpack(one, index.vector) for text, one in found.items() if one is not None
-    }
+    vectors = {text: unpack(one, index.vector) for text, one in found.items() if one is not None}
     near = [_near(vectors, told, one) for one in contents]
     return read(said, kind, earlier, near, model_of(memory.tiered_store))
 
@@ -168,7 +166,8 @@ def _cosine(one: Sequence[float] | None, other: Sequence[float] | None) -> float
 
 
 def _failed(
-    error: ModelError | EmbeddingFailedError | InvalidInputError, retracted: Sequence[Retraction] = ()
+    error: ModelError | EmbeddingFailedError | InvalidInputError,
+    retracted: Sequence[Retraction] = (),
 ) -> Revision:
     _log.warning("nothing more is taken back by what the user said: %s", error)
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")

@@ -110,7 +110,7 @@ def meant_by(vector: Sequence[float], weights: Weights) -> float:
 
 
 def helps(parts: Sequence[float], weights: Weights) -> float:
-    """The chance, in 0…1, that memory helps with a question of which these `MEASURED` parts hold."""
+    """The chance, in 0…1, that memory helps with a question, of which these are the parts."""
     score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
     return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
 

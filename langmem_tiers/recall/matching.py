@@ -100,7 +100,9 @@ def read_weights(text: str) -> Weights:
     try:
         weights = Weights(**json.loads(text))
         named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "helps": ("bias",)}
-        lacks = [one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)]
+        lacks = [
+            one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)
+        ]
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"these are no weights of a fit: {error}") from error
     if lacks:

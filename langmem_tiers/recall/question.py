@@ -221,7 +221,7 @@ MARKS: Final = (
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
 SMALL_TALK: Final = "small_talk"
 """The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
-TALKS: Final = 0.9
+TALKS: Final = 0.5
 """From here on it is small talk, and answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),

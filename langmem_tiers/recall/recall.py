@@ -20,7 +20,13 @@ from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
-from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
+from langmem_tiers.recall.candidates import (
+    Candidate,
+    Searched,
+    read_columns,
+    read_rows,
+    recollection,
+)
 from langmem_tiers.recall.dedupe import deduplicate
 from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps, meant_by, measured
 from langmem_tiers.recall.matching import Weights, judge
@@ -171,8 +177,9 @@ def _sought(
     if by_words is not None:
         ask = replace(ask, floor=Floor())
     meant = 0.0
-    if vector is not None and index is not None and reader.weights.meaning:
-        meant = meant_by(unpack(vector, index.vector), reader.weights)
+    shape = None if index is None else index.vector
+    if vector is not None and shape is not None and reader.weights.meaning:
+        meant = meant_by(unpack(vector, shape), reader.weights)
     return _Sought(ask, read_question(ask.query, moment.now), vector, by_words, meant)
 
 

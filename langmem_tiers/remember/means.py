@@ -142,7 +142,11 @@ def features(sentence: str, known: Collection[str]) -> frozenset[str]:
 
 def features_of_answer(answer: str, known: Collection[str]) -> frozenset[str]:
     """What counts of an answer; nothing of none."""
-    return frozenset(f"{ANSWERED}{one}" for one in features(answer, known)) if tokens(answer) else frozenset()
+    return (
+        frozenset(f"{ANSWERED}{one}" for one in features(answer, known))
+        if tokens(answer)
+        else frozenset()
+    )
 
 
 def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
@@ -154,7 +158,9 @@ def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
 
 def written(weights: Mapping[str, Sequence[float]]) -> str:
     """Weights as they ship: a line each, by name."""
-    lines = ("\t".join([name, *(f"{one:g}" for one in row)]) for name, row in sorted(weights.items()))
+    lines = (
+        "\t".join([name, *(f"{one:g}" for one in row)]) for name, row in sorted(weights.items())
+    )
     return "".join(f"{line}\n" for line in lines)
 
 

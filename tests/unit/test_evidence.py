@@ -18,7 +18,7 @@ from langmem_tiers.recall.matching import (
     Weighed,
     features,
     judge,
-    shipped,
+    shipped_for,
     tells_time,
 )
 from langmem_tiers.recall.question import Question, read_question
@@ -68,7 +68,7 @@ def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str
 def judged(
     *some: Candidate, question: str = "Where is it?", scope: Searched = SCOPE
 ) -> list[Weighed]:
-    return judge(some, asked(question), scope, shipped())
+    return judge(some, asked(question), scope, shipped_for("local"))
 
 
 candidates = st.builds(
@@ -188,7 +188,7 @@ def test_the_match_is_a_chance_and_keeps_the_order_of_the_score(
 def test_the_evidence_is_the_features_times_their_weights(
     some: list[Candidate], question: str
 ) -> None:
-    weights = shipped().features
+    weights = shipped_for("local").features
     for one in judged(*some, question=question):
         found = measured(one.candidate, question)
 
@@ -201,7 +201,8 @@ def scope_of(*speakers: str, **facts: Any) -> Searched:
 
 def can_answer(question: str, scope: Searched, cosine: float = 0.5) -> bool:
     found = [_PLAIN._replace(cosine=cosine)]
-    return bool(helps(asked(question), found, scope, shipped()) >= HELPS)
+    parts = parts_of(asked(question), found, scope, needs=0.0, meant=0.0)
+    return bool(helps(parts, shipped_for("local")) >= HELPS)
 
 
 def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None:

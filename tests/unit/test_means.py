@@ -5,9 +5,18 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.data import Record, records
-from benchmarks.fit_means import Judged, Message, fit, scored, threshold, vocabulary
+from benchmarks.fit_means import Judged, Message, bound, fit, vocabulary, wanted_of
 from langmem_tiers.recall.question import TALKS
-from langmem_tiers.remember.means import INTENDS, Means, means, read, shipped, written
+from langmem_tiers.remember.means import (
+    ACTS,
+    INTENDS,
+    Means,
+    means,
+    needs,
+    read,
+    shipped,
+    written,
+)
 
 
 def said(kind: str | None = None) -> list[tuple[str, bool]]:
@@ -22,9 +31,7 @@ def said(kind: str | None = None) -> list[tuple[str, bool]]:
 
 
 def asked(life: Record) -> set[str]:
-    return {
-        one for event in life["events"] for one in (*event.get("shown", ()), *event.get("any", ()))
-    }
+    return {one for event in life["events"] for one in wanted_of(event)}
 
 
 def test_what_is_asked_for_later_is_not_taken_for_talk_and_much_else_is() -> None:
@@ -77,29 +84,53 @@ def test_who_asks_to_be_reminded_intends_and_who_asks_what_they_said_does_not() 
         assert means(text).intends < INTENDS
 
 
+def test_what_is_asked_by_the_answer_is_asked_for_by_a_message_that_says_it_obliquely() -> None:
+    oblique = "Every second Wednesday it's recycling. Tell me the night before, would you?"
+
+    assert means(oblique, "Sure, I'll remind you every other Tuesday evening.").intends >= INTENDS
+    assert means(oblique, "It is picked up by the city.").intends < means(oblique, "Sure!").intends
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("Forget what I said about the boat, I was only joking.", "Understood, forgotten."),
+        ("Please don't keep that, it was private.", "Of course, it's gone."),
+        ("Never mind the trip, it's off.", "Understood, no trip then."),
+    ],
+)
+def test_who_plainly_takes_something_back_does_so_and_no_answer_does_it_alone(
+    text: str, answer: str
+) -> None:
+    assert means(text, answer).retract >= ACTS
+    assert means("My boat is called Nelly.", answer).retract < ACTS
+
+
+def test_what_anybody_could_answer_needs_no_memory_and_what_was_told_does() -> None:
+    asked = "What was the name of the vet again?"
+
+    for text in ("What's the square root of 64?", "Write a haiku about snow", "Thanks!"):
+        assert needs(text) < needs(asked)
+    assert needs("Wann kommt der Klempner morgen früh vorbei") == 0.0
+
+
 def test_weights_are_read_as_they_are_written() -> None:
     assert dict(read(written(shipped()).splitlines())) == shipped()
-    assert dict(read(["^a b.\t0.5\t-1"])) == {"^a b.": Means(0.5, -1)}
+    several = Means(0.5, -1, 0, 2, 3)
+    assert dict(read(["^a b.\t0.5\t-1\t0\t2\t3"])) == {"^a b.": several}
 
 
-def test_a_fit_tells_its_messages_apart_and_is_as_sure_as_it_is_right() -> None:
+def test_a_fit_tells_its_messages_apart_and_its_bound_is_where_few_are_found_wrongly() -> None:
     several = [
-        Message("one", label, text)
-        for label, text in (
-            ("t", "thanks a lot"),
-            ("t", "thanks"),
-            ("f", "i live in rome"),
-            ("f", "i live here"),
-        )
+        Message(str(n), f"{text} {more}", "", {"talk": talks})
+        for talks, text in ((True, "thanks"), (False, "i live in rome"))
+        for n, more in enumerate(("and so on", "really", "and so on"))
     ]
     known = vocabulary(several)
-    weights = fit(several, "talk", known)
-    assert known == {"thanks", "i", "live"}
-    scores = [scored(weights, one.text, known) for one in several]
-    assert min(scores[:2]) > max(scores[2:])
-    judged = [
-        Judged("one", score, one.label == "t", "")
-        for score, one in zip(scores, several, strict=True)
-    ]
-    assert threshold(judged, of=True) == min(scores[:2])
-    assert threshold(judged, of=False) == max(scores[2:])
+    found = fit(several, "talk", known)
+    scores = [found.score(one) for one in several]
+    judged = [Judged(one, score) for one, score in zip(several, scores, strict=True)]
+
+    assert known == {"thanks", "i", "live", "in", "rome", "and", "so", "on"}
+    assert min(scores[:3]) > max(scores[3:])
+    assert sorted(scores[3:])[1] <= bound(judged, "talk") <= max(scores[3:])
