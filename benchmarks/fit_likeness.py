@@ -178,15 +178,15 @@ class Matrix(NamedTuple):
         return np.bincount(self.column, self.value * sums[self.row], self.shape[1]).astype(float)
 
 
-def fitted(matrix: Matrix, wanted: Floats) -> Floats:
+def fitted(matrix: Matrix, wanted: Floats, softness: float = SOFTNESS) -> Floats:
     """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
     steep = matrix.back(matrix.times(np.ones(matrix.shape[1]))) / 4
-    stride = 1 / (steep + 1 / SOFTNESS)
+    stride = 1 / (steep + 1 / softness)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - wanted
         slope = matrix.back(wrong)
-        slope[:-1] += ahead[:-1] / SOFTNESS
+        slope[:-1] += ahead[:-1] / softness
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
         weights = moved

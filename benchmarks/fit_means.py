@@ -60,6 +60,7 @@ chance is; of `needs`, of those that are."""
 _TWICE: Final = 2
 _OFTEN: Final = 3
 """Messages that a word is in which counts by itself."""
+_SOFTNESS: Final = 30.0
 _DIGITS: Final = 2
 _LEAST: Final = 0.3
 """Weights that are smaller ship for no kind, but for words."""
@@ -204,7 +205,7 @@ def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
     counted = Counter(feature for row in rows for part in row for feature in part)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     right = np.array([one.does[kind] for one in told], float)
-    found = fitted(_matrix(rows, names), right)
+    found = fitted(_matrix(rows, names), right, _SOFTNESS)
     return Fit(
         kind, known, {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
     )

@@ -19,7 +19,7 @@ from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.acts import Act, Earlier, Kind, Reading
 from langmem_tiers.remember.means import ACTS, means, parts
 
-SURE: Final = 0.5
+SURE: Final = 0.6
 """From here on a memory is meant."""
 OTHER: Final = "other"
 FEATURES: Final = (
