@@ -53,7 +53,7 @@ WRONGLY: Final = {
     "needs": 0.02,
     "intends": 0.002,
     "retract": 0.001,
-    "correct": 0.001,
+    "correct": 0.003,
 }
 """The share of messages that are not of a kind, and not written to look like it, of which half a
 chance is; of `needs`, of those that are."""
@@ -92,6 +92,13 @@ class Judged(NamedTuple):
 def messages() -> list[Message]:
     """All messages, of every hand."""
     return [*_single(), *_acts(), *_lives(), *_asked()]
+
+
+def told_of(several: Sequence[Message], kind: str) -> list[Message]:
+    """Those of which a kind is known; each also as if it had no answer yet, where that counts."""
+    told = [one for one in several if kind in one.does and tokens(one.text)]
+    alone = [one._replace(answer="") for one in told if one.answer]
+    return [*told, *alone] if kind in ANSWERED_KINDS else told
 
 
 _NOTHING: Final = dict.fromkeys(("intends", "retract", "correct"), False)
@@ -200,7 +207,7 @@ class Fit(NamedTuple):
 
 def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
     """The weights of a kind."""
-    told = [one for one in several if kind in one.does and tokens(one.text)]
+    told = told_of(several, kind)
     rows = [_rows(one, kind, known) for one in told]
     counted = Counter(feature for row in rows for part in row for feature in part)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
@@ -242,7 +249,7 @@ def fits_without(several: Sequence[Message], kind: str) -> dict[str, Fit]:
 def judged(several: Sequence[Message], kind: str) -> list[Judged]:
     """Each message, judged by a fit on all other hands."""
     fits = fits_without(several, kind)
-    return [Judged(one, fits[one.writer].score(one)) for one in several if kind in one.does]
+    return [Judged(one, fits[one.writer].score(one)) for one in told_of(several, kind)]
 
 
 def bound(several: Sequence[Judged], kind: str) -> float:
