@@ -2,7 +2,8 @@
 
 `fit_means` runs it. Each act of `data/acts.jsonl` that has an answer is about some of the messages
 before it; among them stand messages of other records: of a hundred and fifty drawn by chance the
-six nearest, and five more, as in the memory of somebody who talks of many things.
+nearest, up to six, and up to five more, as in the memory of somebody who talks of many things, or
+of few.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
     "minilm": MiniLMEmbeddings,
     "multilingual": MultilingualEmbeddings,
 }
-NEARNESS: Final = frozenset(["near", "behind", "sentence", "sentence_behind", "best", "last_far"])
+NEARNESS: Final = frozenset(
+    ["near", "behind", "sentence", "sentence_behind", "best", "last_far", "latest_far"]
+)
 """What only a known model says."""
 _DRAWN, _NEAREST, _FURTHER = 150, 6, 5
 _LATE: Final = 0.5
@@ -63,7 +66,7 @@ def sought(embeddings: OfflineEmbeddings) -> Iterator[Sought]:
             continue
         drawn = [turn["user"] for n, turn in rng.sample(others, _DRAWN) if n != number]
         near = sorted(drawn, key=lambda text: -vectors.near(one["message"], text).whole)
-        strange = [*near[:_NEAREST], *drawn[:_FURTHER]]
+        strange = [*near[: rng.randint(0, _NEAREST)], *drawn[: rng.randint(0, _FURTHER)]]
         told = list(_told(one, strange, rng))
         closeness = [vectors.near(one["message"], each.content) for each, _ in told]
         rows = features(one["message"], [each for each, _ in told], closeness)

@@ -63,6 +63,7 @@ from langmem_tiers import (
     create_tool_tracking_node,
     create_user_prompt_node,
 )
+from langmem_tiers.core.prompts import RECALLED_TAIL, REMINDERS_HEAD
 from langmem_tiers.recall.fence import with_recalled
 
 INSTRUCTIONS = """\
@@ -76,7 +77,8 @@ SCHEDULE = ConsolidationSchedule(every_turns=20, on_session_end=True)
 
 _SUM = re.compile(r"-?\d+(?:\.\d+)?(?:\s*[-+*/]\s*\d+(?:\.\d+)?)+")
 _MEMORY = re.compile(r"^- \d{4}-\d\d-\d\d[^:]*: (.*(?:\n    .*)*)", re.MULTILINE)
-_REMINDER = re.compile(r"^- (.*(?:\n    .*)*) \(\w+ priority, .*; key .*\)$", re.MULTILINE)
+_REMINDERS = re.compile(rf"^{REMINDERS_HEAD}\n(.*?)^{RECALLED_TAIL}", re.MULTILINE | re.DOTALL)
+_REMINDER = re.compile(r"^- (.*(?:\n    .*)*) \(.*\)$", re.MULTILINE)
 _LINE = re.compile(r"^- \d{4}-\d\d-\d\d \d\d:\d\d (?:\w+: )?")
 """How a line of a session's digest begins."""
 _NOT_SAID = ("Called", "Result", "Took", "Run that", "Session")
@@ -278,7 +280,8 @@ def _next(messages: list[BaseMessage]) -> AIMessage:
         return _call("calculate", expression=sums[number]) if planned else _plan(sums, number)
     calls = [one for one in turn if isinstance(one, ToolMessage) and one.name == "calculate"]
     shown = "\n".join(str(one.text) for one in messages if isinstance(one, SystemMessage))
-    reminders = [f"Do not forget: {unescape(one)}" for one in _REMINDER.findall(shown)]
+    due = "".join(_REMINDERS.findall(shown))
+    reminders = [f"Do not forget: {unescape(one)}" for one in _REMINDER.findall(due)]
     worked = [f"{one} = {each.text}" for one, each in zip(sums, calls, strict=False)]
     answer = f"{', '.join(worked)}." if worked else _answer(asked, _said(messages, shown))
     return AIMessage("\n".join([*reminders, answer]))

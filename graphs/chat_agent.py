@@ -36,7 +36,9 @@ do not know."""
 NOTED = "I will remember that."
 UNKNOWN = "You have told me nothing that answers this."
 
-_MEMORY = re.compile(r"^- \d{4}-\d\d-\d\d ?(.*?): (.*(?:\n    .*)*)", re.MULTILINE)
+_DAY = re.compile(r"^\d{4}-\d\d-\d\d:$", re.MULTILINE)
+_MEMORY = re.compile(r"^- (.*(?:\n    .*)*)", re.MULTILINE)
+_ANSWERS = ("assistant: ", "ai: ")
 _WORD = re.compile(r"\w{3,}")
 _SAYS_LITTLE = re.compile(
     "and|are|but|can|did|does|for|from|had|has|have|her|his|not|our|she|the|their|they|was|were|"
@@ -99,11 +101,8 @@ def make_agent(
 def _told(messages: Sequence[BaseMessage]) -> list[str]:
     """What the model was told: in the memories it is shown, and by the user before."""
     shown = [str(one.text) for one in messages if isinstance(one, SystemMessage)]
-    recalled = [
-        said
-        for speaker, said in _MEMORY.findall("\n".join(shown))
-        if speaker not in {"assistant", "ai"}
-    ]
+    _, *days = _DAY.split("\n".join(shown))
+    recalled = [one for day in days for one in _MEMORY.findall(day) if not one.startswith(_ANSWERS)]
     said = [str(one.text).strip() for one in messages[:-1] if isinstance(one, HumanMessage)]
     return [one for one in [*recalled, *said] if not one.endswith("?")]
 

@@ -167,7 +167,7 @@ def search(
     with opened_to_read(url, model=model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
-        held = bool(min_match) if min_match is not None else memory.local
+        held = min_match is None or min_match > 0
         nothing = "" if found else memories.why_nothing(store, memory.context, held=held)
     if as_json:
         names = ("tenant", "project_id", "session_id", "user_id")

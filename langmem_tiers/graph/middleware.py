@@ -42,7 +42,7 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.remember import beside, remember
+from langmem_tiers.graph.remember import beside, decided_by, remember
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
@@ -127,6 +127,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         *,
         recall: bool = True,
         remember: bool = True,
+        revise: bool = True,
         judge: BaseChatModel | None = None,
         remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
@@ -142,11 +143,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Say what it does.
 
         Args:
-            recall: Show the model what matters for the user's message.
-            remember: Store what was said; see `create_remember_node`. What still stands among the
-                messages is not recalled as well.
-            judge: A chat model that says what the user takes back or corrects; see
-                `create_remember_node`. The state's `revised` tells it.
+            recall: Show the model what matters and does not stand among the messages.
+            remember: Store what was said; see `create_remember_node`.
+            revise, judge: Retract what the user takes back, and supersede what they correct, as
+                fitted weights or a chat model say; see `create_remember_node`.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
@@ -160,17 +160,18 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` without memory where Postgres fails or, once there is an answer, an
                 embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 8 and `deduplicate` True if not given.
+            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
         """
         super().__init__()
-        self._remind, self._reflect = remind is not False, reflect is not False
-        self._outcome, self._model = _checked(outcome, judge, reflect=reflect)
+        self._recalls, self._remember, self._remind = recall, remember, remind is not False
+        self._outcome, self._model = _checked(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._answered = ANSWERED if on_error == "continue" else self._careful
-        self._recalls, self._remember, self._judge = recall, remember, judge
+        self._reflect = reflect is not False
+        self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
-        self._lessons, self._holdout = lessons, holdout
+        self._lessons, self._holdout, self._turns = lessons, holdout, dict[str, Shown]()
         self._tool_lessons = ToolLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
@@ -181,7 +182,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             run=_run,
         )
         self._options = of_a_turn(options, type(self))
-        self._turns: dict[str, Shown] = {}
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
@@ -249,7 +249,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             told_of = [*found, *(one.content for one in due)]
             with self._answered("remember", runtime, told):
                 messages = state["messages"]
-                kept = yield from remember(memory, messages, ensure_config(), told_of, self._judge)
+                kept = yield from remember(
+                    memory, messages, ensure_config(), told_of, decides=self._decides
+                )
                 told |= kept.errors
                 revised = kept.revised
         update = errors_of(state, told, state)
@@ -321,7 +323,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 
 def _checked(
     outcome: Callable[[Any], bool | None] | None,
-    judge: BaseChatModel | None,
     *,
     reflect: bool | BaseChatModel,
 ) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
@@ -330,9 +331,8 @@ def _checked(
         raise InvalidTypeError("outcome is a function of the agent's state")
     checked_blocking(outcome, "outcome")
     model = None if isinstance(reflect, bool) else reflect
-    for one in (judge, model):
-        if one is not None:
-            checked_model(one)
+    if model is not None:
+        checked_model(model)
     return outcome, model
 
 

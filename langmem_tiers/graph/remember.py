@@ -27,6 +27,7 @@ from langmem_tiers.graph.node import (
     text_of,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
+from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
@@ -50,6 +51,7 @@ asks may not say of what; our own choice."""
 
 def create_remember_node(
     *,
+    revise: bool = True,
     judge: BaseChatModel | None = None,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -63,13 +65,15 @@ def create_remember_node(
     something, the message, or of a long one the sentences that ask, is a `prospective` memory, and
     what else it says an `episodic` one. Of a message of more than 20,000 characters both ends are
     kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
-    run that is repeated, store nothing twice. It writes the state key `remembered`: the keys of
-    what was stored; with a `judge` also `revised`, and `memory_errors` if that fails.
+    run that is repeated, store nothing twice. It writes the state keys `remembered`, the keys of
+    what was stored, `revised`, and `memory_errors` if that fails.
 
     Args:
-        judge: A chat model that says what the human's message takes back or corrects of what was
-            said before ("forget that", "no, 15"), in one request a message (docs/truth.md). The
-            first is retracted, the second superseded. Without a judge nothing is.
+        revise: Retract what the human's message takes back of what was said before ("forget that"),
+            and supersede what it corrects ("no, 15"); docs/truth.md says when. False leaves all as
+            it is.
+        judge: A chat model that says what a message takes back or corrects, in one request each.
+            Without one fitted weights do, which find what is said plainly.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
@@ -88,17 +92,30 @@ def create_remember_node(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
         recalled = of_state(state, "recalled", None) or ()
-        kept = yield from remember(memory, messages_of(state), config, recalled, judge)
+        kept = yield from remember(memory, messages_of(state), config, recalled, decides=decides)
         written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
-        if judge is None:
+        if not revise:
             return written
         before = of_state(state, "memory_errors", None) or {}
         others = {name: error for name, error in before.items() if name != "judge"}
         return {**written, "revised": kept.revised, "memory_errors": {**others, **kept.errors}}
 
-    if judge is not None:
-        checked_model(judge)
+    decides = decided_by(judge, revise=revise)
     return node(name, update, Remembered(context, coordinator))
+
+
+def decided_by(judge: BaseChatModel | None, *, revise: bool) -> BaseChatModel | bool:
+    """What says what a message takes back: a model, the fitted weights (True), or nothing (False).
+
+    Raises:
+        InvalidInputError: for a judge that nobody would ask, or that is no chat model.
+    """
+    if judge is None:
+        return checked_flag(revise, "revise")
+    checked_model(judge)
+    if not revise:
+        raise InvalidInputError("a judge is named and `revise` is False: leave one of both out")
+    return judge
 
 
 class Kept(NamedTuple):
@@ -117,19 +134,20 @@ def remember(
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
     recalled: Sequence[object],
-    judge: BaseChatModel | None = None,
+    *,
+    decides: BaseChatModel | bool,
 ) -> Flow[Kept]:
     """Store the last thing that the user said, and the assistant's last word on it.
 
     The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
-    What the user takes back, as a judge says, is taken back first. Where the message says nothing
+    What the user takes back is taken back first (`decided_by`). Where the message says nothing
     else, it and its answer come from that, and so are not recalled either.
     """
     question, last = last_question(messages), messages[-1] if messages else None
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
     told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
     answered = storable(text_of(answer))
-    revision = yield from _revision(memory, question, config, judge, answered)
+    revision = yield from _revision(memory, question, config, answered, decides=decides)
     said = {"speaker": "user", "source": "user"}
     notes = [*_notes(memory, question, config, answered, **said)]
     corrections = _corrected(notes, revision)
@@ -169,13 +187,15 @@ def _revision(
     memory: MemoryCoordinator,
     question: BaseMessage | None,
     config: RunnableConfig,
-    judge: BaseChatModel | None,
     answer: str,
+    *,
+    decides: BaseChatModel | bool,
 ) -> Flow[Revision]:
     """What a message takes back."""
-    if question is None or not (text := storable(text_of(question))):
+    if decides is False or question is None or not (text := storable(text_of(question))):
         return Revision()
     key, _ = keys_of(question, config)
+    judge = None if decides is True else decides
     how: Any = {"judge": judge, "key": key, "answer": answer}
     return (yield from asked(memory.revise, memory.arevise, text, **how))
 

@@ -223,7 +223,7 @@ def floor_of(given: object) -> Floor:
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "
             f"the best one's; not {short(given)}"
         )
-    match, share_of_best = *(one or 0.0 for one in numbers), 0.0
+    match, share_of_best = [*(one or 0.0 for one in numbers), 0.0][:2]
     return Floor(match, share_of_best) if any(numbers) else NO_FLOOR
 
 

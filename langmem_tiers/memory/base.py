@@ -201,7 +201,7 @@ def model_of(store: object) -> str:
 
 def is_local(store: object) -> bool:
     """Whether a store's texts are embedded by a model that our thresholds hold for."""
-    return model_of(store) in ("local", "minilm")
+    return model_of(store) != OTHER
 
 
 def weights_for(store: object) -> Weights:

@@ -163,7 +163,7 @@ def remind(
         limit=checked_limit(limit),
         seconds=checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
-        topics=partial(topics_of, memory, occasion.query or "", judged=judge is not None),
+        topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
     )
     memory.flows.note(raised)  # it has been accessed

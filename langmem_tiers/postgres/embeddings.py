@@ -106,7 +106,7 @@ class LocalEmbeddings(OfflineEmbeddings):
         return _load(self._path, self._sha256)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Table:
     """A table of token vectors."""
 

@@ -85,7 +85,7 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         return _Transformer(f"{_NAME}@{digest}", tokenizer, session)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Transformer:
     """A model of tokens in their context.
 

@@ -70,7 +70,7 @@ class MultilingualEmbeddings(OfflineEmbeddings):
         return _Sentences(f"{_NAME}@{digest}", encode)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Sentences:
     """A model of sentences. It is given one at a time: in a batch they would have other bits.
 

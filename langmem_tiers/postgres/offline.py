@@ -10,8 +10,9 @@ import importlib.util
 import threading
 from abc import abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from langchain_core.embeddings import Embeddings
 
@@ -56,7 +57,7 @@ class OfflineEmbeddings(Embeddings):
         for text in texts:
             _check(text)
         model = self._model()
-        return [model.embed(text) for text in texts]
+        return [list(_embedded(model, text)) for text in texts]
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one text; queries and documents are embedded alike."""
@@ -109,9 +110,19 @@ class Model(Protocol):
     def embed(self, text: str) -> list[float]:
         """The vector of a text; all zero for one that is blank."""
 
+    def __hash__(self) -> int:
+        """That of the object: a model is loaded once."""
+
 
 _loaded: dict[Hashable, Model] = {}
 _loading = threading.Lock()
+_KEPT: Final = 1_000
+"""Texts whose vectors are kept: what is asked is sought, looked for in topics, and stored."""
+
+
+@lru_cache(maxsize=_KEPT)
+def _embedded(model: Model, text: str) -> tuple[float, ...]:
+    return tuple(model.embed(text))
 
 
 def unit(total: "NDArray[np.float64]") -> list[float]:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.memory import USER_ROLES
+from langmem_tiers.core.memory import USER_ROLES, Recollection
+from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.matching import K1, Weights
 from langmem_tiers.recall.question import Question, name_words
@@ -102,6 +103,39 @@ def measured(
         needs,
         meant,
     )
+
+
+def shown(
+    memories: Sequence[Recollection],
+    floor: Floor,
+    helping: float,
+    types: MemoryTypes,
+    *,
+    asked: Sequence[str] | None,
+) -> list[Recollection]:
+    """Those that match well enough, where memory is likely to help with what is asked.
+
+    What was learned may help with any text: a task tells nothing of its user. What is intended is
+    to match better, unless its type is `asked` for: it is raised by itself.
+    """
+    if floor and helping < HELPS:
+        memories = [one for one in memories if _is_learned(one, types)]
+    best = max((one.match for one in memories), default=0.0)
+    best_alone = max((one.match for one in memories if one.session_id is None), default=0.0)
+    kept = []
+    for one in memories:
+        alone = one.session_id is None
+        least = floor.least(best_alone if alone and floor.alone else best, alone=alone)
+        if one.memory_type == PROSPECTIVE and asked is None:
+            least = max(least, floor.intended)
+        if one.match >= least:
+            kept.append(one)
+    return kept
+
+
+def _is_learned(one: Recollection, types: MemoryTypes) -> bool:
+    """Whether it tells how things are done."""
+    return one.memory_type in types and types.get(one.memory_type).personal is False
 
 
 def meant_by(vector: Sequence[float], weights: Weights) -> float:

@@ -16,7 +16,7 @@ from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, check_key, scope
-from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.budget import choose
@@ -28,7 +28,7 @@ from langmem_tiers.recall.candidates import (
     recollection,
 )
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import HELPS, NO_FLOOR, Floor, helps, meant_by, measured
+from langmem_tiers.recall.floor import NO_FLOOR, Floor, helps, meant_by, measured, shown
 from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
@@ -302,7 +302,8 @@ def _ranked(
     if ask.blank:
         newest = _wanted(read_columns(rows, distance), ask)
         memories = [recollection(row, 0.0, {}) for row in newest]
-        return newest, _shown(memories, ask, reader.types), 1.0
+        floor = Floor(intended=ask.floor.intended)  # none of them matches
+        return newest, shown(memories, floor, 1.0, reader.types, asked=ask.memory_types), 1.0
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
@@ -318,14 +319,14 @@ def _ranked(
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
     helping = _helps(one, found, searched, reader)
-    memories = _shown(memories, ask, reader.types, helping)
+    memories = shown(memories, ask.floor, helping, reader.types, asked=ask.memory_types)
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping
 
 
 def _tells(one: Candidate) -> bool:
-    """Whether it is no small talk, which answers nothing."""
-    return (small_talk(one.value) or 0.0) < TALKS
+    """Whether it is no small talk, which answers nothing; what stands by itself was told."""
+    return one.session is None or (small_talk(one.value) or 0.0) < TALKS
 
 
 def _helps(one: _Sought, found: Sequence[Candidate], searched: Searched, reader: Reader) -> float:
@@ -335,31 +336,6 @@ def _helps(one: _Sought, found: Sequence[Candidate], searched: Searched, reader:
     telling, words = [row for row in found if _tells(row)], one.ask.needs
     parts = measured(one.question, telling, searched, needs=words, meant=one.meant)
     return helps(parts, reader.weights)
-
-
-def _shown(
-    memories: Sequence[Recollection], ask: Inquiry, types: MemoryTypes, helping: float = 1.0
-) -> list[Recollection]:
-    """Those that match well enough, where memory is likely to help with what is asked.
-
-    What was learned may help with any text: a task tells nothing of its user.
-    """
-    if ask.floor and helping < HELPS:
-        memories = [one for one in memories if _is_learned(one, types)]
-    best = max((one.match for one in memories), default=0.0)
-    return [one for one in memories if one.match >= _least(one, best, ask)]
-
-
-def _least(one: Recollection, best: float, ask: Inquiry) -> float:
-    """The least match of a memory; what is intended is to be asked for, as it is raised anyway."""
-    least = 0.0 if ask.blank else ask.floor.least(best, alone=one.session_id is None)
-    waits = one.memory_type == PROSPECTIVE and ask.memory_types is None
-    return max(least, ask.floor.intended) if waits else least
-
-
-def _is_learned(one: Recollection, types: MemoryTypes) -> bool:
-    """Whether it tells how things are done."""
-    return one.memory_type in types and types.get(one.memory_type).personal is False
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:

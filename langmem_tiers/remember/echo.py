@@ -16,7 +16,8 @@ from langmem_tiers.core.reading import listed, spaced
 from langmem_tiers.remember.candidate import Known
 
 _TAG: Final = re.compile(
-    r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>|^- \d{4}-\d\d-\d\d[^:\n]{0,120}: ", re.MULTILINE
+    r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>|^(?:- )?\d{4}-\d\d-\d\d[^:\n]{0,120}:(?=\s|$)",
+    re.MULTILINE,
 )
 """A tag of a fence, or how a line in it begins."""
 _SENTENCE: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")

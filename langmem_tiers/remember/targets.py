@@ -21,6 +21,8 @@ from langmem_tiers.remember.means import ACTS, means, parts
 
 SURE: Final = 0.6
 """From here on a memory is meant."""
+_TELLS: Final = 0.5
+"""From here on a memory tells something; the latest that does may be meant by "that"."""
 OTHER: Final = "other"
 FEATURES: Final = (
     "near",
@@ -38,6 +40,11 @@ FEATURES: Final = (
     "shared",
     "share",
     "length",
+    "tells",
+    "latest",
+    "latest_short",
+    "latest_far",
+    "several",
 )
 """What is measured of a memory, in this order."""
 
@@ -98,6 +105,9 @@ def features(
     nearest = max(range(len(near)), key=lambda n: near[n].whole)
     best, sentence = near[nearest].whole, max(one.sentence for one in near)
     elsewhere = [one.session for one in earlier if not one.here]
+    tells = [1 - means(one.content).talk for one in earlier]
+    latest = max((n for n, one in enumerate(tells) if one >= _TELLS), default=-1)
+    short = 1 / math.log2(1 + max(1, len(said.split())))
     found = list[tuple[float, ...]]()
     for place, (one, close, mine) in enumerate(zip(earlier, near, told, strict=True)):
         ago, both = len(earlier) - 1 - place, weighs(asked & mine)
@@ -118,6 +128,11 @@ def features(
                 both / max(weighs(asked), 1e-9),
                 both / max(weighs(mine), 1e-9),
                 math.log1p(len(one.content.split())),
+                tells[place],
+                float(place == latest),
+                float(place == latest) * short,
+                float(place == latest) * (1 - best),
+                math.log1p(len(earlier)),
             )
         )
     return found

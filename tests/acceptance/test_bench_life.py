@@ -9,7 +9,7 @@ import pytest
 from benchmarks.data import records
 from benchmarks.life import measure, wrong_with
 
-SHOWN = "- 2026-03-04 user: I moved to Porto\n- 2026-01-02 user: I live in Lisbon"
+SHOWN = "2026-03-04:\n- I moved to Porto\n2026-01-02:\n- I live in Lisbon"
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,18 @@ def test_every_scenario_can_be_passed_by_what_was_said_in_it() -> None:
             for needed in (*event.get("shown", ()), *(a for a, _ in event.get("order", ()))):
                 assert needed.casefold() in known, (one["id"], needed)
             said += f"{event.get('say', event.get('ask', ''))}\n{event.get('reply', '')}\n"
-    kinds = Counter(one["kind"] for one in scenarios)
-    assert set(kinds.values()) == {9}
+
+
+def test_three_hands_wrote_three_scenarios_of_each_kind_and_a_fourth_those_that_were_few() -> None:
+    written: dict[str, Counter[str]] = {}
+    for one in records("life"):
+        written.setdefault(one["writer"], Counter())[one["kind"]] += 1
+
+    fourth = written.pop("life-d")
+    assert fourth == {"correct": 8, "intention": 8, "noise": 8, "retract": 12}
+    kinds = {kind for several in written.values() for kind in several}
+    assert len(kinds) == 16
+    assert written == {f"life-{hand}": dict.fromkeys(kinds, 3) for hand in "abc"}
 
 
 def test_an_agent_is_shown_on_later_days_what_it_was_told() -> None:

@@ -315,7 +315,8 @@ def test_a_database_is_set_up_first_and_words_alone_are_searched_without_embeddi
 
     (found,) = document(*asked, "rotate")["results"]
     assert (found["key"], "dense" in found["evidence"]) == ("k1", False)
-    assert run(*asked, "zebra").stderr == "Nothing was found.\n"
+    assert document(*asked, "zebra")["results"] == []
+    assert run(*asked, "zebra", "--min-match", "0").stderr == "Nothing was found.\n"
 
 
 @pytest.mark.usefixtures("unset")

@@ -265,6 +265,7 @@ def test_semantic_search_filters_by_agent_type_and_importance_and_returns_every_
         limit=5,
         memory_types=["learning", "achievement"],
         min_importance=0.85,
+        min_match=0,
     )
 
     assert {one.memory_type for one in found} == {"learning", "achievement"}

@@ -115,6 +115,12 @@ ASKINGS: list[tuple[str, dict[str, Any]]] = [
     ("我住在哪里\uff1f", {"content": "我住在哪里\uff1f"}),
     ("أين أسكن؟", {"content": "أين أسكن"}),
 ]
+ANSWERS = {
+    QUESTION: ANSWER,
+    "Wo wohnt ÖZGE?": "Özge wohnt in Ulm.",
+    "我住在哪里\uff1f": "我住在里斯本。",
+    "أين أسكن؟": "أنا أسكن في لشبونة.",
+}
 TELLING: list[tuple[str, dict[str, Any]]] = [
     *(
         (QUESTION, {"content": QUESTION, **more})
@@ -126,7 +132,7 @@ TELLING: list[tuple[str, dict[str, Any]]] = [
     ),
     *(
         (query, {"content": query, "speaker": "user", "session_id": "s"})
-        for query in ("Lisbon", "the API key rotates on Mondays", "Ünïcode größe")
+        for query in ("Lisbon in May", "the API key rotates on Mondays", "Ünïcode in Größe 38")
     ),
 ]
 
@@ -143,9 +149,9 @@ def found(store: TieredStore, query: str) -> list[str]:
 def test_an_asking_is_known_whatever_its_case_marks_spaces_and_script(
     store: TieredStore, query: str, asking: dict[str, Any]
 ) -> None:
-    coordinator(store, "ada").store_many([asking, "Rex is a dog."])
+    coordinator(store, "ada").store_many([asking, ANSWERS[query]])
 
-    assert found(store, query) == ["Rex is a dog."]
+    assert found(store, query) == [ANSWERS[query]]
 
 
 @pytest.mark.parametrize(("query", "telling"), TELLING)
@@ -168,7 +174,7 @@ def test_what_followed_an_earlier_asking_is_found_and_what_came_before_it_is_not
     for key, text in (("joke", "Tell me a joke"), ("asked", question), ("answer", "Dr. Novak")):
         speaker = "assistant" if key == "answer" else "user"
         memory.store(text, speaker=speaker, session_id="s", key=key)
-    answer, *others = memory.get_context(question)
+    answer, *others = memory.get_context(question, min_match=0)
 
     assert answer.key == "answer"
     assert answer.evidence["previous"] > 0

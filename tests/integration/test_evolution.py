@@ -33,7 +33,7 @@ def test_what_was_worth_it_becomes_a_learning_of_everybody(
 def test_recall_finds_and_ranks_learnings_by_what_came_of_them(memory: MemoryCoordinator) -> None:
     for rate in (0.085, 0.2, 0.071):
         assert memory.evolve({"said": "A post on coffee"}, {"engagement_rate": rate}).stored
-    memory.store("A post on water", memory_type="learning")
+    memory.store("A post on coffee beans", memory_type="learning")
 
     def rates(**options: Any) -> list[Any]:
         found = memory.get_context("A post on coffee?", **options)

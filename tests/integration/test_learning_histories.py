@@ -121,9 +121,8 @@ class Living(NamedTuple):
 
     async def recall(self, project: str, run: str, holdout: float) -> None:
         root = run[0].upper() if run[0].islower() else None
-        found = await self.callers[project](
-            "get_context", LESSONS[0], limit=100, run_id=Run(run, root), holdout=holdout
-        )
+        options: Any = {"limit": 100, "min_match": 0, "run_id": Run(run, root)}
+        found = await self.callers[project]("get_context", LESSONS[0], holdout=holdout, **options)
         visible = self.world.visible(project)
         shown = [] if holdout else visible
         assert sorted(one.key for one in found) == sorted(one.key for one in shown)

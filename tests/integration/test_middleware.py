@@ -181,8 +181,9 @@ def test_each_message_is_remembered_once_by_its_thread_its_id_and_its_words(
     texts = (tea, tea, clock, f"As I recall: {VAULT}", "")
     made = agent(scripted(*(AIMessage(one, id="a") for one in texts)), ready, remember=True)
     mine = MemoryContext(tenant="acme", project_id="billing", session_id="mine")
-    things = ("tea", "clock", "rope", "lamp")
-    first, second, third, fourth = (f"Where did we put the {one} last summer?" for one in things)
+    things = ("tea", "clock", "lamp")
+    first, second, fourth = (f"Where did we put the {one} last summer?" for one in things)
+    third = "Where is the vault?"
     for name, question, context in (
         *[("1", first, ACME)] * 2,  # a run that is repeated
         *(("2", second, mine), ("3", third, ACME), ("", fourth, ACME)),
@@ -285,7 +286,7 @@ async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it
 def test_what_an_agents_turn_goes_without_is_shown_nowhere(store: TieredStore) -> None:
     learned(store)
     model = scripted(call("add", 1, amount="1,234"), "Done")
-    made = agent(model, store, holdout=1.0, remember=True)
+    made = agent(model, store, holdout=1.0, remember=True, min_match=0)
     state = made.invoke({"messages": [asks()]}, thread("1"), context=ACME)
 
     (answer,) = answers(state)
@@ -314,7 +315,7 @@ def test_what_was_asked_day_after_day_takes_one_place_at_most(
     store: TieredStore, clock: Clock
 ) -> None:
     model = scripted(*(f"No {n}" for n in range(8)))
-    made = agent(model, store)
+    made = agent(model, store, min_match=0)
     for day, question in enumerate([*(["Where is the vault?"] * 7), "Which vault is it?"]):
         clock.advance(days=1)
         made.invoke(said(question), thread(str(day)), context=ACME)

@@ -250,10 +250,12 @@ def test_an_agent_reads_no_other_agents_conversation_as_its_own(
 def test_a_persona_remembers_no_intention_as_if_it_had_happened(memory: Any) -> None:
     memory.store("Keys rotate on Mondays", importance=0.9, key="fact")
     memory.store("Rotate the keys", "prospective", importance=0.9, key="plan")
+    every = {"min_match": 0}
 
     with MemoryOrchestrator(memory, layout=PERSONA, sources={"persona": lambda *_: "Nova"}) as turn:
-        shown = keys(turn.assemble_context("rotate the keys").memories)
-        wanted = turn.assemble_context("keys", filters={"memory_types": ["prospective"]})
+        shown = keys(turn.assemble_context("rotate the keys", filters=every).memories)
+        plans = {"memory_types": ["prospective"], **every}
+        wanted = turn.assemble_context("keys", filters=plans)
 
     assert (shown, keys(wanted.memories)) == (["fact"], [])
 
@@ -409,7 +411,7 @@ def test_a_context_for_which_there_is_no_room_says_so(
 def test_default_filters_hold_for_every_recall_and_a_calls_own_go_over_them(memory: Any) -> None:
     for agent in ("ann", "ben"):
         memory.store(f"Keys of {agent}", agent_id=agent, key=agent)
-    settings = OrchestratorSettings(default_filters={"agent_id": "ann"})
+    settings = OrchestratorSettings(default_filters={"agent_id": "ann", "min_match": 0})
 
     with MemoryOrchestrator(memory, settings=settings) as turn:
         first = turn.assemble_context("keys")
@@ -469,7 +471,8 @@ async def test_contexts_that_are_assembled_at_once_share_the_tokens_of_the_turn(
     memory: Any,
 ) -> None:
     memory.store_many(f"Key {n} rotates on day {n} of the month" for n in range(30))
-    async with MemoryOrchestrator(memory, budget=Budget(tokens=400)) as turn:
+    settings = OrchestratorSettings(default_filters={"min_match": 0})
+    async with MemoryOrchestrator(memory, budget=Budget(tokens=400), settings=settings) as turn:
         contexts = await asyncio.gather(*(turn.aassemble_context(f"key {n}") for n in range(4)))
 
     assert sum(memory.count_tokens(one.text) for one in contexts if one.text) <= 400
@@ -591,7 +594,7 @@ async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_ou
         await call("store", f"Key {n} rotates on day {n}", memory_type="semantic", key=f"k{n}")
 
     async with turning(call, turn_id="a/b %") as turn:
-        context = await turn("assemble_context", "key", 120)
+        context = await turn("assemble_context", "key", 120, {"min_match": 0})
         kept = await turn("memorize", "The API key is rotated on Mondays.")
         report = await turn("commit")
 

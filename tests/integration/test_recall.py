@@ -203,16 +203,16 @@ def unread(one: Recollection) -> dict[str, float]:
 def test_the_terms_of_each_score_add_up_and_the_best_come_first(
     many: MemoryCoordinator, profile: Any
 ) -> None:
-    found = many.get_context("kiwi number 3", limit=100, profile=profile)
+    ask = partial(many.get_context, "kiwi number 3", limit=100, min_match=0, profile=profile)
+    found = ask()
     assert len(found) == 10
     for one in found:
         assert math.fsum(one.explanation.values()) == pytest.approx(one.score, abs=1e-12)
         assert 0 <= one.match <= 1
     scores = [one.score for one in found]
     assert scores == sorted(scores, reverse=True)
-    again = many.get_context("kiwi number 3", limit=100, profile=profile)
     # Whether the first has counted as an access by then is a matter of time.
-    assert [(one.key, unread(one), one.evidence) for one in again] == [
+    assert [(one.key, unread(one), one.evidence) for one in ask()] == [
         (one.key, unread(one), one.evidence) for one in found
     ]
 
@@ -232,7 +232,7 @@ def test_words_alone_are_recalled_by_words_and_a_query_of_a_megabyte_is_answered
             ("key " + " ".join(f"w{n}" for n in range(150_000)), 1),
             ("'key' | & \\" * 90_000, 1),
         ):
-            assert len(memory.get_context(query)) == found
+            assert len(memory.get_context(query, min_match=0)) == found
 
 
 WRONG: list[dict[str, Any]] = [
@@ -343,9 +343,9 @@ def test_minilm_finds_what_was_said_in_other_words_and_refuses_what_nothing_answ
         (pain,) = memory.get_context("Does any part of the body hurt?", limit=1)
         (diet,) = memory.get_context("Which guest needs a special meal?", limit=1)
         assert (pain.content, diet.content) == (said[0], said[4])
-        unknown = "What did Bartholomew say about the Zeppelin hangar?"
-        assert memory.get_context(unknown) == []
-        assert len(memory.get_context(unknown, min_match=0)) == len(said)
+        for unknown in ("When was Ottokar born?", "What is the password of the router?"):
+            assert memory.get_context(unknown) == []
+            assert len(memory.get_context(unknown, min_match=0)) == len(said)
 
 
 def test_what_a_value_holds_in_the_wrong_form_is_left_out(store: TieredStore) -> None:

@@ -19,7 +19,7 @@ from langmem_tiers.core.errors import InvalidInputError, QueryTimeoutError
 from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
 from tests.support.opening import Opener, text_index
-from tests.support.plans import calls_of
+from tests.support.plans import calls_of, named
 from tests.support.servers import blocked, wait_until
 
 KIWIS = [{"content": f"kiwi number {n}", "key": f"{n}"} for n in range(6)]
@@ -93,7 +93,11 @@ async def test_many_questions_are_answered_as_if_each_was_asked_alone(
 ) -> None:
     queries = ["kiwi number 3", "", "number 5", "unrelated", "kiwi number 3", " "]
     async with filled(open_store, url) as call:
-        for options in ({}, {"limit": 2, "max_tokens": 30, "profile": "aurora"}):
+        for options in (
+            {},
+            {"min_match": 0},
+            {"limit": 2, "max_tokens": 30, "profile": "aurora", "min_match": 0},
+        ):
             await call("stats")
             together = await call("get_context_batch", queries, **options)
             alone = [await call("get_context", query, **options) for query in queries]
@@ -131,17 +135,17 @@ async def test_a_recall_that_takes_too_long_is_broken_off_and_the_store_goes_on(
             waiting = asyncio.ensure_future(call("get", "0"))  # the limit is the recall's alone
             await asyncio.to_thread(wait_until, lambda: blocked(url))
         assert (await waiting).key == "0"
-        assert len(await patient("get_context", query)) == 6
+        assert len(await patient("get_context", query, min_match=0)) == 6
 
 
 def test_without_settings_a_recall_has_half_a_second_and_ten_answers(store: TieredStore) -> None:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
     memory.store_many(f"kiwi number {n}" for n in range(12))
-    limit, _ = calls_of(store, lambda: memory.get_context("kiwi"))
-    assert (limit.name, limit.params) == ("limit_time", {"milliseconds": "500"})
+    limit = named(calls_of(store, lambda: memory.get_context("kiwi")), "limit_time")
+    assert limit.params == {"milliseconds": "500"}
     assert len(memory.get_context("")) == 10
     for options, number in (({}, 12), ({"limit": 7}, 7), ({"review": "rules"}, 10)):
-        asked: Any = {"max_tokens": 1_000, **options}  # how many, its budget says
+        asked: Any = {"max_tokens": 1_000, "min_match": 0, **options}  # its budget says how many
         assert len(memory.get_context("kiwi", **asked)) == number
 
 
@@ -181,14 +185,15 @@ async def test_a_reranker_orders_again_and_what_it_leaves_out_is_left_out(
 ) -> None:
     compressor = Choosing(choose=odd_ones)
     async with filled(open_store, url, reranker=compressor) as call:
-        found = await call("get_context", "kiwi number 1")
+        found = await call("get_context", "kiwi number 1", min_match=0)
         assert keys(found) == ["5", "3", "1"]
         assert [one.evidence["reranker"] for one in found] == [0.5, 0.3, 0.1]
         assert all(sum(one.explanation.values()) == pytest.approx(one.score) for one in found)
-        assert keys(await call("get_context", "kiwi number 1", limit=2)) == ["5", "3"]
-        batch = await call("get_context_batch", ["kiwi number 1", ""])
+        two = await call("get_context", "kiwi number 1", limit=2, min_match=0)
+        assert keys(two) == ["5", "3"]
+        batch = await call("get_context_batch", ["kiwi number 1", ""], min_match=0)
         assert [len(one) for one in batch] == [3, 6]
-        assert await call("get_context", "kiwi", memory_types=["pattern"]) == []
+        assert await call("get_context", "kiwi", memory_types=["pattern"], min_match=0) == []
         assert compressor.asked == ["kiwi number 1"] * 3  # not where there is nothing to order
 
 
@@ -197,14 +202,15 @@ async def test_a_reranker_that_fails_is_seen_to_fail_and_one_that_keeps_nothing_
 ) -> None:
     compressor = Choosing(choose=failing)
     async with filled(open_store, url, reranker=compressor) as call:
+        asks = partial(call, "get_context", "kiwi", min_match=0)
         with pytest.raises(LookupError):
-            await call("get_context", "kiwi")
+            await asks()
         compressor.choose = lambda _: [Document(page_content="not one of yours")]
         with pytest.raises(InvalidInputError):
-            await call("get_context", "kiwi")
+            await asks()
         compressor.choose = lambda _: []
-        assert await call("get_context", "kiwi") == []
+        assert await asks() == []
         compressor.choose = lambda documents: [*odd_ones(documents), *documents]
-        found = keys(await call("get_context", "kiwi"))
+        found = keys(await asks())
     assert found[:3] == ["5", "3", "1"]
     assert sorted(found) == ["0", "1", "2", "3", "4", "5"]

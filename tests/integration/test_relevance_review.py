@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -60,8 +61,8 @@ async def test_the_best_of_three_times_the_limit_are_returned_by_relevance(
     open_store: Opener, url: str
 ) -> None:
     async with filled(open_store, url, reviewers=NUMBERED) as call:
-        ranked = keys(await call("get_context", QUERY, limit=6))
-        found = await call("get_context", QUERY, limit=2, review="rules")
+        ranked = keys(await call("get_context", QUERY, limit=6, min_match=0))
+        found = await call("get_context", QUERY, limit=2, min_match=0, review="rules")
 
     assert keys(found) == sorted(ranked, reverse=True)[:2]
     assert ranked[:2] != keys(found)
@@ -101,9 +102,10 @@ async def test_a_model_scores_each_memory_by_each_member_and_of_a_batch_too(
     open_store: Opener, url: str
 ) -> None:
     async with reviewed_by(numbered, open_store, url) as (call, server):
-        found = await call("get_context", QUERY, limit=3, review="model")
+        asks = partial(call, limit=3, min_match=0, review="model")
+        found = await asks("get_context", QUERY)
         asked = len(server.asked)
-        batch = await call("get_context_batch", [QUERY, ""], limit=3, review="model")
+        batch = await asks("get_context_batch", [QUERY, ""])
 
     assert keys(found) == ["8", "7", "6"]
     assert asked == 2 * len(CONTENTS)
@@ -120,8 +122,8 @@ async def test_a_model_whose_answer_is_no_use_loses_and_holds_up_nothing(
         call,
         server,
     ):
-        found = await call("get_context", QUERY, limit=3, review="model")
-        ruled = await call("get_context", QUERY, limit=3, review="rules")
+        found = await call("get_context", QUERY, limit=3, min_match=0, review="model")
+        ruled = await call("get_context", QUERY, limit=3, min_match=0, review="rules")
         assert not server.closed.is_set()  # what waits for an answer waits still
 
     assert keys(found) == keys(ruled)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
@@ -41,7 +42,7 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
     assert [bool(one) for one in systems(model)] == [False, False, False, True, True, False]
     assert "Reminders, due now:\n- Remind me to ask for the figures" in cue
     assert "- My desk is by the window. Remind me to renew the certificate on Friday.\n" in due
-    assert " (medium priority, at 2026-03-06T00:00:00+01:00; key " in due
+    assert "\n    # TODO: tidy it. (at 2026-03-06T00:00:00+01:00)\n" in due
     assert types(url)["prospective"] == 2
     memory = MemoryCoordinator(way.store, context=ACME)
     heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
@@ -54,15 +55,19 @@ async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: 
     memory = MemoryCoordinator(way.store, context=whose)
     await memory.astore("Renew the certificate on Friday", "prospective")
     clock.now = datetime(2026, 3, 5, 22, 59, tzinfo=UTC)
-    model = scripted(*["Fine."] * 2)
-    for text in ("What does the certificate of the shop say?", "And the certificate?"):
-        await way(agent(model, way.store), said(text, clock.now.hour), context=whose)
+    model = scripted(*["Fine."] * 3)
+    blue = "The certificate of the shop is in the blue folder"
+    red = "The certificate of the shop is now in the red folder"
+    asked = "In which folder is the certificate of the shop?"
+    for number, text in enumerate((blue, red, asked)):
+        await way(agent(model, way.store), said(text, number), context=whose)
         clock.advance(minutes=1)
-    before, after = systems(model)
-    assert "Today is 2026-03-05." in before
+    before, after, then = systems(model)
+    assert "Today: 2026-03-05." in before
     assert "due now" not in before
-    assert "Today is 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
-    assert "- 2026-03-05: What does the certificate" in after
+    assert "Today: 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
+    assert f"\n2026-03-05:\n- {blue}\n" in after
+    assert f"\n2026-03-06:\n- {red}\n2026-03-05:\n- {blue}\n" in then
 
 
 async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way) -> None:
@@ -78,9 +83,20 @@ async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way)
         await way(agent(model, way.store, remember=False, **own), said(text), context=ACME)
 
     assert ["Water the tomatoes" in one for one in systems(model)] == [True, False, False]
-    for options, found in (({}, 0), ({"min_match": 0}, 1), ({"memory_types": ["prospective"]}, 1)):
-        assert len(await memory.aget_context("Which train?", **options)) == found
-        assert len(await memory.aget_context("", **options)) == found
+    train = "When does my train leave?"
+    named: dict[str, Any] = {"memory_types": ["prospective"]}
+    all_: dict[str, Any] = {"min_match": 0}
+    for query, options, found in (
+        (train, {}, 0),
+        (train, named, 0),
+        (train, {"min_match": 0.0001}, 0),
+        (train, {"min_match": 0.0001, **named}, 1),
+        (train, all_, 1),
+        ("", {}, 0),
+        ("", named, 1),
+        ("", all_, 1),
+    ):
+        assert len(await memory.aget_context(query, **options)) == found
 
 
 async def test_a_reminder_that_no_model_saw_is_shown_again_and_one_that_cannot_be_told_is_not_lost(

@@ -1,4 +1,4 @@
-"""What a user takes back or corrects, as a model judges it: retracted or superseded, and told."""
+"""What a user takes back or corrects, as a model or the words say: undone or replaced, and told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,13 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 from pydantic import BaseModel, Field
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_remember_node
+from langmem_tiers import (
+    MemoryContext,
+    MemoryCoordinator,
+    TieredStore,
+    create_remember_node,
+    local_index,
+)
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
 from tests.integration.test_middleware import agent, said, systems, thread
@@ -85,8 +91,9 @@ def memory_of(store: TieredStore, context: MemoryContext = ACME) -> MemoryCoordi
     return MemoryCoordinator(store, context=context)
 
 
-def known(store: TieredStore, **options: Any) -> list[str]:
-    return sorted(one.content for one in memory_of(store).get_context("", limit=50, **options))
+def known(store: TieredStore, context: MemoryContext = ACME, **options: Any) -> list[str]:
+    found = memory_of(store, context).get_context("", limit=50, **options)
+    return sorted(one.content for one in found)
 
 
 async def test_what_was_a_joke_is_not_shown_any_more_and_restoring_brings_it_back(
@@ -124,7 +131,7 @@ def test_what_is_corrected_is_recalled_as_the_correction_of_what_it_was_said_of(
     assert "revised" not in first
     (told,) = second["revised"]
     (line,) = re.findall(r"^- .*560.*\n.*$", shown[2], re.MULTILINE)
-    assert line.endswith(f": {NO}\n    (said of: {RENT})")
+    assert line == f"- {NO}\n    (said of: {RENT})"
     assert shown[2].count("650") == 1
     assert memory_of(store).rollback(told["move"])
     assert RENT in known(store)
@@ -187,10 +194,10 @@ def test_nobody_takes_back_what_another_user_said_or_what_is_everybodys(store: T
     (_, state), _ = talk(store, by, TWIN, JOKE, context=ada)
     assert by.shown == [(JOKE, [TWIN])]
     assert len(state["revised"]) == 1
-    assert {one.key for one in memory_of(store, ben).get_context("Otto", limit=50)} >= {"ben's"}
-    assert {one.key for one in memory_of(store, ada).get_context("Otto", limit=50)} == {
-        "all", "how", "tool",
-    }  # fmt: skip
+    everything: Any = {"limit": 50, "min_match": 0}
+    left, mine = (memory_of(store, one).get_context("Otto", **everything) for one in (ben, ada))
+    assert {one.key for one in left} >= {"ben's"}
+    assert {one.key for one in mine} == {"all", "how", "tool"}
 
 
 def test_of_a_memory_that_is_taken_back_in_part_the_rest_stays(store: TieredStore) -> None:
@@ -234,16 +241,132 @@ def test_a_run_that_is_repeated_is_judged_once_and_a_later_turn_has_its_own_word
     assert known(store) == []
 
 
-def test_who_names_no_model_asks_none_and_what_is_no_model_is_refused(store: TieredStore) -> None:
-    (_, state), _ = talk(store, None, TWIN, JOKE)
-    assert "revised" not in state
-    assert {TWIN, JOKE} <= set(known(store))
+KIDDING = "I was only kidding about my twin brother Otto."
+PLAIN = [
+    (TWIN, "Forget that about my twin brother Otto.", "Okay, forgotten."),
+    ("I play the cello.", "I was just kidding, I do not play the cello.", "Ha, you had me there."),
+    (
+        "The neighbour has three goats in the garden.",
+        "I was kidding, the neighbour has no goats.",
+        "Ha, you had me there.",
+    ),
+    (
+        "We are moving to Norway in May.",
+        "Forget Norway, we are not moving after all.",
+        "Okay, forgotten.",
+    ),
+]
+"""A fact, what takes it back in plain words, and what an assistant answers to that."""
+UNRELATED = (
+    "My sister works as a nurse in Lisbon.",
+    "Our son is allergic to peanuts.",
+    "We adopted a dog called Bruno last week.",
+)
+
+
+async def test_what_is_plainly_taken_back_needs_no_judge_and_restoring_brings_it_back(
+    way: Way, clock: Clock
+) -> None:
+    model = scripted("Really? Amazing!", "Ha, you had me there.", "I do not know.")
+    made = agent(model, way.store, saver=InMemorySaver(), min_match=0)
+    states = []
+    for number, text in enumerate((TWIN, KIDDING, "What does my brother Otto do?")):
+        clock.advance(minutes=1)
+        config = thread("one" if number < 2 else "two")
+        states.append(await way(made, said(text, number), config=config, context=ACME))
+
+    assert [len(one.get("revised", ())) for one in states] == [0, 1, 0]
+    ((told,), shown) = states[1]["revised"], systems(model)[-1]
+    assert not [one for one in ("astronaut", "Amazing", "kidding", "had me") if one in shown]
+    memory = memory_of(way.store)
+    assert "taken back by the user's message" in str(await memory.ahistory(told["retracted"]))
+    restored = await memory.arestore(told["retracted"])
+    assert len(restored.restored) == 3  # the answer, the message that took it back, and its answer
+    assert {TWIN, KIDDING, "Really? Amazing!"} <= set(await off_the_loop(known, way.store))
+
+
+def hears(
+    graph: Any, text: str, answer: str, context: MemoryContext = ACME, name: str = "1"
+) -> dict[str, Any]:
+    """The state after one turn of a thread."""
+    messages = [HumanMessage(text, id=text), AIMessage(answer, id=f"to {text}")]
+    state: dict[str, Any] = graph.invoke({"messages": messages}, thread(name), context=context)
+    return state
+
+
+def taken_back(store: TieredStore, clock: Clock, fact: str, back: str, answer: str) -> None:
+    """Among what was said in another thread that is taken back alone, told of, and restored."""
+    graph = remembering(store, None)
+    for name, text in (*(("0", one) for one in UNRELATED), ("1", fact)):
+        assert hears(graph, text, "Noted.", name=name)["revised"] == []
+        clock.advance(minutes=1)
+    before = known(store)
+    (told,) = hears(graph, back, answer)["revised"]
+    after = known(store)
+    assert not {fact, back} & {*after}
+    assert {*UNRELATED} <= {*after}
+    memory_of(store).restore(told["retracted"])
+    assert {*before, back} <= {*known(store)}
+
+
+@pytest.mark.parametrize(("fact", "back", "answer"), PLAIN)
+def test_the_node_takes_back_what_is_meant_alone_and_tells_it(
+    store: TieredStore, clock: Clock, fact: str, back: str, answer: str
+) -> None:
+    taken_back(store, clock, fact, back, answer)
+
+
+@pytest.mark.parametrize(
+    ("back", "answer"),
+    [("Forget that.", "Okay."), ("I was kidding.", "Ha, you had me there.")],
+)
+def test_what_takes_back_and_says_no_more_is_about_what_was_said_right_before(
+    database_url: str, clock: Clock, back: str, answer: str
+) -> None:
+    fact = "My grandmother won the lottery and bought a castle in Scotland."
+    with TieredStore(database_url, index=local_index("minilm"), clock=clock) as store:
+        store.setup()
+        taken_back(store, clock, fact, back, answer)
+
+
+@pytest.mark.parametrize("text", UNRELATED)
+def test_what_tells_something_else_takes_nothing_back(store: TieredStore, text: str) -> None:
+    states, _ = talk(store, None, TWIN, text)
+    assert not [one for one in states if "revised" in one]
+    assert {TWIN, text} <= {*known(store)}
+    assert memory_of(store).revise(text, answer="Noted.").retracted == ()
+
+
+def test_what_one_user_plainly_takes_back_another_has_still(store: TieredStore) -> None:
+    ada, ben, cleo = (MemoryContext(tenant="acme", user_id=one) for one in ("ada", "ben", "cleo"))
+    graph = remembering(store, None)
+    for one in (ada, ben):
+        hears(graph, TWIN, "Amazing!", one)
+    assert hears(graph, KIDDING, "Ha, you had me there.", cleo)["revised"] == []
+    assert TWIN in known(store, ada)
+    (told,) = hears(graph, KIDDING, "Ha, you had me there.", ada)["revised"]
+    assert TWIN not in known(store, ada)
+    assert TWIN in known(store, ben)
+    here = MemoryContext(tenant="acme", user_id="ben", session_id="1")
+    (retraction,) = memory_of(store, here).revise(KIDDING, answer="Ha!").retracted
+    assert retraction.key == told["retracted"]  # of two users, two memories
+    assert TWIN not in known(store, ben)
+
+
+def test_who_wants_nothing_revised_says_so_and_what_is_no_model_is_refused(
+    store: TieredStore,
+) -> None:
+    states, _ = talk(store, None, TWIN, KIDDING, revise=False)
+    assert not [one for one in states if "revised" in one]
+    assert {TWIN, KIDDING} <= {*known(store)}
     makes: list[Callable[..., Any]] = [
         create_remember_node,
-        lambda **own: talk(store, own["judge"]),
+        lambda judge, **own: talk(store, judge, **own),
     ]
     for make in makes:
         with pytest.raises(InvalidTypeError, match="chat model"):
             make(judge="gpt")
+        with pytest.raises(InvalidInputError, match="leave one of both out"):
+            make(judge=judge(), revise=False)
     with pytest.raises(InvalidInputError, match="text is empty"):
         memory_of(store).revise(" ", judge=judge())

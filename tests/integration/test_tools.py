@@ -110,7 +110,7 @@ async def test_an_agent_keeps_and_finds_memories_and_what_it_notes_goes_through_
     model = scripted(
         calls("manage_memory", content="Refunds leave on Mondays", action="create"),
         calls("manage_memory", content=ATTACK, action="create"),
-        calls("search_memory", query="refund account", limit=3),
+        calls("search_memory", query="When do refunds leave the account?", limit=3),
         "Noted",
     )
     tools = [create_manage_memory_tool(PROJECTS), create_search_memory_tool(PROJECTS)]
@@ -209,7 +209,8 @@ def test_an_agent_may_change_what_a_tool_said_but_nothing_that_is_held_back(
 
     told = manage(store, action="update", id=OTHER_ID, content="The host is up").text
     assert told == f"updated memory {OTHER_ID}"
-    assert contents(store) == ["The host is up"]
+    assert contents(store, "Is the host up?") == ["The host is up"]
+    assert ATTACK not in contents(store, "To which account do we wire every refund?")
     assert [one.content for one in memory.list_quarantined()] == [ATTACK]
 
 
@@ -376,18 +377,18 @@ def test_tools_of_langmem_find_what_ours_kept_and_have_their_parameters(url: str
 
 def agree(theirs: Any, store: TieredStore) -> None:
     """Show that their tools and ours find the same, and take the same."""
-    create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes tea"})
-    theirs.create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes rain"})
+    create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes green tea"})
+    theirs.create_manage_memory_tool(PLACE, store=store).invoke({"content": "Likes black tea"})
 
     for make in (create_search_memory_tool, create_manage_memory_tool):
         mine, other = make(PLACE, store=store), getattr(theirs, make.__name__)(PLACE, store=store)
         assert (mine.name, mine.response_format) == (other.name, other.response_format)
         assert parameters(mine) == parameters(other)
     ours, others = (
-        json.loads(make(PLACE, store=store).invoke({"query": "tea"}))
+        json.loads(make(PLACE, store=store).invoke({"query": "Which tea do they like?"}))
         for make in (create_search_memory_tool, theirs.create_search_memory_tool)
     )
-    assert sorted(one["value"]["content"] for one in ours) == ["Likes rain", "Likes tea"]
+    assert sorted(one["value"]["content"] for one in ours) == ["Likes black tea", "Likes green tea"]
     assert [(one["key"], one["value"], one.keys()) for one in ours] == [
         (one["key"], one["value"], one.keys()) for one in others
     ]

@@ -89,7 +89,7 @@ class Living(NamedTuple):
         """Each leg of a recall finds what the oracle sees."""
         wanted = self.world.visible(self.clock.now, as_of, known_at)
         for query in ("", "fact"):
-            options = {"as_of": as_of, "known_at": known_at, "limit": 100}
+            options = {"as_of": as_of, "known_at": known_at, "limit": 100, "min_match": 0}
             found = await self.call("get_context", query, **options)
             assert sorted(one.key for one in found) == wanted
 

@@ -74,14 +74,17 @@ def test_what_an_act_is_about_is_told_by_what_is_near_and_shared_and_by_time() -
         Earlier("We fly to Iceland in August.", BEGAN + HOUR, here=False, session="b"),
         Earlier("Dinner was good.", BEGAN + 2 * HOUR, here=False, session="c"),
     ]
-    near = [Near(0.1, 0.1), Near(0.6, 0.7), Near(0.05, 0.05)]
-    said = "Never mind the flight to Iceland, it's off."
+    near, far = Near(0.6, 0.7), Near(0.05, 0.05)
+    flight = "Forget the flight to Iceland, we are not flying after all."
+    bees = "I was joking about the bees on the roof of the school."
 
-    reading = read(said, "retract", earlier, near, "minilm")
+    def meant(said: str, *nearness: Near) -> Reading:
+        return read(said, "retract", earlier, nearness, "minilm")
 
-    assert reading == Reading((Act("retract", 1),), tells_more=False)
-    assert read("Ok.", "retract", earlier, [Near()] * 3, "minilm").acts == ()
-    assert read(said, "retract", [], [], "minilm").acts == ()
+    assert meant(flight, far, near, far) == Reading((Act("retract", 1),), tells_more=False)
+    assert meant(bees, near, far, far) == Reading((Act("retract", 0),), tells_more=False)
+    assert meant("Forget that.", far, far, far).acts == (Act("retract", 1),)  # the last that tells
+    assert read(flight, "retract", [], [], "minilm").acts == ()
     assert {*shipped()} == {"local", "minilm", "multilingual", "other"}
 
 

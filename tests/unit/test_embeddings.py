@@ -123,7 +123,7 @@ def test_async_gives_the_same_vectors_and_leaves_the_event_loop_free(
 
     async def ticks_meanwhile() -> int:
         ticks = 0
-        work = asyncio.create_task(embeddings.aembed_documents(["short"] * many))
+        work = asyncio.create_task(embeddings.aembed_documents([f"short {i}" for i in range(many)]))
         while not work.done():
             await asyncio.sleep(0)
             ticks += 1

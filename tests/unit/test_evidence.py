@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.floor import HELPS, helps
+from langmem_tiers.recall.floor import measured as parts_of
 from langmem_tiers.recall.matching import (
     FEATURES,
     Weighed,
@@ -171,14 +172,20 @@ def test_a_date_in_the_question_prefers_the_days_after_it() -> None:
     assert date("And last week?", 5, 7) < 0.01
 
 
-@given(some=st.lists(candidates, max_size=8), question=questions)
-def test_the_match_is_a_chance_and_keeps_the_order_of_the_score(
-    some: list[Candidate], question: str
+@given(
+    some=st.lists(candidates, max_size=8),
+    near=st.none() | st.floats(-1, 1),
+    session=st.sampled_from([{}, {"session_id": "a"}]),
+    question=questions,
+)
+def test_the_match_is_a_chance_and_of_what_is_equally_near_keeps_the_order_of_the_score(
+    some: list[Candidate], near: float | None, session: dict[str, str], question: str
 ) -> None:
-    found = judged(*some, question=question)
+    alike = [one._replace(cosine=near, value={**one.value, **session}) for one in some]
+    found = judged(*alike, question=question)
     scores = [math.fsum(one.evidence.values()) for one in found]
 
-    assert all(0 <= one.match <= 1 for one in found)
+    assert all(0 <= one.match <= 1 for one in [*judged(*some, question=question), *found])
     for one, score in zip(found, scores, strict=True):
         for other, less in zip(found, scores, strict=True):
             assert score <= less + 1e-9 or one.match >= other.match
@@ -200,7 +207,7 @@ def scope_of(*speakers: str, **facts: Any) -> Searched:
 
 
 def can_answer(question: str, scope: Searched, cosine: float = 0.5) -> bool:
-    found = [_PLAIN._replace(cosine=cosine)]
+    found = [candidate(cosine=cosine, speaker="user")] * 5
     parts = parts_of(asked(question), found, scope, needs=0.0, meant=0.0)
     return bool(helps(parts, shipped_for("local")) >= HELPS)
 

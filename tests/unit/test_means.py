@@ -85,18 +85,22 @@ def test_who_asks_to_be_reminded_intends_and_who_asks_what_they_said_does_not() 
 
 
 def test_what_is_asked_by_the_answer_is_asked_for_by_a_message_that_says_it_obliquely() -> None:
-    oblique = "Every second Wednesday it's recycling. Tell me the night before, would you?"
+    oblique = "Can you nudge me about the bins on Tuesday?"
+    promised = means(oblique, "I'll remind you on Tuesday evening.").intends
 
-    assert means(oblique, "Sure, I'll remind you every other Tuesday evening.").intends >= INTENDS
-    assert means(oblique, "It is picked up by the city.").intends < means(oblique, "Sure!").intends
+    assert promised >= INTENDS
+    for answer in ("", "Which bins are they?", "That is annoying."):
+        assert means(oblique, answer).intends < INTENDS
 
 
 @pytest.mark.parametrize(
     ("text", "answer"),
     [
-        ("Forget what I said about the boat, I was only joking.", "Understood, forgotten."),
+        ("Forget that.", "Okay."),
+        ("I was kidding.", "Ha, you had me there."),
+        ("Forget that, I was only joking.", "Understood, forgotten."),
         ("Please don't keep that, it was private.", "Of course, it's gone."),
-        ("Never mind the trip, it's off.", "Understood, no trip then."),
+        ("Scratch that, the trip is off.", "Understood, no trip then."),
     ],
 )
 def test_who_plainly_takes_something_back_does_so_and_no_answer_does_it_alone(

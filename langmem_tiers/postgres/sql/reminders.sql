@@ -283,6 +283,21 @@ SELECT EXISTS (
     WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
 );
 
+-- name: topics_near
+-- What waits for its topic and would be raised now: what it is about, the cue that it names, and how
+-- near its memory is to what is asked; the nearest first.
+SELECT i.trigger ->> 'about', i.trigger ->> 'cue', d.distance
+FROM {memory}.intentions i
+{part in_sight}
+CROSS JOIN LATERAL (
+    SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance
+    FROM {memory}.vectors v
+    WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = i.id
+) d
+WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND NOT i.raised AND {part due}
+ORDER BY d.distance, i.id
+LIMIT %(limit)s;
+
 -- name: expire_intentions
 -- Mark a batch of what expired before it was closed, raised or not, so that no look for what is due, or
 -- open, passes it again. It is seen as expired before that too: a sweep changes nothing that is seen.
