@@ -1,14 +1,17 @@
 """Fits the weights that say which memory an act is about: `remember/targets.json`.
 
-`fit_means` runs it. Each act of `data/acts.jsonl` that has an answer is about some of the messages
-before it; among them stand messages of other records: of a hundred and fifty drawn by chance the
-nearest, up to six, and up to five more, as in the memory of somebody who talks of many things, or
-of few.
+`fit_means` runs it. A memory is chosen among all, or none is. Each act of `data/acts.jsonl` that
+has an answer is about some of the messages before it; among them stand messages of other records:
+of a hundred and fifty drawn by chance the nearest, up to six, and up to five more, as in the memory
+of somebody who talks of many things, or of few. Of an act that says what it is about a copy teaches
+that it is about none of the others.
 """
 
 from __future__ import annotations
 
+import math
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,14 +22,15 @@ from rich.table import Table
 
 import langmem_tiers
 from benchmarks.data import Record, records
-from benchmarks.fitting import Floats, fit_chance
+from benchmarks.fitting import Flags, Floats, Lists, fit_ranking
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.acts import Earlier
 from langmem_tiers.remember.means import parts
-from langmem_tiers.remember.targets import FEATURES, OTHER, SURE, Near, features
+from langmem_tiers.remember.targets import FEATURES, MEANT, OTHER, RARE, Near, features
 
 WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "targets.json"
 EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
@@ -43,6 +47,10 @@ _LATE: Final = 0.5
 """The share of what others said that stands between, and not before, what was said."""
 _BEGAN: Final = datetime(2026, 3, 1, tzinfo=UTC)
 _RIDGE: Final = 1e-3
+_NAMES: Final = 5
+"""Words from which an act says what it is about."""
+_HALF: Final = 0.5
+"""What a copy of an act counts."""
 _DIGITS: Final = 3
 
 
@@ -52,10 +60,24 @@ class Sought(NamedTuple):
     writer: str
     kind: str
     rows: Floats
-    right: Floats
+    """The last one is of no memory."""
+    right: Flags
+    others: Floats | None
+    """The rows of those memories that it is not about, if it says what it is about."""
 
 
-def sought(embeddings: OfflineEmbeddings) -> Iterator[Sought]:
+def common() -> dict[str, float]:
+    """What each word weighs that one message of 200 has: the less, the more messages have it."""
+    counted, several = Counter[str](), 0
+    for one in records("acts"):
+        for text in (one["message"], *(turn["user"] for turn in one["turns"])):
+            counted.update({*words(text)})
+            several += 1
+    weights = {word: math.log(several / count) for word, count in counted.items()}
+    return {word: round(one, 2) for word, one in sorted(weights.items()) if one < RARE}
+
+
+def sought(embeddings: OfflineEmbeddings, weighs: Mapping[str, float]) -> Iterator[Sought]:
     """All acts that have an answer."""
     several = [one for one in records("acts") if one["reply"]]
     vectors = _Vectors(embeddings, several)
@@ -68,10 +90,20 @@ def sought(embeddings: OfflineEmbeddings) -> Iterator[Sought]:
         near = sorted(drawn, key=lambda text: -vectors.near(one["message"], text).whole)
         strange = [*near[: rng.randint(0, _NEAREST)], *drawn[: rng.randint(0, _FURTHER)]]
         told = list(_told(one, strange, rng))
-        closeness = [vectors.near(one["message"], each.content) for each, _ in told]
-        rows = features(one["message"], [each for each, _ in told], closeness)
-        right = np.array([right for _, right in told])
-        yield Sought(one["writer"], one["act"], np.array(rows, float), right)
+
+        def rows_of(said: str, earlier: Sequence[Earlier]) -> Floats:
+            near = [vectors.near(said, each.content) for each in earlier]
+            return np.array([*features(said, earlier, near, weighs), (0.0,) * len(FEATURES)])
+
+        rest = [each for each, right in told if not right]
+        named = len(one["message"].split()) >= _NAMES and rest
+        yield Sought(
+            one["writer"],
+            one["act"],
+            rows_of(one["message"], [each for each, _ in told]),
+            np.array([*(right for _, right in told), not one["targets"]]),
+            rows_of(one["message"], rest) if named else None,
+        )
 
 
 def _told(
@@ -122,17 +154,28 @@ def fitted_on(several: Sequence[Sought], kind: str, *, by_words: bool = False) -
     """The weights of a kind of acts."""
     own = [one for one in several if one.kind == kind]
     used = np.array([not (by_words and name in NEARNESS) for name in FEATURES])
-    rows = np.concatenate([one.rows for one in own]) * used
-    right = np.concatenate([one.right for one in own]).astype(bool)
-    free = np.zeros(len(FEATURES), bool)
-    weights, bias = fit_chance(rows, right, np.ones(len(rows)), free, ridge=_RIDGE)
-    named = {name: round(float(one), _DIGITS) for name, one in zip(FEATURES, weights, strict=True)}
-    return {**named, "bias": round(bias, _DIGITS)}
+    lists = [(one.rows * used, one.right, 1.0) for one in own]
+    for one in own:
+        if one.others is not None:
+            none = np.arange(len(one.others)) == len(one.others) - 1
+            lists.append((one.others * used, none, _HALF))
+    rows, right, weight = zip(*lists, strict=True)
+    found = fit_ranking(
+        Lists.of_questions(rows, right, weight), np.zeros(len(FEATURES), bool), ridge=_RIDGE
+    )
+    return {name: round(float(one), _DIGITS) for name, one in zip(FEATURES, found, strict=True)}
 
 
 def table(several: Sequence[Sought], model: str) -> Table:
     """What is found of the acts of each kind by fits on other hands."""
-    columns = ("act", "there", "about one surely", "that one", "all meant", "no other")
+    columns = (
+        "act",
+        "there",
+        "about one surely",
+        "that one",
+        "none is meant",
+        "found all the same",
+    )
     made = Table(*columns, title=f"what acts are about, by other hands: {model}")
     for kind in ("retract", "correct"):
         counts = np.zeros(5, int)
@@ -142,32 +185,31 @@ def table(several: Sequence[Sought], model: str) -> Table:
             row = np.array([weights[name] for name in FEATURES])
             for one in several:
                 if one.kind == kind and one.writer == writer:
-                    counts += _counted(one, 1 / (1 + np.exp(-one.rows @ row - weights["bias"])))
+                    counts += _counted(one, row)
         made.add_row(kind, *map(str, counts))
     return made
 
 
-def _counted(one: Sought, likely: Floats) -> list[int]:
-    found, right = likely >= SURE, one.right.astype(bool)
-    surely = bool(found.any())
-    best = surely and bool(right[likely.argmax()])
-    return [
-        1,
-        surely,
-        best,
-        surely and bool((found | ~right).all()),
-        surely and not (found & ~right).any(),
-    ]
+def _counted(one: Sought, weights: Floats) -> list[int]:
+    odds = np.exp(one.rows @ weights)
+    likely = odds[:-1] / odds.sum()
+    surely = likely.max() >= MEANT
+    right = surely and bool(one.right[likely.argmax()])
+    gone = 0
+    if one.others is not None:
+        odds = np.exp(one.others @ weights)
+        gone = odds[:-1].max() / odds.sum() >= MEANT
+    return [1, surely, right, one.others is not None, gone]
 
 
 def fit_targets() -> tuple[dict[str, Any], list[Table]]:
     """What ships, and how good it is."""
-    weights, tables = dict[str, Any](), list[Table]()
+    weights, tables, weighs = dict[str, Any](), list[Table](), common()
     for name, kind in EMBEDDINGS.items():
-        several = list(sought(kind()))
+        several = list(sought(kind(), weighs))
         weights[name] = {act: fitted_on(several, act) for act in ("retract", "correct")}
         tables.append(table(several, name))
         if name == "local":
             found = {act: fitted_on(several, act, by_words=True) for act in ("retract", "correct")}
             weights[OTHER] = found
-    return weights, tables
+    return {"common": weighs, "models": weights}, tables

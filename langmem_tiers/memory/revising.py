@@ -30,14 +30,13 @@ from langmem_tiers.remember.acts import (
     Act,
     Decider,
     Earlier,
-    Kind,
     Reading,
     decider_of,
     own_words,
 )
 from langmem_tiers.remember.means import parts
 from langmem_tiers.remember.new import checked_text
-from langmem_tiers.remember.targets import Near, kind_of, read
+from langmem_tiers.remember.targets import Near, Suspected, read, suspected
 from langmem_tiers.store.read import embed_texts
 
 _log = logging.getLogger(__name__)
@@ -93,10 +92,10 @@ def revise(
     decider = None if judge is None else decider_of(judge)
     said, answered = own_words(checked_text(text, "text")), checked_answer(answer)
     named = None if key is None else memory_key(key)
-    kind = kind_of(said, answered) if decider is None else None
-    if not said or (decider is None and kind is None):
+    decides = suspected(said, answered) if decider is None else decider
+    if not said or decides is None:
         return _nothing()
-    return _revised(memory, said, named, decider, kind)
+    return _revised(memory, said, named, decides)
 
 
 def checked_answer(answer: object) -> str:
@@ -110,7 +109,7 @@ def _nothing() -> Flow[Revision]:
 
 
 def _revised(
-    memory: Memory, said: str, key: str | None, decider: Decider | None, kind: Kind | None
+    memory: Memory, said: str, key: str | None, decides: Decider | Suspected
 ) -> Flow[Revision]:
     flows, context = memory.tiered_store.flows, memory.context
     if key is not None and (yield from find(context, key, TIERS, flows)):
@@ -120,11 +119,11 @@ def _revised(
         return Revision()
     earlier = [_shown(one, memory) for one in before]
     try:
-        if decider is None:
-            reading = yield from _read(memory, said, kind or "retract", earlier)
+        if isinstance(decides, Suspected):
+            reading = yield from _read(memory, said, decides, earlier)
         else:
             reading = yield Ask(
-                partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
+                partial(decides.call, said, earlier), partial(decides.acall, said, earlier)
             )
     except (ModelError, EmbeddingFailedError) as error:
         return _failed(error)
@@ -140,7 +139,7 @@ def _revised(
     return Revision(retracted=tuple(retracted), corrects=corrects, tells_more=reading.tells_more)
 
 
-def _read(memory: Memory, said: str, kind: Kind, earlier: Sequence[Earlier]) -> Flow[Reading]:
+def _read(memory: Memory, said: str, act: Suspected, earlier: Sequence[Earlier]) -> Flow[Reading]:
     """What the words of a message do to the memories before it."""
     options, told = memory.tiered_store.options, [said, *parts(said)]
     contents = [ends_of(one.content, QUERY_CHARACTERS) for one in earlier]
@@ -150,7 +149,7 @@ def _read(memory: Memory, said: str, kind: Kind, earlier: Sequence[Earlier]) -> 
         return Reading()
     vectors = {text: unpack(one, index.vector) for text, one in found.items() if one is not None}
     near = [_near(vectors, told, one) for one in contents]
-    return read(said, kind, earlier, near, model_of(memory.tiered_store))
+    return read(said, act, earlier, near, model_of(memory.tiered_store))
 
 
 def _near(vectors: Mapping[str, Sequence[float]], told: Sequence[str], content: str) -> Near:

