@@ -294,10 +294,13 @@ def hears(
     return state
 
 
-def taken_back(store: TieredStore, clock: Clock, fact: str, back: str, answer: str) -> None:
-    """Among what was said in another thread that is taken back alone, told of, and restored."""
+def taken_back(
+    store: TieredStore, clock: Clock, fact: str, back: str, answer: str, *here: str
+) -> None:
+    """Among what was said in another thread, and here, that alone is taken back, and restored."""
     graph = remembering(store, None)
-    for name, text in (*(("0", one) for one in UNRELATED), ("1", fact)):
+    others = (("0", one) for one in UNRELATED)
+    for name, text in (*others, *(("1", one) for one in (*here, fact))):
         assert hears(graph, text, "Noted.", name=name)["revised"] == []
         clock.advance(minutes=1)
     before = known(store)
@@ -313,7 +316,7 @@ def taken_back(store: TieredStore, clock: Clock, fact: str, back: str, answer: s
 def test_the_node_takes_back_what_is_meant_alone_and_tells_it(
     store: TieredStore, clock: Clock, fact: str, back: str, answer: str
 ) -> None:
-    taken_back(store, clock, fact, back, answer)
+    taken_back(store, clock, fact, back, answer, *UNRELATED)
 
 
 @pytest.mark.parametrize(

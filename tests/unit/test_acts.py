@@ -11,7 +11,7 @@ from benchmarks.acts import Count, by_model
 from benchmarks.data import Record, records
 from langmem_tiers.core.errors import ModelError
 from langmem_tiers.remember.acts import Act, Decider, Earlier, Reading, own_words
-from langmem_tiers.remember.targets import Near, read, shipped, tells_more
+from langmem_tiers.remember.targets import Near, Suspected, read, shipped, tells_more
 
 BEGAN, HOUR = datetime(2026, 3, 1, tzinfo=UTC), timedelta(hours=1)
 LETTER = "forget what I said about the cellar, I was only joking with you about the whole of it all"
@@ -79,13 +79,16 @@ def test_what_an_act_is_about_is_told_by_what_is_near_and_shared_and_by_time() -
     bees = "I was joking about the bees on the roof of the school."
 
     def meant(said: str, *nearness: Near) -> Reading:
-        return read(said, "retract", earlier, nearness, "minilm")
+        return read(said, Suspected("retract", 0.9), earlier, nearness, "minilm")
 
     assert meant(flight, far, near, far) == Reading((Act("retract", 1),), tells_more=False)
     assert meant(bees, near, far, far) == Reading((Act("retract", 0),), tells_more=False)
-    assert meant("Forget that.", far, far, far).acts == (Act("retract", 1),)  # the last that tells
-    assert read(flight, "retract", [], [], "minilm").acts == ()
-    assert {*shipped()} == {"local", "minilm", "multilingual", "other"}
+    here = [one._replace(here=True, session="now") for one in earlier[:2]]
+    that = read("Forget that.", Suspected("retract", 0.95), here, [far, far], "minilm")
+    assert that.acts == (Act("retract", 1),)  # what was told last
+    unsure = read(flight, Suspected("retract", 0.001), earlier, [far, near, far], "minilm")
+    assert unsure == read(flight, Suspected("retract", 0.9), [], [], "minilm") == Reading()
+    assert {*shipped()["models"]} == {"local", "minilm", "multilingual", "other"}
 
 
 def test_a_message_that_tells_something_beside_what_it_takes_back_tells_more() -> None:
