@@ -284,7 +284,7 @@ def _ordered(
         terms = made if isinstance(made, (dict, Mapping)) else {"profile": made}
         checked = {name: _finite(name, one, memory, profile) for name, one in terms.items()}
         found.append((memory, checked, math.fsum(checked.values())))
-    found.sort(key=lambda one: (-one[2], one[0].namespace, one[0].key))
+    found.sort(key=lambda one: (-one[2], -one[0].match, one[0].namespace, one[0].key))
     return found
 
 

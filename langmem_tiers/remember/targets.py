@@ -21,7 +21,7 @@ from langmem_tiers.remember.means import ACTS, means, parts
 MAY_ACT: Final = 0.12
 """From here on it is asked what a message may take back or correct: of 2.5 % of what is said in
 lives in which nothing is."""
-MEANT: Final = 0.4
+MEANT: Final = 0.3
 """The least chance of the memory that is meant."""
 TOGETHER: Final = 2.0
 """The least sum of the logarithms of both odds, that it acts and that this is meant: by fits on
