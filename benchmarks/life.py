@@ -3,7 +3,8 @@
 A scenario is a user's life with an assistant: things said in passing, requests that need no memory,
 facts that change, weeks in between. At its questions what memory puts before the model is held
 beside what it should and should not have. `benchmarks/data/life.jsonl` was written for this by
-three hands that knew nothing of how recall works; a file of one's own has an object a line:
+three hands that knew nothing of how recall works, and by us (`writer`); a file of one's own has an
+object a line:
 
     {"id", "kind", "events": [{"at", "user", "thread", "say" or "ask", "reply", …checks}, …]}
 

@@ -47,8 +47,8 @@ DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
 RECALLED = 6
 """Memories of a turn that names neither a limit nor a budget, our own choice, if the settings say
-no fewer: each is paid for with every call of the model. In an earlier state 6, 8 and 10 showed what
-was needed in 68, 71 and 73 % of 428 questions, for 192, 239 and 283 tokens
+no fewer: each is paid for with every call of the model. In an earlier state 8 and 10 showed what
+was needed to 3 and 5 % more of 428 questions, for 47 and 91 tokens more each
 (`benchmarks/data/life.jsonl`)."""
 
 OfState = str | Callable[[Any], Any]

@@ -12,7 +12,7 @@ from langmem_tiers.recall.dedupe import words
 LONGEST_ANSWER: Final = 180
 """Characters that are shown of what an assistant said. In lives (`benchmarks/data/life.jsonl`) as
 many questions are answered as by whole answers, and with 160 as good as all."""
-LONGEST: Final = (1000, 1000, 300, 160, 120)
+LONGEST: Final = (1000, 1000, 300, 140, 100)
 """Characters that are shown of what others said, the best first. In lives six memories at full
 length answer one question of 150 more, and take 9 tokens more each."""
 

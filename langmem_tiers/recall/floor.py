@@ -38,12 +38,15 @@ class Floor(NamedTuple):
         """Whether anything is left out."""
         return bool(self.match or self.share)
 
-    def least(self, best: float, *, alone: bool) -> float:
-        """The least match beside this best one."""
+    def least(self, best: float, among: float, *, alone: bool) -> float:
+        """The least match beside this best one, among so many: of few each is likelier meant."""
         match, share = self.alone if alone and self.alone else (self.match, self.share)
-        return max(match, share * best)
+        return max(match * min(1.0, among / MANY) ** 2, share * best)
 
 
+MANY: Final = 36
+"""Memories from which the least match counts whole. Of fewer each is likelier meant, and all of
+them take fewer lines: it falls with both. Our own choice."""
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
@@ -111,6 +114,7 @@ def shown(
     helping: float,
     types: MemoryTypes,
     *,
+    among: float,
     asked: Sequence[str] | None,
 ) -> list[Recollection]:
     """Those that match well enough, where memory is likely to help with what is asked.
@@ -126,7 +130,7 @@ def shown(
     kept = []
     for one in memories:
         alone = id(one) in facts
-        least = floor.least(best_fact if alone and floor.alone else best, alone=alone)
+        least = floor.least(best_fact if alone and floor.alone else best, among, alone=alone)
         if one.memory_type == PROSPECTIVE and asked is None:
             least = max(least, floor.intended)
         if one.match >= least:

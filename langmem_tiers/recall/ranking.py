@@ -245,7 +245,7 @@ def rank(
     asked: Asked,
     limit: int | None = None,
 ) -> list[Recollection]:
-    """Score memories and order them, best first; ties by namespace and key.
+    """Score memories and order them, best first; ties by match, namespace and key.
 
     All are returned, or the first `limit`. `profile` is a name of `PROFILES`, a `Profile`, or a
     function of a memory and of what was asked. Each memory's `score` is the sum of the terms in

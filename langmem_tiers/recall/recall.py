@@ -303,7 +303,11 @@ def _ranked(
         newest = _wanted(read_columns(rows, distance), ask)
         memories = [recollection(row, 0.0, {}) for row in newest]
         floor = Floor(intended=ask.floor.intended)  # none of them matches
-        return newest, shown(memories, floor, 1.0, reader.types, asked=ask.memory_types), 1.0
+        return (
+            newest,
+            shown(memories, floor, 1.0, reader.types, among=0, asked=ask.memory_types),
+            1.0,
+        )
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
@@ -319,7 +323,14 @@ def _ranked(
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
     helping = _helps(one, found, searched, reader)
-    memories = shown(memories, ask.floor, helping, reader.types, asked=ask.memory_types)
+    memories = shown(
+        memories,
+        ask.floor,
+        helping,
+        reader.types,
+        among=searched.memories,
+        asked=ask.memory_types,
+    )
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping
 

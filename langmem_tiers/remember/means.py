@@ -80,12 +80,21 @@ def _means(text: str, answer: str) -> Means:
 
 @lru_cache(maxsize=2_000)
 def _scores(text: str, answer: str) -> Means:
-    """Each by the sentence that says most of it, but for talk, which all are to be."""
+    """Each by the sentence that says most of it, but for talk, which all are to be.
+
+    What is plainly taken back or corrected is so, whatever is answered.
+    """
     several = [scores(one, answer) for one in parts(text)]
     if not several:
         return Means(_MOST, *[-_MOST] * 4)
     talk, *others = zip(*several, strict=True)
-    return Means(min(talk), *map(max, others))
+    likely = Means(min(talk), *map(max, others))
+    if not answer:
+        return likely
+    alone = _scores(text, "")
+    return likely._replace(
+        retract=max(likely.retract, alone.retract), correct=max(likely.correct, alone.correct)
+    )
 
 
 def needs(text: str) -> float:

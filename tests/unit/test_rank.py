@@ -58,7 +58,8 @@ def test_in_every_profile_terms_sum_to_the_score_and_the_inputs_order_does_not_m
 ) -> None:
     ranked = rank(some, name, ASKED)
     assert all(one.score == math.fsum(one.explanation.values()) for one in ranked)
-    assert ranked == sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
+    by_score = sorted(ranked, key=lambda one: (-one.score, -one.match, one.namespace, one.key))
+    assert ranked == by_score
     assert sorted(keys(ranked)) == sorted(keys(some))
     assert rank(some, name, ASKED, limit) == ranked[:limit]
     rng.shuffle(some)
