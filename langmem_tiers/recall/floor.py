@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from operator import mul
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.memory import USER_ROLES, Recollection
+from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.matching import K1, Weights
-from langmem_tiers.recall.question import Question, name_words
+from langmem_tiers.recall.question import TALKS, Question, name_words, small_talk
 
 ABOUT: Final = 0.15
 """The match from which on a question may be about what is intended: 85 to 97 % of those that are
@@ -44,9 +44,9 @@ class Floor(NamedTuple):
         return max(match * min(1.0, among / MANY) ** 2, share * best)
 
 
-MANY: Final = 36
-"""Memories from which the least match counts whole. Of fewer each is likelier meant, and all of
-them take fewer lines: it falls with both. Our own choice."""
+MANY: Final = 13
+"""Memories that tell something from which the least match counts whole. Of fewer each is likelier
+meant, and all of them take fewer lines: it falls with both. Our own choice."""
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
@@ -106,6 +106,16 @@ def measured(
         needs,
         meant,
     )
+
+
+def tells(one: Candidate) -> bool:
+    """Whether it is no small talk, which answers nothing; what stands by itself was told."""
+    return one.session is None or (small_talk(one.value) or 0.0) < TALKS
+
+
+def told(one: Candidate) -> bool:
+    """Whether it tells something, and no assistant said it."""
+    return tells(one) and (one.speaker or "").lower() not in ASSISTANT_ROLES
 
 
 def shown(

@@ -28,16 +28,23 @@ from langmem_tiers.recall.candidates import (
     recollection,
 )
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import NO_FLOOR, Floor, helps, meant_by, measured, shown
+from langmem_tiers.recall.floor import (
+    NO_FLOOR,
+    Floor,
+    helps,
+    meant_by,
+    measured,
+    shown,
+    tells,
+    told,
+)
 from langmem_tiers.recall.matching import Weights, judge
 from langmem_tiers.recall.question import (
     FACTS,
     MARKS,
-    TALKS,
     Question,
     is_question,
     read_question,
-    small_talk,
 )
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
 from langmem_tiers.recall.rerank import Reranker, Shortlist
@@ -317,7 +324,7 @@ def _ranked(
     most = ask.pool if reorders else ranks
     weighed = judge(found, one.question, searched, reader.weights, most)
     if ask.floor:
-        weighed = [each for each in weighed if _tells(each.candidate)]
+        weighed = [each for each in weighed if tells(each.candidate)]
     memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
@@ -328,23 +335,18 @@ def _ranked(
         ask.floor,
         helping,
         reader.types,
-        among=searched.memories,
+        among=sum(map(told, found)),
         asked=ask.memory_types,
     )
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping
 
 
-def _tells(one: Candidate) -> bool:
-    """Whether it is no small talk, which answers nothing; what stands by itself was told."""
-    return one.session is None or (small_talk(one.value) or 0.0) < TALKS
-
-
 def _helps(one: _Sought, found: Sequence[Candidate], searched: Searched, reader: Reader) -> float:
     """The chance that memory helps with what is asked; what a vector alone seeks, it does."""
     if not one.ask.query.strip():
         return 1.0
-    telling, words = [row for row in found if _tells(row)], one.ask.needs
+    telling, words = [row for row in found if tells(row)], one.ask.needs
     parts = measured(one.question, telling, searched, needs=words, meant=one.meant)
     return helps(parts, reader.weights)
 

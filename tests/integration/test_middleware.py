@@ -16,6 +16,7 @@ from langmem_tiers import (
     MemoryCoordinator,
     TieredMemoryMiddleware,
     TieredStore,
+    local_index,
 )
 from langmem_tiers.core.errors import EmbeddingFailedError, InvalidInputError
 from langmem_tiers.core.memory import Recollections
@@ -320,3 +321,32 @@ def test_what_was_asked_day_after_day_takes_one_place_at_most(
         clock.advance(days=1)
         made.invoke(said(question), thread(str(day)), context=ACME)
     assert systems(model)[-1].count("Where is the vault?") == 1
+
+
+def test_an_agent_is_shown_where_its_user_lives_on_later_days_and_where_they_moved(
+    database_url: str, clock: Clock
+) -> None:
+    model = scripted(*["Noted."] * 9)
+    with TieredStore(database_url, index=local_index(), clock=clock) as store:
+        store.setup()
+        made = agent(model, store)
+
+        def says(text: str) -> str:
+            made.invoke(said(text), thread(f"{clock()}"), context=ACME)
+            clock.advance(minutes=1)
+            return systems(model)[-1]
+
+        says("I live in Lisbon with my dog Rex.")
+        says("Tell me a joke")
+        says("My favourite editor is Neovim.")
+        for _ in range(2):
+            clock.advance(days=1)
+            shown = says("Where do I live?")
+            assert "Lisbon" in shown
+            assert "joke" not in shown
+        clock.advance(days=1)
+        says("Actually I moved to Porto last week.")
+        clock.advance(days=1)
+        shown = says("Where do I live?")
+        assert shown.index("Porto") < shown.index("Lisbon")
+        assert "Lisbon" not in says("Write a haiku about snow")
