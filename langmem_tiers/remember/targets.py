@@ -25,7 +25,7 @@ MEANT: Final = 0.3
 """The least chance of the memory that is meant."""
 TOGETHER: Final = 2.0
 """The least sum of the logarithms of both odds, that it acts and that this is meant: by fits on
-other hands 1 of 1,794 things said in lives in which nothing is taken back has so much."""
+other hands 6 of 1,794 things said in lives in which nothing is taken back have so much."""
 _TELLS: Final = 0.5
 """From here on a memory tells something; the latest that does may be meant by "that"."""
 RARE: Final = 5.3
@@ -102,7 +102,7 @@ def _log_odds(chance: float) -> float:
 
 def tells_more(said: str) -> bool:
     """Whether a sentence of a message tells something and takes nothing back."""
-    return any(means(one).retract < ACTS / 2 and means(one).talk < ACTS for one in parts(said))
+    return any(means(one).retract < MAY_ACT and means(one).talk < ACTS for one in parts(said))
 
 
 def chances(
