@@ -34,23 +34,25 @@ class Floor(NamedTuple):
     """Both of what stands by itself, if they are others: of talk, what stands beside an answer
     helps as well, a fact is all that it says."""
 
+    many: int = 0
+    """Memories that tell something from which the least match counts whole. Of fewer each is
+    likelier meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+
     def __bool__(self) -> bool:
         """Whether anything is left out."""
         return bool(self.match or self.share)
 
     def least(self, best: float, among: float, *, alone: bool) -> float:
-        """The least match beside this best one, among so many: of few each is likelier meant."""
+        """The least match beside this best one, among so many."""
         match, share = self.alone if alone and self.alone else (self.match, self.share)
-        return max(match * min(1.0, among / MANY) ** 2, share * best)
+        part = min(1.0, among / self.many) if self.many else 1.0
+        return max(match * part**2, share * best)
 
 
-MANY: Final = 13
-"""Memories that tell something from which the least match counts whole. Of fewer each is likelier
-meant, and all of them take fewer lines: it falls with both. Our own choice."""
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
-DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.1, 0.5))
+DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.1, 0.5), many=13)
 
 MEASURED: Final = (
     "nearest",
@@ -109,8 +111,8 @@ def measured(
 
 
 def tells(one: Candidate) -> bool:
-    """Whether it is no small talk, which answers nothing; what stands by itself was told."""
-    return one.session is None or (small_talk(one.value) or 0.0) < TALKS
+    """Whether it is no small talk, which answers nothing; what nobody said was put there."""
+    return not one.speaker or (small_talk(one.value) or 0.0) < TALKS
 
 
 def told(one: Candidate) -> bool:

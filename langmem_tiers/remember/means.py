@@ -98,9 +98,16 @@ def _scores(text: str, answer: str) -> Means:
 
 
 def needs(text: str) -> float:
-    """Whether a question needs memory, as the logarithm of odds; 0 if its words do not say so."""
+    """Whether a question needs memory, as the logarithm of odds; 0 if its words do not say so.
+
+    What only talks, and rather needs none, surely needs none.
+    """
     said = ends_of(text)
-    return 0.0 if is_strange(said, shipped()) else bounded(_scores(said, "").needs)
+    if is_strange(said, shipped()):
+        return 0.0
+    likely = _scores(said, "")
+    talks = likely.talk > 0 > likely.needs
+    return -_MOST if talks else bounded(likely.needs)
 
 
 def is_strange(text: str, known: Collection[str]) -> bool:
