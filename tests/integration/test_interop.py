@@ -388,7 +388,7 @@ async def test_a_chat_history_is_remembered_as_it_was_said_and_what_says_nothing
     assert [one.occurred_at for one in found[:5]] == times[:5]
     assert {(one.session_id, one.memory_type) for one in found} == {(session, "episodic")}
     assert [one.metadata for one in found][1:5:3] == [{"name": "ann"}, {"message_id": "m-5"}]
-    best = memory.get_context("launch", limit=1, min_match=0)[0]
+    best = memory.get_context("When is the launch?", limit=1, min_match=0)[0]
     assert best.content == "8 May"
 
 
