@@ -35,8 +35,8 @@ class Floor(NamedTuple):
     helps as well, a fact is all that it says."""
 
     many: int = 0
-    """Memories that tell something from which the least match counts whole. Of fewer each is
-    likelier meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+    """Memories that tell something from which `match` counts whole. Of fewer each is likelier
+    meant, and all of them take fewer lines: it falls with both. 0 is: always."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -44,9 +44,11 @@ class Floor(NamedTuple):
 
     def least(self, best: float, among: float, *, alone: bool) -> float:
         """The least match beside this best one, among so many."""
-        match, share = self.alone if alone and self.alone else (self.match, self.share)
+        if alone and self.alone:
+            match, share = self.alone
+            return max(match, share * best)
         part = min(1.0, among / self.many) if self.many else 1.0
-        return max(match * part**2, share * best)
+        return max(self.match * part**2, self.share * best)
 
 
 NO_FLOOR: Final = Floor(intended=0.0)
