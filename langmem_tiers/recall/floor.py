@@ -139,17 +139,21 @@ def shown(
     if floor and helping < HELPS:
         memories = [one for one in memories if _is_learned(one, types)]
     best = max((one.match for one in memories), default=0.0)
-    facts = {id(one) for one in memories if one.session_id is None and not _is_learned(one, types)}
-    best_fact = max((one.match for one in memories if id(one) in facts), default=0.0)
+    best_alone = max((one.match for one in memories if _alone(one, types)), default=0.0)
     kept = []
     for one in memories:
-        alone = id(one) in facts
-        least = floor.least(best_fact if alone and floor.alone else best, among, alone=alone)
+        alone = floor.alone is not None and _alone(one, types)
+        least = floor.least(best_alone if alone else best, among, alone=alone)
         if one.memory_type == PROSPECTIVE and asked is None:
             least = max(least, floor.intended)
         if one.match >= least:
             kept.append(one)
     return kept
+
+
+def _alone(one: Recollection, types: MemoryTypes) -> bool:
+    """Whether it is a fact that stands by itself: all that it says."""
+    return one.session_id is None and not _is_learned(one, types)
 
 
 def _is_learned(one: Recollection, types: MemoryTypes) -> bool:

@@ -25,7 +25,7 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.graph.recall import MemoryState
 from tests.integration.test_middleware import agent, said, systems, thread
-from tests.support.agents import Way, scripted
+from tests.support.agents import ScriptedModel, Way, scripted
 from tests.support.graphs import ACME, off_the_loop
 from tests.support.opening import Clock
 
@@ -96,21 +96,30 @@ def known(store: TieredStore, context: MemoryContext = ACME, **options: Any) -> 
     return sorted(one.content for one in found)
 
 
+async def joked(
+    way: Way, clock: Clock, made: Any, model: ScriptedModel, joke: str
+) -> dict[str, Any]:
+    """What is told of a joke that is taken back, of which another thread is shown nothing."""
+    states = []
+    for number, text in enumerate((TWIN, joke, "What does my brother Otto do?")):
+        clock.advance(minutes=1)
+        config = thread("one" if number < 2 else "two")
+        states.append(await way(made, said(text, number), config=config, context=ACME))
+
+    assert [len(one.get("revised", ())) for one in states] == [0, 1, 0]
+    shown = systems(model)[-1]
+    assert not [one for one in ("astronaut", "Amazing", "kidding", "had me") if one in shown]
+    (told,) = states[1]["revised"]
+    return dict(told)
+
+
 async def test_what_was_a_joke_is_not_shown_any_more_and_restoring_brings_it_back(
     way: Way, clock: Clock
 ) -> None:
     by = judge(FORGETS)
     model = scripted("Really? Amazing!", "You had me there.", "None.")
     made = agent(model, way.store, judge=by, saver=InMemorySaver(), min_match=0)
-    states = []
-    for number, text in enumerate((TWIN, JOKE, "What does my brother Otto do?")):
-        clock.advance(minutes=1)
-        config = thread("one" if number < 2 else "two")
-        states.append(await way(made, said(text, number), config=config, context=ACME))
-
-    assert [len(one.get("revised", ())) for one in states] == [0, 1, 0]
-    ((told,), shown) = states[1]["revised"], systems(model)[-1]
-    assert not [one for one in ("astronaut", "Amazing", "kidding", "had me") if one in shown]
+    told = await joked(way, clock, made, model, JOKE)
     assert [message for message, _ in by.shown] == [JOKE]
 
     memory = memory_of(way.store)
@@ -269,15 +278,7 @@ async def test_what_is_plainly_taken_back_needs_no_judge_and_restoring_brings_it
 ) -> None:
     model = scripted("Really? Amazing!", "Ha, you had me there.", "I do not know.")
     made = agent(model, way.store, saver=InMemorySaver(), min_match=0)
-    states = []
-    for number, text in enumerate((TWIN, KIDDING, "What does my brother Otto do?")):
-        clock.advance(minutes=1)
-        config = thread("one" if number < 2 else "two")
-        states.append(await way(made, said(text, number), config=config, context=ACME))
-
-    assert [len(one.get("revised", ())) for one in states] == [0, 1, 0]
-    ((told,), shown) = states[1]["revised"], systems(model)[-1]
-    assert not [one for one in ("astronaut", "Amazing", "kidding", "had me") if one in shown]
+    told = await joked(way, clock, made, model, KIDDING)
     memory = memory_of(way.store)
     assert "taken back by the user's message" in str(await memory.ahistory(told["retracted"]))
     restored = await memory.arestore(told["retracted"])
