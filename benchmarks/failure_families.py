@@ -41,8 +41,8 @@ _CONVERTED: Final[Mapping[str, Callable[[Any], str]]] = {
 class Slots:
     """Fills for the slots of a failure's text; the same seed gives the same fills."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, family: str = "") -> None:
+        self.rng, self.family = rng, family
 
     # ---- templates --------------------------------------------------------------------------
 

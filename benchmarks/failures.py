@@ -40,7 +40,7 @@ def mutations(family: Family, count: int, seed: int = SEED) -> Iterator[Failure]
     """The same failure, printed again and again in the forms that it is met in."""
     rng = random.Random(f"{seed} {family.name}")
     for _ in range(count):
-        slots = Slots(rng)
+        slots = Slots(rng, family.name)
         failure = family.make(slots)
         forms = _OF_OUTPUT if isinstance(failure, str) else _OF_EXCEPTIONS
         yield rng.choice(forms)(failure, slots)
@@ -104,7 +104,11 @@ def _printed(form: Record, failure: Failure, slots: Slots) -> str:
         "lines": "\n".join(f"E   {line}" for line in said.splitlines()),
         "first": said.strip().partition("\n")[0],
     }
-    return str(slots.filled(form["says"], {**told, **slots.drawn(form)}))
+    drawn = slots.drawn(form)
+    if isinstance(failure, AssertionError):  # what is asserted is told by the test
+        test = f"test_{'_'.join(slots.family.split())}"
+        drawn |= {"the_test": test, "the_case": f"{test} (tests.{test})".removeprefix("test_")}
+    return str(slots.filled(form["says"], {**told, **drawn}))
 
 
 def _one_line(failure: Failure, _: Slots) -> str:

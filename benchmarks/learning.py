@@ -11,13 +11,14 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp
+from benchmarks import failures, faulty_measure, learning_alfworld, learning_mbpp, learning_node
 from benchmarks.databases import environment
 from benchmarks.faulty import OWN, SHARED, TASKS, WORLDS
 from benchmarks.faulty_measure import NONE, SIGNATURES, WAYS, Repeats, Run, total
 from benchmarks.learning_alfworld import AS_RUN, POLICIES, Replay, plain_counts
 from benchmarks.learning_data import FOLDER, Trial, missing, trials
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
+from benchmarks.learning_node import CONTEXT, MBPP, NODE, Shown
 from benchmarks.tables import Bar, Json, Markdown, Quick, Report, Sheet, facts, progress
 from langmem_tiers import EmbeddedPostgres
 
@@ -63,6 +64,8 @@ def run(server_url: str, data: Path, size: Size) -> Results:
     with progress() as bar:
         task = bar.add_task("signatures", total=None)
         results.keyed = failures.key_all(size.mutations)
+        bar.update(task, description="failures met again")
+        results.met += learning_node.measure(server_url, learning_node.all_recorded(), size.prompts)
         bar.update(task, description="real logs")
         real(results, server_url, data, size)
         steps = len(WORLDS) * len(size.seeds) * len(faulty_measure.WAYS) * size.tasks
@@ -80,6 +83,7 @@ def real(results: Results, server_url: str, data: Path, size: Size) -> None:
         results.left_out.append(f"real reflexions and outcomes, as there is {reason}")
         return
     results.programming += learning_mbpp.measure(server_url, data, most=size.prompts)
+    results.met += learning_node.measure(server_url, [learning_node.of_logs(data)], size.prompts)
     results.logs = learning_alfworld.chosen(trials(data), size.households)
     results.replays += learning_alfworld.measure(server_url, results.logs)
 
@@ -87,6 +91,8 @@ def real(results: Results, server_url: str, data: Path, size: Size) -> None:
 # ---- what was found ------------------------------------------------------------------------
 
 FOUND_AGAIN = 0.9
+FIRST = 0.98
+OTHERS = 0.1
 REPEATED = 0.1
 
 
@@ -96,6 +102,7 @@ class Results:
 
     environment: Mapping[str, str]
     keyed: failures.Keyed = field(default_factory=dict)
+    met: list[Shown] = field(default_factory=list)
     programming: list[Found] = field(default_factory=list)
     logs: Sequence[Trial] = ()
     replays: list[Replay] = field(default_factory=list)
@@ -125,6 +132,18 @@ def bars(results: Results) -> Iterator[Bar]:
     prompted = [one for one in results.programming if one.form == WITH_PROMPT]
     mrr = prompted[0].mrr(OURS) if prompted else None
     yield Bar("real reflexions: MRR of a task's lesson, by its prompt", ">=", FOUND_AGAIN, mrr)
+    logs = next((one for one in results.met if one.name == MBPP), None)
+    again = "real failures met again"
+    yield Bar(f"{again}: task's lesson first", ">=", FIRST, logs.share(NODE) if logs else None)
+    yield Bar(
+        f"{again}: pairs of two tasks with one signature",
+        "<=",
+        OTHERS,
+        logs.other if logs else None,
+    )
+    recorded = [one for one in results.met if one.name != MBPP]
+    least = min((one.first_of_alike / max(1, one.alike) for one in recorded), default=None)
+    yield Bar("recorded failures of one signature: task's lesson first", ">=", FIRST, least)
     differing = wrong = None
     for replay in results.replays:
         successes, counts = plain_counts(results.logs, replay.name)
@@ -149,12 +168,35 @@ def sheets(results: Results) -> Iterator[Sheet]:
     """Every table of a run."""
     if results.keyed:
         yield failures.sheet(results.keyed)
+    if results.met:
+        yield _met(results)
     if results.programming:
         yield _programming(results)
     if results.replays:
         yield from (_outcomes(results), _promotions(results))
     if results.runs:
         yield from (_repeats(results, world) for world in WORLDS)
+
+
+def _met(results: Results) -> Sheet:
+    rows = [
+        (
+            one.name,
+            str(one.lessons),
+            str(one.met),
+            f"{one.share(NODE):.3f}",
+            f"{one.share(CONTEXT):.3f}",
+            f"{one.first_of_alike} of {one.alike}",
+            f"{one.same:.1%}",
+            f"{one.other:.1%}",
+        )
+        for one in results.met
+    ]
+    columns = (
+        *("", "lessons", "failures", f"{NODE}: first", f"{CONTEXT}: first"),
+        *("first of one signature", "one task, one signature", "two tasks, one signature"),
+    )
+    return Sheet("Failures met again: the lesson of the task", columns, rows)
 
 
 def _programming(results: Results) -> Sheet:

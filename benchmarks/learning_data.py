@@ -24,6 +24,7 @@ class Programming(NamedTuple):
     reflections: Sequence[str]
     solution: str
     solved: bool
+    test: str
 
 
 class Household(NamedTuple):
@@ -63,6 +64,7 @@ def programming(folder: Path, run: int) -> list[Programming]:
             [said.strip() for said in row["reflections"] or () if said.strip()],
             row["solution"],
             row["is_solved"],
+            row["test"],
         )
         for row in rows
     ]

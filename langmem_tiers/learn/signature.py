@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.learn.asserted import ASSERTION, asserted
 from langmem_tiers.remember.new import label
 
 LONGEST: Final = 400
@@ -26,7 +27,7 @@ LONGEST: Final = 400
 NO_CLASS: Final = "error"
 
 _VALUE: Final = "<value>"
-_ASSERTION: Final = "AssertionError"
+_PLACEHOLDER: Final = re.compile(r"<\w+>")
 _DIGITS: Final = 12
 _PASSES: Final = 300
 _LOOKED_AT: Final = 64_000
@@ -60,6 +61,13 @@ class Signature:
                 raise InvalidTypeError(f"a signature is of texts, not of {type(said).__name__}")
             utf8_bytes(said, "signature")
 
+    @property
+    def said(self) -> str:
+        """What it says in words, without its placeholders; nothing of what was asserted."""
+        if self.error == ASSERTION:
+            return ""
+        return " ".join(f"{self.error} {_PLACEHOLDER.sub(' ', self.template)}".split())
+
     def __str__(self) -> str:
         said = ": ".join(part for part in (self.tool, self.error, self.template) if part)
         whole = said.encode()
@@ -85,7 +93,10 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
         raise InvalidTypeError(
             f"A failure is an exception or a text, not {type(failure).__name__}; pass str(…) of it."
         )
-    error, said = _settled(text.encode(errors="replace").decode())
+    text = text.encode(errors="replace").decode()
+    error, said = _settled(text)
+    if (claim := asserted(_ANSI.sub("", text), error, said)) is not None:
+        return Signature(tool=tool, error=ASSERTION, template=claim)
     return Signature(tool=tool, error=error, template=said)
 
 
@@ -97,11 +108,12 @@ class _Said(NamedTuple):
 
 
 def _printed(failure: BaseException) -> str:
-    """An exception as a traceback without frames; its own `__str__` may be broken."""
+    """An exception as a traceback with the frame it was raised in; its `__str__` may be broken."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
+    frames = "".join(traceback.format_tb(failure.__traceback__)[-1:])
     said = "".join(traceback.format_exception_only(failure))
-    return f"{_TRACEBACK}\n{said}"
+    return f"{_TRACEBACK}\n{frames}{said}"
 
 
 def _settled(text: str) -> tuple[str, str]:
@@ -150,7 +162,8 @@ _PLACE: Final = r"[^\s:(]+\.\w+(?::\d+|:?\([^\s()]*\d[^\s()]*\))(?::\d+)*(?::in 
 _SIGNS: Final = (
     re.compile(r"(?i).{0,200}?\berror(?: TS\d+|\[\w+\]):|panic: "),
     re.compile(rf"(?:.{{0,120}}?[\s(])?{_CLASS}: "),
-    re.compile(rf"(?:\w+: )?{_PLACE}: (?!warning|note)"),
+    re.compile(rf"{_PLACE}: (?:fatal )?error: "),
+    re.compile(rf"(?:\w+: )?{_PLACE}: (?!warning|note|\w{{1,60}}Warning: )"),
     re.compile(r"(?i).{0,120}?\b(?:error|fatal|critical|err!)[\]:!|]*\s"),
 )
 """Marks of the line that says what failed, the surest first. Of several lines with one the first
@@ -336,9 +349,9 @@ def _masked(message: str, error: str) -> _Said:
     """The message in one line, with a placeholder for all that is accidental in it."""
     line = _ACCIDENTS.sub(_placeholder, _SPACE.sub(" ", message[:_LINE]).strip())
     line = _LAST.sub("", _RUN.sub(_VALUE, line)).strip(' .:,;-"')
-    if error != _ASSERTION and not line.startswith("assert "):
+    if error != ASSERTION and not line.startswith("assert "):
         return _Said(None, line)
-    return _Said(_ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
+    return _Said(ASSERTION, _ASSERTED.sub(r"\1<value> \2 <value>", line))
 
 
 def _placeholder(found: re.Match[str]) -> str:

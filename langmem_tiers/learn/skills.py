@@ -107,8 +107,8 @@ def skill_candidates(
 
     A sequence is contiguous in what is left of a trace without its failed calls and repetitions:
     calls of one tool with the same argument names in a row count as one step, be they retries or
-    one call for each of many things. Only closed sequences are returned: none is part of a longer
-    one with the same support.
+    one call for each of many things. A part of a longer one is returned if it succeeds as often in
+    runs without any that is.
 
     Traces of one run count as one run, which failed if any of them did. The best supported come
     first, then the more successful, the longer, and by signature; the order of the traces does
@@ -126,18 +126,25 @@ def skill_candidates(
     failed = {trace.run for trace, _ in seen if not trace.succeeded}
     runs = _recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)
     good = {steps: runs[steps] - failed for steps in runs}
-    told_by_longer = {
-        part
-        for steps in good
-        for part in (steps[1:], steps[:-1])
-        if part and len(good[part]) == len(good[steps])
-    }
     found = (
         SkillCandidate(steps, tuple(sorted(good[steps])), len(good[steps]) / len(runs[steps]))
-        for steps in good
-        if len(steps) >= MIN_LENGTH and steps not in told_by_longer
+        for steps in _whole(good, min_support)
     )
     return sorted(found, key=_best_first)
+
+
+def _whole(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
+    """Those that succeed often enough without a longer one that is returned as well."""
+    told = defaultdict[Steps, set[str]](set)
+    whole: list[Steps] = []
+    for steps in sorted(good, key=len, reverse=True):
+        if len(steps) < MIN_LENGTH or len(good[steps] - told[steps]) < min_support:
+            continue
+        whole.append(steps)
+        for length in range(MIN_LENGTH, len(steps)):
+            for part in _windows(steps, length):
+                told[part] |= good[steps]
+    return whole
 
 
 def _recurring(

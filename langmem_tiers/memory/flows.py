@@ -61,7 +61,7 @@ class MemoryFlows:
     def __init__(self, store: StoreFlows, reader: Reader, gate: Gate) -> None:
         """Stand on a store's flows; `reader` says how to recall, `gate` what to remember."""
         self._store = store
-        self._reader = reader
+        self.reader = reader
         self._lately = RecalledLately()
         self.gate = gate
 
@@ -103,7 +103,7 @@ class MemoryFlows:
             bounds.check_content(one.content)
         knowing = Knowing(
             context=context,
-            types=self._reader.types,
+            types=self.reader.types,
             options=self._store.options,
             moment=self._store.moment(),
             recalled=self._lately.known(self._store.now),
@@ -173,7 +173,7 @@ class MemoryFlows:
         stored = to_write(
             one,
             context=context,
-            types=self._reader.types,
+            types=self.reader.types,
             index=self._store.options.index,
             default_ttl=self._store.default_ttl,
             bounds=self._store.options.bounds,
@@ -238,7 +238,7 @@ class MemoryFlows:
         vectors: Vectors | None = None,
     ) -> Flow[list[Recollections]]:
         """Recall for several questions at once; what is hidden does not count as accessed."""
-        answers = yield from recall(asks, self._reader, self._store, hidden, vectors)
+        answers = yield from recall(asks, self.reader, self._store, hidden, vectors)
         for found in answers:
             self.note(found)
         return answers
@@ -259,7 +259,7 @@ class MemoryFlows:
 
         None counts as read or recalled, nothing orders them anew, and it takes the time it takes.
         """
-        reader = replace(self._reader, reranker=None, timeout_ms=None)
+        reader = replace(self.reader, reranker=None, timeout_ms=None)
         return (yield from recall(asks, reader, self._store, lambda _: True))
 
     def note(self, found: Iterable[Recalled]) -> None:

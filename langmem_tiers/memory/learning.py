@@ -15,14 +15,14 @@ from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
+from langmem_tiers.learn.lessons import Concern, lessons
 from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import Run, Showing, noted
 from langmem_tiers.learn.reflexion import (
-    Concern,
+    REFLEXION,
     FailedAttempt,
     Reflector,
     Reflexion,
-    lessons,
     pattern,
     record_lessons,
 )
@@ -141,14 +141,16 @@ def get_lessons(
     run_id: str | Run | None = None,
     holdout: float = 0.0,
 ) -> Flow[Recollections]:
-    """What was learned from these failures before, then what was learned in these tools.
+    """What was learned from these failures before, in these tools, or about what is asked.
 
-    It looks where `get_context` does, by signature and not by nearness; without a tool, in all.
+    It looks where `get_context` does, in one ranking: what the words of `query` find counts, and
+    that a lesson is of the same failure, the more the rarer that is, of the same tool, or task, and
+    what came of it so far. What has nothing but the words matches as well as a recall's floor asks.
 
     Args:
         failures: What failed just now: exceptions, texts of errors, or signatures.
         tools: The tools that failed, or are about to run.
-        query: What is about to be done: among lessons of a tool, those with its words first.
+        query: What is about to be done; embedded, unless `approach` is given.
         approach: Only lessons of what was tried in just this form, its `original_approach`,
             that say to do something else, and that a call may be held for (docs/learning.md).
         limit: Lessons at most, 0 to 100.
@@ -162,14 +164,13 @@ def get_lessons(
     for one in named:
         label(one, "a tool")
     tool = named[0] if len(named) == 1 else None
+    signed = tuple(_signed(one, tool) for one in listed(failures))
     ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
     concern = Concern(
-        reach=ask.reach,
-        failures=tuple(_signed(one, tool) for one in listed(failures)),
+        ask=replace(ask, memory_types=(REFLEXION,), limit=checked_limit(limit, MOST_LESSONS)),
+        failures=signed,
         tools=tuple(named),
-        query=ask.query,
         approach=None if approach is None else checked_text(approach, "approach"),
-        limit=checked_limit(limit, MOST_LESSONS),
     )
     return then(_lessons(memory, concern, shown_to), Recollections)
 
@@ -180,7 +181,7 @@ def _lessons(
     """What is returned counts as accessed, and what is shown to a run is noted."""
     store, context = memory.tiered_store.flows, memory.context
     moment = store.moment()
-    found, rows = yield from lessons(concern, moment)
+    found, rows = yield from lessons(concern, memory.flows.reader, store)
     hides = shown_to.hides if shown_to else lambda _: False
     yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
@@ -236,21 +237,22 @@ def store_reflexion(
         tags: Stored in lower case, words joined by hyphens.
         project_id: The context's if not given.
         failure: What failed: the exception or the text of its error. The same failure in the
-            same tool recalls this lesson first (see `get_lessons`).
+            same tool recalls this lesson (see `get_lessons`); a reason in prose is no failure.
         tool: The tool that failed.
         source: Who says so; see `store`.
 
     Raises:
         InvalidInputError: for a field that is empty; nothing was stored.
     """
-    where, cause = _where(memory, project_id), failure_reason if failure is None else failure
+    where = _where(memory, project_id)
+    of_tool = None if tool is None else Signature(tool=tool, error="", template="")
     lesson = Reflexion(
         task_id=task_id,
         original_approach=original_approach,
         failure_reason=failure_reason,
         improved_approach=improved_approach,
         tags=tuple(normalised_tags(tags)),
-        failure=None if failure is None and tool is None else _signed(cause, tool),
+        failure=of_tool if failure is None else _signed(failure, tool),
     )
     return _admitted(memory, replace(lesson.to_memory(where), source=source), where)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
@@ -253,9 +253,7 @@ def _rows(
     wanted = [i for i, one in enumerate(sought) if one.ask.limit and one.ask.max_tokens != 0]
     if wanted:
         calls = [_call(sought[i], store, moment) for i in wanted]
-        settings = []  # they hold for this round trip alone
-        if reader.timeout_ms is not None:
-            settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
+        settings = limits(reader)
         if any(call.name.startswith("recall_ann") for call in calls):
             settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
         found = yield Query((*settings, *calls), commit=True)
@@ -264,12 +262,30 @@ def _rows(
     return rows
 
 
+def limits(reader: Reader) -> list[Call]:
+    """What limits the time of a recall; it holds for its round trip alone."""
+    if reader.timeout_ms is None:
+        return []
+    return [Call("limit_time", {"milliseconds": str(reader.timeout_ms)})]
+
+
 def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
-    ask, index = one.ask, store.options.index
+    ask = one.ask
     has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
     by_hnsw = has_hnsw and one.vector is not None and not ask.narrowed
     name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
-    params = {
+    params = sought_by(ask, one.question, one.vector, store, moment)
+    if not ask.conditions:
+        return Call(name, params)
+    return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
+
+
+def sought_by(
+    ask: Inquiry, question: Question, vector: PackedVector | None, store: StoreFlows, moment: Moment
+) -> dict[str, Any]:
+    """The parameters of the recall statements."""
+    index = store.options.index
+    return {
         **ask.reach.bounds,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
@@ -282,16 +298,13 @@ def _call(one: _Sought, store: StoreFlows, moment: Moment) -> Call:
         "exact_limit": store.options.exact_limit,
         "text": ask.query[:QUERY_CHARACTERS],
         "language": index.language if index else "simple",
-        "query": one.vector,
+        "query": vector,
         "roles": sorted(ROLES),
-        "names": sorted(one.question.names),
+        "names": sorted(question.names),
         "asks": is_question(ask.query),
         "marks": MARKS,
         "facts": FACTS,
     }
-    if not ask.conditions:
-        return Call(name, params)
-    return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
 
 
 def visibility(

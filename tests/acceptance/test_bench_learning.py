@@ -7,13 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import learning_alfworld, learning_mbpp
+from benchmarks import learning_alfworld, learning_mbpp, learning_node
 from benchmarks.faulty import FAMILIES, OWN, SHARED, Draw, Outcome, Task
 from benchmarks.faulty_measure import NONE, SEEDS, SIGNATURES, WAYS, Repeats, Run, measure, total
-from benchmarks.learning import FOUND_AGAIN, QUICK, REPEATED, Results, bars, real, report
+from benchmarks.learning import (
+    FIRST,
+    FOUND_AGAIN,
+    OTHERS,
+    QUICK,
+    REPEATED,
+    Results,
+    bars,
+    real,
+    report,
+)
 from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
 from benchmarks.learning_data import FOLDER, Trial, missing, trials
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
+from benchmarks.learning_node import CONTEXT, NODE, ONE_TOOL, Shown, of_logs, recorded
 from langmem_tiers.learn.signature import signature
 
 pytestmark = pytest.mark.slow
@@ -71,6 +82,38 @@ def test_every_real_reflexion_is_found_by_the_prompt_of_another_run(
     assert len(first.ranks[OURS]) == 84
     assert first.mrr(OURS) >= FOUND_AGAIN
     assert alone.mrr(OURS) > alone.mrr(learning_mbpp.DENSE)
+
+
+def check_met(met: Shown) -> None:
+    """The lesson of the task comes first, as far as anything tells that it is the same failure."""
+    assert met.alike >= 0.75 * met.met
+    assert met.first_of_alike >= FIRST * met.alike
+    assert met.share(NODE) >= met.share(CONTEXT)
+    assert met.other <= OTHERS
+
+
+def test_when_a_recorded_failure_is_met_again_the_node_shows_its_lesson_first(
+    server_url: str,
+) -> None:
+    (met,) = learning_node.measure(server_url, [recorded(ONE_TOOL)], 50)
+
+    assert met.met == 50
+    check_met(met)
+
+
+@pytest.mark.proof
+def test_when_any_failure_is_met_again_the_node_shows_its_lesson_first(
+    server_url: str, data: Path
+) -> None:
+    logs, *others = learning_node.measure(
+        server_url, [of_logs(data), *learning_node.all_recorded()], None
+    )
+
+    assert logs.met >= 80
+    assert logs.share(NODE) >= max(FIRST, logs.share(CONTEXT))
+    assert logs.other <= OTHERS
+    for one in others:
+        check_met(one)
 
 
 def test_replayed_trials_count_what_a_plain_count_of_the_files_does(

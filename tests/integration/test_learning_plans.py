@@ -108,7 +108,14 @@ USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
         lambda store: asker(store).record_outcome(recalled(store), success=True, run_id="root-2"),
         120,
     ),
-    "lessons": (lambda store: asker(store).get_lessons("error-7", tools="tool-3"), 150),
+    "recall_lessons": (
+        lambda store: asker(store).get_lessons("error-7", tools="tool-3"),
+        4 * OF_ONE_TENANT,
+    ),
+    "failures_alike": (
+        lambda store: asker(store).get_lessons("error-7", tools="tool-3"),
+        2 * OF_ONE_TENANT,
+    ),
     "promotion_candidates": (lambda store: asker(store).promote(), 4 * OF_ONE_TENANT),
     "promotion_evidence": (
         lambda store: asker(store).explain(key(7)),

@@ -137,6 +137,76 @@ def test_the_line_that_says_what_failed_is_found(text: str, wanted: str) -> None
     assert error_of(text) == wanted
 
 
+# ---- what was asserted ----------------------------------------------------------------------
+
+PYTHON = """Traceback (most recent call last):
+  File "/home/ada/{file}.py", line {line}, in <module>
+    check({function})
+  File "/home/ada/{file}.py", line {line}, in check
+    assert candidate({given}) == {wanted}
+AssertionError
+"""
+RUST = """thread 'main' panicked at src/main.rs:{line}:5:
+assertion `left == right` failed
+  left: {given}
+ right: {wanted}
+note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (PYTHON.format(file="a", line=3, function="f", given="[3, 4]", wanted="'x'"),
+         "check: candidate(<list>) == <str>"),
+        (PYTHON.format(file="b", line=9, function="g", given="[[1], 7]", wanted="''"),
+         "check: candidate(<list>) == <str>"),
+        (PYTHON.format(file="a", line=3, function="f", given="-3", wanted="None"),
+         "check: candidate(<int>) == None"),
+        (RUST.format(line=4, given="Some(3)", wanted='"x"'), "Some(<int>) == <str>"),
+        (RUST.format(line=8, given="Some(12)", wanted='"yz"'), "Some(<int>) == <str>"),
+        (("=== FAILURES ===\n_____ TestCart.test_total[3-4] _____\n\n"
+         ">   assert total(cart) == 3\nE   assert 4 == 3\n\ntest_cart.py:9: AssertionError"),
+         "test test_total"),
+        (("F\n======\nFAIL: test_total (test_cart.TestCart.test_total)\n------\n"
+         'Traceback (most recent call last):\n  File "t.py", line 9, in test_total\n'
+         "    self.assertEqual(total(), 3)\nAssertionError: 4 != 3\n"),
+         "test test_total"),
+        (("---- tests::total stdout ----\nthread 'tests::total' (7) panicked at src/lib.rs:9:5:\n"
+         "assertion `left == right` failed\n  left: 4\n right: 3\n"), "test total"),
+        ("--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: got 4, want 3\nFAIL\n",
+         "test TestTotal"),
+        (("not ok 1 - adds up\n  ---\n  error: |-\n    Expected values to be strictly equal:\n"
+         "  code: 'ERR_ASSERTION'\n  ...\n"), "test adds up"),
+        (("  \u25cf cart \u203a adds up\n\n    expect(received).toBe(expected)\n\n"
+         "    Expected: 3\n    Received: 4\n"), "test adds up"),
+    ],
+)  # fmt: skip
+def test_an_assertion_is_signed_by_what_was_asserted(text: str, wanted: str) -> None:
+    assert str(signature(text)) == f"AssertionError: {wanted}"
+    assert not signature(text).said
+
+
+def test_an_assertion_that_says_something_or_fails_outside_a_test_is_signed_by_what_it_says() -> (
+    None
+):
+    said = 'Traceback (most recent call last):\n  File "/a/mock.py", line 3, in assert_called\n'
+    said += (
+        "    raise AssertionError(msg)\nAssertionError: Expected 'pay' to have been called once."
+    )
+    assert signature(said).template == "Expected <value> to have been called once"
+    setup = "=== ERRORS ===\n____ ERROR at setup of test_a ____\nE       fixture 'b' not found\n"
+    assert signature(setup).template == "fixture <value> not found"
+
+
+def test_an_exception_is_signed_by_the_assertion_it_was_raised_by() -> None:
+    with pytest.raises(AssertionError) as caught:
+        assert len([1]) == 2
+    told = signature("".join(traceback.format_exception(caught.value)))
+    assert signature(caught.value) == told
+    assert told.template.endswith("== <int>")
+
+
 # ---- chains, groups and notes ---------------------------------------------------------------
 
 

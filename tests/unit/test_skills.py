@@ -71,18 +71,21 @@ def part_of(one: Steps, other: Steps) -> bool:
 def by_brute_force(
     traces: list[Trace], support: int, least: int, most: int
 ) -> dict[Steps, tuple[tuple[str, ...], float]]:
-    """Count every sequence in every run, then leave out what a longer one says as well."""
+    """Count every sequence in every run, then leave out what is mostly part of a longer one."""
     failed = {one.run for one in traces if not one.succeeded}
     containing: dict[Steps, set[str]] = defaultdict(set)
     for one in traces:
         for window in windows(one, most):
             containing[window].add(one.run)
     good = {steps: runs - failed for steps, runs in containing.items()}
+    kept: list[Steps] = []
+    for steps in sorted(good, key=len, reverse=True):
+        alone = good[steps].difference(*(good[one] for one in kept if part_of(steps, one)))
+        if len(alone) >= support and len(steps) >= least:
+            kept.append(steps)
     return {
-        steps: (tuple(sorted(runs)), len(runs) / len(containing[steps]))
-        for steps, runs in good.items()
-        if len(runs) >= support and len(steps) >= least
-        if not any(part_of(steps, other) and len(runs) == len(good[other]) for other in good)
+        steps: (tuple(sorted(good[steps])), len(good[steps]) / len(containing[steps]))
+        for steps in kept
     }
 
 
@@ -137,6 +140,19 @@ def test_bounds_and_traces_that_mean_nothing_are_refused() -> None:
         skill_candidates(["ab"])  # type: ignore[list-item]
 
 
+def test_a_skill_that_another_holds_is_kept_for_the_runs_that_need_no_more() -> None:
+    whole = [trace(f"long-{n}", "abcd") for n in range(3)]
+    odd = [trace(f"short-{n}", "abc") for n in range(3)]
+
+    assert [one.signature for one in skill_candidates([*whole, *odd[:2]])] == [
+        "a() > b() > c() > d()"
+    ]
+    assert [one.signature for one in skill_candidates([*whole, *odd])] == [
+        "a() > b() > c()",
+        "a() > b() > c() > d()",
+    ]
+
+
 def test_three_skills_are_found_among_a_thousand_runs_of_other_things() -> None:
     planted = [trace("", "abc").calls, trace("", "de").calls, trace("", "bcf").calls]
     traces = [
@@ -145,10 +161,9 @@ def test_three_skills_are_found_among_a_thousand_runs_of_other_things() -> None:
     ]
     candidates = skill_candidates(traces)
     assert [one.signature for one in candidates] == [
-        "b() > c()",
         "a() > b() > c()",
         "b() > c() > f()",
         "d() > e()",
     ]
-    assert [one.support for one in candidates] == [600, 300, 300, 300]
+    assert [one.support for one in candidates] == [300, 300, 300]
     assert {one.success_rate for one in candidates} == {0.75}

@@ -103,6 +103,7 @@ def _loaded(schema_prefix: str, operator: str, vector_type: str) -> Mapping[str,
         "lexeme": _QUOTED_LEXEME,
         "places": _PLACES,
         "few": "w.ord > 0 AND w.ord < 1000000000",
+        "further": "",
     }
     names, legs = _sections()
     return {
@@ -174,7 +175,9 @@ def drop_ann_index(schema: str, vector: VectorOptions) -> str:
 
 def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Statements that are another one with other legs."""
-    yield "recall_ann", names["recall"].replace("{legs recall_near}", "{legs recall_near_ann}")
+    recall = names["recall"]
+    yield "recall_ann", recall.replace("{legs recall_near}", "{legs recall_near_ann}")
+    yield "recall_lessons", recall.replace("{further}", "UNION {legs lessons}")
 
 
 def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT001 - its one fact

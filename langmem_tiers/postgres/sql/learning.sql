@@ -163,11 +163,14 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- leg: lessons
+-- What was learned from failures with one of these signatures, or in one of these tools: the newest
+-- hundred of each. Of a signature or tool that has more, it is words and nearness that find the others.
+-- The "|| ''" keeps the planner from reading all of a namespace for a few signatures.
 (
-    SELECT m.*
+    SELECT m.id, m.tier
     FROM unnest(%(signatures)s::text[]) AS w (signature)
     CROSS JOIN LATERAL (
-        SELECT * FROM {memory}.memories m
+        SELECT m.id, m.tier FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
           AND {part visible} AND {part seen}
@@ -177,10 +180,10 @@ SELECT count(*) FROM gone;
         LIMIT 100
     ) m
     UNION
-    SELECT m.*
+    SELECT m.id, m.tier
     FROM unnest(%(tools)s::text[]) AS w (tool)
     CROSS JOIN LATERAL (
-        SELECT * FROM {memory}.memories m
+        SELECT m.id, m.tier FROM {memory}.memories m
         WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
           AND {part visible} AND {part seen}
@@ -191,22 +194,23 @@ SELECT count(*) FROM gone;
     ) m
 )
 
--- name: lessons
--- What was learned from failures with one of these signatures, or in one of these tools; the best
--- are chosen by the caller among the newest hundred. The columns are those of recall. The "|| ''"
--- keeps the planner from reading all of a namespace for a few signatures.
-SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
-       m.speaker, m.occurred_at,
-       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0)
-FROM ({legs lessons}) m
-LEFT JOIN LATERAL (
-    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
-) u ON true
-ORDER BY m.signature = ANY (%(signatures)s::text[]) DESC, m.updated_at DESC, m.namespace, m.key
-LIMIT 100;
+-- name: failures_alike
+-- How many failures of a tenant have each of these signatures, and, without one, how many there are;
+-- a thousand are many.
+SELECT w.signature, (
+    SELECT count(*) FROM (
+        SELECT FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.signature = w.signature LIMIT 1000
+    ) few
+)
+FROM unnest(%(signatures)s::text[]) AS w (signature)
+UNION ALL
+SELECT NULL, (
+    SELECT count(*) FROM (
+        SELECT FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.signature IS NOT NULL LIMIT 1000
+    ) few
+);
 
 -- name: failed_tools
 -- Every tool that something of this tenant failed in, in as many steps through the index.

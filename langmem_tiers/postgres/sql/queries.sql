@@ -1043,6 +1043,7 @@ WITH RECURSIVE names AS (
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
     ) m
+    {further}
 ), found AS MATERIALIZED (
     SELECT m.*,
            coalesce((SELECT min(n.distance) FROM near n WHERE n.id = m.id), (

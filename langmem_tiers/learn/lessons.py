@@ -1,0 +1,190 @@
+"""Which lessons are for a failure, or a tool, at hand: one ranking by all that speaks for each.
+
+What speaks for a lesson adds up, in logarithms of odds, as in naive Bayes: how well it matches what
+is asked and what the failure says; that it is of the same failure, the more the rarer that is; that
+it is of the same tool, or task; and what came of it so far.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.learn.reflexion import REFLEXION
+from langmem_tiers.learn.retries import may_hold
+from langmem_tiers.learn.signature import Signature
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
+from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.matching import judge
+from langmem_tiers.recall.question import read_question
+from langmem_tiers.recall.recall import Inquiry, Reader, limits, sought_by
+from langmem_tiers.recall.vectors import Vectors
+from langmem_tiers.store.flows import StoreFlows
+
+TOOL: Final = 0.5
+"""What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
+TASK: Final = 1.0
+"""What it counts that the task it was learned in is asked for: our own choice."""
+SUCCESS: Final = 1.0
+"""What the mean of the Beta posterior of its successes counts, a half if nothing is known: our own
+choice, above it stands what says that it is of this failure."""
+_LEAST: Final = DEFAULT_FLOOR.least(0.0, 0.0, alone=True)
+"""A match that says nothing."""
+_SURE: Final = 0.999
+IN_ANY_TOOL: Final = 0.8
+"""What a failure counts that was of the same form in another tool, where the tool is not known: our
+own choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Concern:
+    """What lessons are wanted for."""
+
+    ask: Inquiry
+    """Where lessons are looked for, and what is about to be done, if that is known."""
+    failures: Sequence[Signature] = ()
+    """One without a tool may be of any; so may a lesson without one."""
+    tools: Sequence[str] = ()
+    approach: str | None = None
+    """Only lessons of what was tried in just this form, that say to do something else, and that are
+    reason enough not to run it."""
+
+
+class Evidence(NamedTuple):
+    """What is known of the failures at hand."""
+
+    signed: frozenset[str] = frozenset()
+    """Their signatures, in their tool and in none."""
+    in_tools: frozenset[str] = frozenset()
+    """Those of failures whose tool is not known, in each tool there is."""
+    rarity: Mapping[str, float] = {}
+    """Of each signature the logarithm of how many times more failures there are in all."""
+    tools: frozenset[str] = frozenset()
+    asked: str = ""
+
+
+def lessons(
+    concern: Concern, reader: Reader, store: StoreFlows
+) -> Flow[tuple[list[Recollection], list[Candidate]]]:
+    """The lessons, the best first, and the rows they were read from.
+
+    Candidates are the newest hundred of each signature and tool, and what the words find among all.
+    """
+    if not concern.ask.limit or not (concern.failures or concern.tools):
+        return [], []
+    evidence, rows = yield from _found(concern, reader, store)
+    candidates, searched = read_rows(rows, store.distance)
+    candidates = [one for one in candidates if _is_of(one, concern.approach)]
+    question = read_question(concern.ask.query, store.moment().now)
+    scored = [
+        (scored_by(recollection(row, match, parts), evidence), row)
+        for row, match, parts in judge(candidates, question, searched, reader.weights)
+    ]
+    best_match = max((one.match for one, _ in scored), default=0.0)
+    wanted = [each for each in scored if _matters(each[0], best_match, concern.tools)]
+    wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
+    best = _distinct(wanted)[: concern.ask.limit]
+    return [memory for memory, _ in best], [row for _, row in best]
+
+
+def _found(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[tuple[Evidence, Rows]]:
+    """What is known of the failures, and what Postgres finds for them."""
+    tenant, moment = concern.ask.reach.tenant, store.moment()
+    # What was tried in just this form is not sought by words.
+    said = (one.said for one in concern.failures)
+    words = "\n".join(one for one in (concern.ask.query, *said) if one)
+    ask = replace(concern.ask, query=words if concern.approach is None else "")
+    vectors = Vectors()
+    yield from vectors.add([ask.query] if ask.query.strip() else [], store.options)
+    in_tools = yield from _in_tools(concern.failures, tenant)
+    signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
+    signatures = [*dict.fromkeys((*signed, *in_tools))]
+    question = read_question(ask.query, moment.now)
+    params = {
+        **sought_by(ask, question, vectors.get(ask.query), store, moment),
+        "signatures": signatures,
+        "tools": list(concern.tools),
+        "approach": concern.approach,
+    }
+    often = Call("failures_alike", {"tenant": tenant, "signatures": signatures})
+    *_, rows, counts = yield Query(
+        (*limits(reader), Call("recall_lessons", params), often), commit=True
+    )
+    evidence = Evidence(
+        frozenset(signed),
+        frozenset(in_tools),
+        _rarity(dict(counts)),
+        frozenset((*concern.tools, *(one.tool for one in concern.failures if one.tool))),
+        " ".join(concern.ask.query.split()),
+    )
+    return evidence, rows
+
+
+def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
+    """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
+    bare = [one for one in failures if one.tool is None]
+    if not bare:
+        return []
+    (rows,) = yield Query((Call("failed_tools", {"tenant": tenant}),))
+    return [str(replace(one, tool=tool)) for one in bare for (tool,) in rows]
+
+
+def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
+    """Of each signature how rare it is, if it is known; `None` is of all of them."""
+    known = {one: often for one, often in counts.items() if one is not None and often}
+    return {one: math.log((counts[None] + 1) / often) for one, often in known.items()}
+
+
+def _is_of(row: Candidate, approach: str | None) -> bool:
+    if approach is None:
+        return True
+    tried, instead = (row.value.get(name) for name in ("original_approach", "improved_approach"))
+    return bool(tried == approach != instead) and may_hold(row.value)
+
+
+def scored_by(memory: Recollection, evidence: Evidence) -> Recollection:
+    """A lesson with its score, and what that adds up from."""
+    told, tries = memory.value, memory.success_count + memory.failure_count
+    signature, tool = told.get("signature"), told.get("tool")
+    alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
+    known = signature in evidence.signed or signature in evidence.in_tools
+    task = " ".join(str(told.get("task_id") or "").split())
+    parts = {
+        "words": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
+        "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
+        "tool": TOOL * (tool in evidence.tools),
+        "task": TASK * (bool(task) and evidence.asked.startswith(task)),
+        "success": SUCCESS * (memory.success_count + 1) / (tries + 2),
+    }
+    terms = {name: part for name, part in parts.items() if part}
+    return replace(memory, score=math.fsum(terms.values()), explanation=terms)
+
+
+def _log_odds(chance: float) -> float:
+    bounded = min(chance, _SURE)
+    return math.log(bounded / (1 - bounded))
+
+
+def _matters(memory: Recollection, best: float, tools: Sequence[str]) -> bool:
+    """Whether it is of the failure, its task or a tool asked for, or matches well enough."""
+    known = not memory.explanation.keys().isdisjoint(("signature", "task"))
+    if known or memory.value.get("tool") in tools:
+        return True
+    return memory.match >= DEFAULT_FLOOR.least(best, 0, alone=True)
+
+
+def _distinct(
+    scored: Sequence[tuple[Recollection, Candidate]],
+) -> list[tuple[Recollection, Candidate]]:
+    """Of what gives the same advice the best one, and no attempt whose lesson is there as well."""
+    answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
+    distinct: dict[object, tuple[Recollection, Candidate]] = {}
+    for memory, row in scored:
+        said = memory.value
+        if memory.memory_type == REFLEXION or said.get("signature") not in answered:
+            distinct.setdefault(said.get("improved_approach") or memory.content, (memory, row))
+    return list(distinct.values())
