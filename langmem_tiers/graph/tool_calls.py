@@ -125,7 +125,8 @@ class ToolLessons(Remembering):
             hold_repeats: Do not run a call that failed before in just this form: answer it with
                 the lesson instead, once for each call, so that the model can think again: if the
                 lesson is a retry of it, or advice, and the failure not one that passes. The same
-                call after that runs, as does one that has worked in the thread. None is held
+                call after that runs, as does one that has worked in the thread; if it works, it is
+                held by that lesson no more, in no thread. None is held
                 where the state has no `messages`, which tell what was held before, or where the
                 tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.
@@ -154,7 +155,10 @@ class ToolLessons(Remembering):
             if known := (yield from self._found(request, **same)):
                 return _held(request, BEFORE_THE_CALL.format(lessons=recalled_text((), known)))
         answer: Answer = yield from handed_over(handler, request)
-        if not (self._with_errors and isinstance(answer, ToolMessage) and answer.status == "error"):
+        failed = isinstance(answer, ToolMessage) and answer.status == "error"
+        if self._hold_repeats and not failed and _was_held(request):
+            yield from self._let_pass(request)
+        if not (self._with_errors and isinstance(answer, ToolMessage) and failed):
             return answer
         failure = signature(text_of(answer), tool=tool_of(request.tool_call))
         return _taught(answer, (yield from self._found(request, failures=failure)))
@@ -169,6 +173,23 @@ class ToolLessons(Remembering):
         with GOING_ON("lessons of a tool call", request.runtime):
             return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
+
+
+    def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
+        """What was held, and works all the same, is held by these lessons no more."""
+        memory, call = self._memory(request.runtime), request.tool_call
+        with GOING_ON("lessons of a tool call", request.runtime):
+            yield from asked(
+                memory.stop_holding, memory.astop_holding, approach_of(call), tool=call["name"]
+            )
+
+
+def _was_held(request: ToolCallRequest) -> bool:
+    """Whether just this call was held in the thread."""
+    approach = approach_of(request.tool_call)
+    return any(
+        one.held and one.approach == approach for one in answered_in(messages_of(request.state))
+    )
 
 
 def _may_be_held(request: ToolCallRequest) -> bool:

@@ -11,17 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
+from uuid import uuid4
 
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Moment, Recollection
 from langmem_tiers.learn.reflexion import REFLEXION
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, rows_of
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import read_question
-from langmem_tiers.recall.recall import Inquiry, Reader, limits, sought_by
+from langmem_tiers.recall.recall import Inquiry, Reach, Reader, limits, sought_by, visibility
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
@@ -89,6 +90,21 @@ def lessons(
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     best = _distinct(wanted)[: concern.ask.limit]
     return [memory for memory, _ in best], [row for _, row in best]
+
+
+def stop_holding(reach: Reach, tool: str, approach: str, moment: Moment) -> Flow[int]:
+    """Note that what was tried in just this form works; of how many lessons."""
+    params = {
+        **reach.bounds,
+        "alive_at": moment.alive_at,
+        **visibility(moment.now),
+        "signatures": [],
+        "tools": [tool],
+        "approach": approach,
+        "event": str(uuid4()),
+        "now": moment.now,
+    }
+    return len((yield from rows_of("stop_holding", **params)))
 
 
 def _found(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[tuple[Evidence, Rows]]:

@@ -70,6 +70,7 @@ class MemoryCoordinator(Memory):
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")
+    stop_holding, astop_holding = both(learning.stop_holding, "tool")
     expose, aexpose = both(feedback.expose, "tool")
     record_outcome, arecord_outcome = both(feedback.record_outcome, "tool")
     store_pattern, astore_pattern = both(learning.store_pattern, "tool")

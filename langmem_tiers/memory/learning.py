@@ -16,6 +16,7 @@ from langmem_tiers.core.memory import Recollection, Recollections, Source, Store
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.lessons import Concern, lessons
+from langmem_tiers.learn.lessons import stop_holding as held_no_more
 from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import Run, Showing, noted
 from langmem_tiers.learn.reflexion import (
@@ -186,6 +187,26 @@ def _lessons(
     yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
     return (yield from noted(found, context.whose, context.project_id, shown_to, store.now))
+
+
+def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
+    """Hold a call of just this form no more, as it works; the lessons stay, and are shown.
+
+    A lesson that is learned anew, from another failure of it, holds again.
+
+    Args:
+        approach: The call, as the `original_approach` of its lessons has it.
+        tool: Its tool.
+
+    Returns:
+        How many lessons held it.
+
+    Raises:
+        InvalidInputError: for a tool or a call without a text; nothing was noted.
+    """
+    said, named = checked_text(approach, "approach"), label(checked_text(tool, "tool"), "a tool")
+    ask, moment = memory.asking.ask("", memory.context), memory.tiered_store.flows.moment()
+    return held_no_more(ask.reach, str(named), said, moment)
 
 
 def store_pattern(

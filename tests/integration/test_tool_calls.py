@@ -38,6 +38,7 @@ from tests.support.graphs import (
     pay,
     tried,
 )
+from tests.support.opening import Clock
 
 LESSON = "Do instead: add"
 
@@ -220,6 +221,40 @@ def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(
     assert careful.ran == ran
 
 
+def test_a_hold_that_was_wrong_is_not_repeated_until_its_lesson_is_learned_anew(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    command = "make build"
+    wrong: dict[str, Any] = {
+        "original_approach": f'shell({{"command": "{command}"}})',
+        "improved_approach": 'shell({"command": "make all"})',
+        "failure_reason": "it built nothing",
+        "failure": "it built nothing",
+        "tool": "shell",
+    }
+    learned(store, **wrong)
+    working = Shell({})
+    insisting = chain(
+        store,
+        says(1, "shell", command=command),
+        tools(working.tool),
+        says(2, "shell", command=command),
+        tools(working.tool),
+    )
+    insisting.invoke({"messages": [asks()]}, context=ACME)
+    assert working.ran == [command]
+    insisting.invoke({"messages": [asks()]}, context=ACME)
+    assert working.ran == [command] * 3
+    assert memory.get_lessons(tools="shell")
+    assert memory.stop_holding(wrong["original_approach"], tool="shell") == 0
+
+    clock.advance(seconds=1)
+    learned(store, **wrong)
+    assert memory.stop_holding(wrong["original_approach"], tool="shell") == 1
+    with pytest.raises(InvalidInputError, match="approach is empty"):
+        memory.stop_holding(" ", tool="shell")
+
+
 # Lessons by the verb
 
 
@@ -252,7 +287,7 @@ def test_lessons_of_no_tool_come_before_those_of_any_and_those_of_the_tools_alon
 
     long = ValueError("the division went on for ever, " * 20)
     key = learned(store, failure=long, tool="run_python", improved_approach="way 4")
-    assert [one.key for one in memory.get_lessons(long)] == [key]
+    assert memory.get_lessons(long)[0].key == key
 
 
 # Reminders

@@ -162,6 +162,14 @@ WITH old AS MATERIALIZED (
 )
 SELECT count(*) FROM gone;
 
+-- part: holds
+-- Whether the memory m is of what was tried in just this form, and it was not seen since it was learned
+-- that this works.
+m.value ->> 'original_approach' = %(approach)s::text AND NOT EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'works' AND e.at >= m.updated_at
+)
+
 -- leg: lessons
 -- What was learned from failures with one of these signatures, or in one of these tools: the newest
 -- hundred of each. Of a signature or tool that has more, it is words and nearness that find the others.
@@ -175,7 +183,7 @@ SELECT count(*) FROM gone;
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
           AND {part visible} AND {part seen}
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-          AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
+          AND (%(approach)s::text IS NULL OR {part holds})
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
     ) m
@@ -188,11 +196,19 @@ SELECT count(*) FROM gone;
           AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
           AND {part visible} AND {part seen}
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-          AND (%(approach)s::text IS NULL OR m.value ->> 'original_approach' = %(approach)s::text)
+          AND (%(approach)s::text IS NULL OR {part holds})
         ORDER BY m.updated_at DESC, m.namespace, m.key
         LIMIT 100
     ) m
 )
+
+-- name: stop_holding
+-- Note of the lessons of what was tried in just this form that it works.
+INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
+SELECT %(tenant)s, %(event)s || '-' || l.id, 'works', l.id, %(now)s::timestamptz,
+       jsonb_build_object('reasons', jsonb_build_array('it was tried all the same, and works'))
+FROM ({legs lessons}) l
+RETURNING id;
 
 -- name: failures_alike
 -- How many failures of a tenant have each of these signatures, and, without one, how many there are;
