@@ -132,18 +132,6 @@ def bars(results: Results) -> Iterator[Bar]:
     prompted = [one for one in results.programming if one.form == WITH_PROMPT]
     mrr = prompted[0].mrr(OURS) if prompted else None
     yield Bar("real reflexions: MRR of a task's lesson, by its prompt", ">=", FOUND_AGAIN, mrr)
-    logs = next((one for one in results.met if one.name == MBPP), None)
-    again = "real failures met again"
-    yield Bar(f"{again}: task's lesson first", ">=", FIRST, logs.share(NODE) if logs else None)
-    yield Bar(
-        f"{again}: pairs of two tasks with one signature",
-        "<=",
-        OTHERS,
-        logs.other if logs else None,
-    )
-    recorded = [one for one in results.met if one.name != MBPP]
-    least = min((one.first_of_alike / max(1, one.alike) for one in recorded), default=None)
-    yield Bar("recorded failures of one signature: task's lesson first", ">=", FIRST, least)
     differing = wrong = None
     for replay in results.replays:
         successes, counts = plain_counts(results.logs, replay.name)
@@ -162,6 +150,18 @@ def bars(results: Results) -> Iterator[Bar]:
     for world in (OWN, SHARED):
         claim = f"faulty tools, {world}: repeated failures, share of no memory"
         yield Bar(claim, "<=", REPEATED, results.share(world, SIGNATURES))
+    logs = next((one for one in results.met if one.name == MBPP), None)
+    again = "real failures met again"
+    yield Bar(f"{again}: task's lesson first", ">=", FIRST, logs.share(NODE) if logs else None)
+    yield Bar(
+        f"{again}: pairs of two tasks with one signature",
+        "<=",
+        OTHERS,
+        logs.other if logs else None,
+    )
+    recorded = [one for one in results.met if one.name != MBPP]
+    least = min((one.first_of_alike / max(1, one.alike) for one in recorded), default=None)
+    yield Bar("recorded failures of one signature: task's lesson first", ">=", FIRST, least)
 
 
 def sheets(results: Results) -> Iterator[Sheet]:

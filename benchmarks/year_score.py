@@ -148,9 +148,11 @@ class Proposals(NamedTuple):
 
 
 def _later(key: str, ended_by: Mapping[str, str]) -> Iterator[str]:
-    """What ended a memory, what ended that, and so on."""
-    while key in ended_by:
-        yield (key := ended_by[key])
+    """What ended a memory, what ended that, and so on; each once."""
+    seen = {key}
+    while (key := ended_by.get(key, key)) not in seen:
+        seen.add(key)
+        yield key
 
 
 def _findings(story: Story, step: str) -> Pairs:

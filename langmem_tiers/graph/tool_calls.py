@@ -174,7 +174,6 @@ class ToolLessons(Remembering):
             return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
 
-
     def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
         """What was held, and works all the same, is held by these lessons no more."""
         memory, call = self._memory(request.runtime), request.tool_call

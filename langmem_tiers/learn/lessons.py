@@ -30,9 +30,9 @@ TOOL: Final = 0.5
 """What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
 TASK: Final = 1.0
 """What it counts that the task it was learned in is asked for: our own choice."""
-SUCCESS: Final = 1.0
-"""What the mean of the Beta posterior of its successes counts, a half if nothing is known: our own
-choice, above it stands what says that it is of this failure."""
+MOST_OF_SUCCESS: Final = 2.0
+"""What came of a lesson counts so much at most, for it or against it, as 6 of 6 runs say: so what
+helps comes before what harms. Our own choice."""
 _LEAST: Final = DEFAULT_FLOOR.least(0.0, 0.0, alone=True)
 """A match that says nothing."""
 _SURE: Final = 0.999
@@ -169,12 +169,13 @@ def scored_by(memory: Recollection, evidence: Evidence) -> Recollection:
     alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
     known = signature in evidence.signed or signature in evidence.in_tools
     task = " ".join(str(told.get("task_id") or "").split())
+    succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
         "words": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
         "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
         "tool": TOOL * (tool in evidence.tools),
         "task": TASK * (bool(task) and evidence.asked.startswith(task)),
-        "success": SUCCESS * (memory.success_count + 1) / (tries + 2),
+        "success": max(-MOST_OF_SUCCESS, min(succeeds, MOST_OF_SUCCESS)),
     }
     terms = {name: part for name, part in parts.items() if part}
     return replace(memory, score=math.fsum(terms.values()), explanation=terms)
