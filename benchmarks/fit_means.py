@@ -113,6 +113,10 @@ _KNOWN: Final[Mapping[str, Mapping[str, bool]]] = {
 """What is known of a single message of a kind."""
 
 
+_OF_REMINDERS: Final = frozenset(["acts-n", "acts-o"])
+"""Hands whose messages are about reminders, and may ask for one."""
+
+
 def _single() -> Iterator[Message]:
     for one in records("messages"):
         ordinary = one["kind"] != "notremind"
@@ -121,7 +125,9 @@ def _single() -> Iterator[Message]:
 
 def _acts() -> Iterator[Message]:
     for one in records("acts"):
-        does = {"intends": False, **{kind: one["act"] == kind for kind in ("retract", "correct")}}
+        does = {kind: one["act"] == kind for kind in ("retract", "correct")}
+        if one["writer"] not in _OF_REMINDERS:
+            does["intends"] = False
         yield Message(one["writer"], one["message"], one["reply"], does, ordinary=False)
         for place in one["targets"]:
             yield Message(one["writer"], one["turns"][place]["user"], "", {"talk": False})
@@ -281,10 +287,12 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
     several = messages()
     known = vocabulary(several)
     columns: list[dict[str, float]] = []
+    odds = dict[tuple[str, str, str], float]()
     for kind in track(KINDS, "fitting", console=Console(stderr=True)):
         seen = judged(several, kind)
         least = bound(seen, kind)
         console.print(table(kind, seen, least))
+        odds |= {(kind, one.message.text, one.message.answer): one.score - least for one in seen}
         weights = dict(fit(several, kind, known).weights)
         columns.append({**weights, BIAS: weights[BIAS] - least})
     if write:
@@ -293,7 +301,7 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
         _WHERE.write_text(written(kept), "utf-8")
         console.print(f"{len(kept):,} weights of {len(several):,} messages: {_WHERE.name}")
-    targets, tables = fit_targets()
+    targets, tables = fit_targets(odds)
     for one in tables:
         console.print(one)
     if write:

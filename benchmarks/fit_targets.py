@@ -5,6 +5,9 @@ has an answer is about some of the messages before it; among them stand messages
 of a hundred and fifty drawn by chance the nearest, up to six, and up to five more, as in the memory
 of somebody who talks of many things, or of few. Of an act that says what it is about a copy teaches
 that it is about none of the others.
+
+How often what a message does and which memory it means are right together, is printed as well: of
+acts, of what looks like one, and of what is said in lives in which nothing is taken back.
 """
 
 from __future__ import annotations
@@ -30,7 +33,16 @@ from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.acts import Earlier
 from langmem_tiers.remember.means import parts
-from langmem_tiers.remember.targets import FEATURES, MEANT, OTHER, RARE, Near, features
+from langmem_tiers.remember.targets import (
+    FEATURES,
+    MAY_ACT,
+    MEANT,
+    OTHER,
+    RARE,
+    TOGETHER,
+    Near,
+    features,
+)
 
 WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "targets.json"
 EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
@@ -43,6 +55,8 @@ NEARNESS: Final = frozenset(
 )
 """What only a known model says."""
 _DRAWN, _NEAREST, _FURTHER = 150, 6, 5
+_DRAWS: Final = 3
+"""How often each act is put among others: what is drawn is chance."""
 _LATE: Final = 0.5
 """The share of what others said that stands between, and not before, what was said."""
 _BEGAN: Final = datetime(2026, 3, 1, tzinfo=UTC)
@@ -54,11 +68,23 @@ _HALF: Final = 0.5
 _DIGITS: Final = 3
 
 
+ACTS: Final = ("retract", "correct")
+LOOKS: Final = "none"
+ORDINARY: Final = "ordinary"
+"""What is said in a life in which nothing is taken back or corrected."""
+_BEFORE: Final = 12
+"""What was said last in a life, at most."""
+Odds = Mapping[tuple[str, str, str], float]
+"""The logarithm of the odds that a text is of a kind, with an answer, by a fit on other hands."""
+
+
 class Sought(NamedTuple):
-    """An act, with what is measured of each memory before it and whether it is about that."""
+    """A message, with what is measured of each memory before it and whether it is about that."""
 
     writer: str
     kind: str
+    said: str
+    answer: str
     rows: Floats
     """The last one is of no memory."""
     right: Flags
@@ -78,17 +104,19 @@ def common() -> dict[str, float]:
 
 
 def sought(embeddings: OfflineEmbeddings, weighs: Mapping[str, float]) -> Iterator[Sought]:
-    """All acts that have an answer."""
+    """All acts that have an answer, what looks like one, and what is said in lives."""
     several = [one for one in records("acts") if one["reply"]]
-    vectors = _Vectors(embeddings, several)
+    lives = list(lived())
+    vectors = _Vectors(embeddings, [*several, *lives])
     rng = random.Random(1)
     others = [(n, turn) for n, one in enumerate(several) for turn in one["turns"]]
-    for number, one in enumerate(several):
-        if one["act"] == "none":
-            continue
-        drawn = [turn["user"] for n, turn in rng.sample(others, _DRAWN) if n != number]
-        near = sorted(drawn, key=lambda text: -vectors.near(one["message"], text).whole)
-        strange = [*near[: rng.randint(0, _NEAREST)], *drawn[: rng.randint(0, _FURTHER)]]
+    drawn_for = [(n, one) for _ in range(_DRAWS) for n, one in enumerate(several)]
+    for number, one in (*drawn_for, *enumerate(lives, len(several))):
+        strange = list[str]()
+        if one["act"] != ORDINARY:
+            drawn = [turn["user"] for n, turn in rng.sample(others, _DRAWN) if n != number]
+            near = sorted(drawn, key=lambda text: -vectors.near(one["message"], text).whole)
+            strange = [*near[: rng.randint(0, _NEAREST)], *drawn[: rng.randint(0, _FURTHER)]]
         told = list(_told(one, strange, rng))
 
         def rows_of(said: str, earlier: Sequence[Earlier]) -> Floats:
@@ -100,10 +128,36 @@ def sought(embeddings: OfflineEmbeddings, weighs: Mapping[str, float]) -> Iterat
         yield Sought(
             one["writer"],
             one["act"],
+            one["message"],
+            one["reply"],
             rows_of(one["message"], [each for each, _ in told]),
             np.array([*(right for _, right in told), not one["targets"]]),
             rows_of(one["message"], rest) if named else None,
         )
+
+
+def lived() -> Iterator[Record]:
+    """What is said in lives in which nothing is taken back, as acts that are none."""
+    for life in records("life"):
+        if life["kind"] in (*ACTS, "update"):
+            continue
+        before = list[str]()
+        for event in life["events"]:
+            if (text := event.get("say") or event.get("ask")) is None:
+                continue
+            if before:
+                yield {
+                    "writer": life["writer"],
+                    "act": ORDINARY,
+                    "message": text,
+                    "reply": event.get("reply", ""),
+                    "turns": [
+                        {"session": n, "user": one} for n, one in enumerate(before[-_BEFORE:])
+                    ],
+                    "now": len(before[-_BEFORE:]) - 1,
+                    "targets": [],
+                }
+            before += [text] if "say" in event else []
 
 
 def _told(
@@ -166,7 +220,23 @@ def fitted_on(several: Sequence[Sought], kind: str, *, by_words: bool = False) -
     return {name: round(float(one), _DIGITS) for name, one in zip(FEATURES, found, strict=True)}
 
 
-def table(several: Sequence[Sought], model: str) -> Table:
+Fits = Mapping[str, Mapping[str, Floats]]
+"""For each hand the weights of each kind of acts, by all other hands."""
+
+
+def fits_without(several: Sequence[Sought]) -> Fits:
+    """A fit for each hand, on the acts of all others."""
+    found = dict[str, dict[str, Floats]]()
+    for writer in sorted({one.writer for one in several}):
+        others = [one for one in several if one.writer != writer]
+        weights = {kind: fitted_on(others, kind) for kind in ACTS}
+        found[writer] = {
+            kind: np.array([row[name] for name in FEATURES]) for kind, row in weights.items()
+        }
+    return found
+
+
+def table(several: Sequence[Sought], fits: Fits, model: str) -> Table:
     """What is found of the acts of each kind by fits on other hands."""
     columns = (
         "act",
@@ -177,17 +247,51 @@ def table(several: Sequence[Sought], model: str) -> Table:
         "found all the same",
     )
     made = Table(*columns, title=f"what acts are about, by other hands: {model}")
-    for kind in ("retract", "correct"):
-        counts = np.zeros(5, int)
-        for writer in sorted({one.writer for one in several}):
-            others = [one for one in several if one.writer != writer]
-            weights = fitted_on(others, kind)
-            row = np.array([weights[name] for name in FEATURES])
-            for one in several:
-                if one.kind == kind and one.writer == writer:
-                    counts += _counted(one, row)
-        made.add_row(kind, *map(str, counts))
+    for kind in ACTS:
+        own = [one for one in several if one.kind == kind]
+        counts = sum(np.array(_counted(one, fits[one.writer][kind])) for one in own)
+        made.add_row(kind, *map(str, np.array(counts)))
     return made
+
+
+def table_together(several: Sequence[Sought], fits: Fits, odds: Odds, model: str) -> Table:
+    """What is done to memory for messages of each kind, by fits on other hands."""
+    columns = ("message", "there", "acts on what is meant", "on another memory")
+    made = Table(*columns, title=f"act and memory together, by other hands: {model}")
+    for kind in (*ACTS, LOOKS, ORDINARY):
+        own = [one for one in several if one.kind == kind]
+        done = [_done(one, fits, odds) for one in own]
+        right = sum(
+            place is not None and bool(one.right[place])
+            for one, place in zip(own, done, strict=True)
+        )
+        acted = sum(place is not None for place in done)
+        made.add_row(kind, *map(str, (len(own), right, acted - right)))
+    return made
+
+
+def _done(one: Sought, fits: Fits, odds: Odds) -> int | None:
+    """The memory that is taken back or corrected, as `targets.read` decides; or none."""
+    scores = {kind: _odds(one, kind, odds) for kind in ACTS}
+    kind = max(scores, key=scores.__getitem__)
+    if scores[kind] < _log_odds(MAY_ACT):
+        return None
+    chances = np.exp(one.rows @ fits[one.writer][kind])
+    likely = chances[:-1] / chances.sum()
+    best = int(likely.argmax())
+    if likely[best] < MEANT or scores[kind] + _log_odds(likely[best]) < TOGETHER:
+        return None
+    return best
+
+
+def _odds(one: Sought, kind: str, odds: Odds) -> float:
+    """What is plainly taken back or corrected is so, whatever is answered."""
+    return max(odds.get((kind, one.said, answer), -math.inf) for answer in (one.answer, ""))
+
+
+def _log_odds(chance: float) -> float:
+    bounded = min(max(chance, 1e-9), 1 - 1e-9)
+    return math.log(bounded / (1 - bounded))
 
 
 def _counted(one: Sought, weights: Floats) -> list[int]:
@@ -202,14 +306,15 @@ def _counted(one: Sought, weights: Floats) -> list[int]:
     return [1, surely, right, one.others is not None, gone]
 
 
-def fit_targets() -> tuple[dict[str, Any], list[Table]]:
+def fit_targets(odds: Odds) -> tuple[dict[str, Any], list[Table]]:
     """What ships, and how good it is."""
     weights, tables, weighs = dict[str, Any](), list[Table](), common()
     for name, kind in EMBEDDINGS.items():
         several = list(sought(kind(), weighs))
-        weights[name] = {act: fitted_on(several, act) for act in ("retract", "correct")}
-        tables.append(table(several, name))
+        weights[name] = {act: fitted_on(several, act) for act in ACTS}
+        fits = fits_without(several)
+        once = list({(one.writer, one.said, one.answer): one for one in several}.values())
+        tables += [table(once, fits, name), table_together(once, fits, odds, name)]
         if name == "local":
-            found = {act: fitted_on(several, act, by_words=True) for act in ("retract", "correct")}
-            weights[OTHER] = found
+            weights[OTHER] = {act: fitted_on(several, act, by_words=True) for act in ACTS}
     return {"common": weighs, "models": weights}, tables

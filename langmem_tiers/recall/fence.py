@@ -66,8 +66,8 @@ def recalled_text(
     shown once: who said it, unless that was the user, and where it comes from and whether that is
     doubtful, unless it is a user's own or what an assistant said. What could end the fence is
     written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
-    says which day it is, and days are those of its zone; with what was `asked`, long messages are
-    cut to what they say about it, the more the further down they stand in their order.
+    says which day it is, with its weekday, and days are those of its zone; with what was `asked`,
+    long messages are cut to what they say about it, the more the further down they stand.
 
     Example:
         ```python
@@ -83,7 +83,7 @@ def recalled_text(
     due, others = list(reminders), _by_days(rest, zone, asked)
     if not first and not due and not others:
         return ""
-    today = [] if now is None else [RECALLED_TODAY.format(today=now.date())]
+    today = [] if now is None else [RECALLED_TODAY.format(today=f"{now:%a} {now.date()}")]
     parts = [LESSONS_HEAD, *(_line(one, zone) for one in first)] if first else []
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others

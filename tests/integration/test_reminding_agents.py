@@ -63,9 +63,9 @@ async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: 
         await way(agent(model, way.store), said(text, number), context=whose)
         clock.advance(minutes=1)
     before, after, then = systems(model)
-    assert "Today: 2026-03-05." in before
+    assert "Today: Thu 2026-03-05." in before
     assert "due now" not in before
-    assert "Today: 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
+    assert "Today: Fri 2026-03-06.\nReminders, due now:\n- Renew the certificate" in after
     assert f"\n2026-03-05:\n- {blue}\n" in after
     assert f"\n2026-03-06:\n- {red}\n2026-03-05:\n- {blue}\n" in then
 
