@@ -113,8 +113,9 @@ NOTHING_TOLD = Told()
 def told(value: Mapping[str, Any]) -> Told:
     """Read `session_id`, `turn`, `speaker`, and when: `occurred_at`, `valid_from`, `valid_to`.
 
-    Times are ISO 8601; UTC unless they say so. Of what has a `signature`, that and its `tool`. A
-    value may hold anything under these names: what does not fit is not used.
+    Times are ISO 8601; UTC unless they say so. Of what has a `signature`, that and its `tool`; of a
+    lesson without one, its `tool`. A value may hold anything under these names: what does not fit
+    is not used.
     """
     if not _TOLD.isdisjoint(value):
         session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
@@ -122,7 +123,7 @@ def told(value: Mapping[str, Any]) -> Told:
         numbered = session and speaker and type(turn) is int and 0 <= turn < MAX_TURN
         moment = _moment(value.get("occurred_at"))
         signature = _name(value.get("signature"))
-        tool = _name(value.get("tool")) if signature else None
+        tool = _name(value.get("tool")) if signature or _ADVICE in value else None
         began, ended = _moment(value.get("valid_from")), _moment(value.get("valid_to"))
         if began and ended and began >= ended:
             began = ended = None
@@ -131,7 +132,10 @@ def told(value: Mapping[str, Any]) -> Told:
     return NOTHING_TOLD
 
 
-_TOLD = frozenset(("session_id", "speaker", "occurred_at", "signature", "valid_from", "valid_to"))
+_ADVICE = "improved_approach"
+"""What only a lesson has."""
+_TIMES = ("occurred_at", "valid_from", "valid_to")
+_TOLD = frozenset(("session_id", "speaker", "signature", _ADVICE, *_TIMES))
 MAX_TURN = 2**31 - 10
 
 

@@ -134,7 +134,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         hold_repeats: bool = True,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
-        holdout: float = 0.0,
+        holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,

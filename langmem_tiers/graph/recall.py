@@ -65,7 +65,7 @@ def create_recall_node(
     *,
     query: OfState | None = None,
     lessons: int = DEFAULT_LESSONS,
-    holdout: float = 0.0,
+    holdout: float | None = None,
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "recall",
@@ -123,7 +123,7 @@ def _recall(
     *,
     query: OfState | None,
     lessons: int,
-    holdout: float,
+    holdout: float | None,
     options: RecallOptions,
 ) -> Flow[dict[str, Any]]:
     shown_to: Any = {"run_id": this_run(), "holdout": holdout}

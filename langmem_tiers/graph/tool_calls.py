@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
@@ -88,6 +88,10 @@ def _now(request: ToolCallRequest) -> datetime:
     return tiered(request.runtime.store).flows.now
 
 
+BY_LESSONS: Final = "lessons"
+"""What marks an answer in place of a call that lessons held."""
+
+
 class ToolLessons(Remembering):
     """Puts lessons before the calls of a `ToolNode` that failed before, and beside their errors.
 
@@ -114,7 +118,7 @@ class ToolLessons(Remembering):
         hold_repeats: bool = True,
         with_errors: bool = True,
         lessons: int = DEFAULT_LESSONS,
-        holdout: float = 0.0,
+        holdout: float | None = None,
         context: Scope | None = None,
         coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
         run: Callable[[ToolCallRequest], str | Run | None] | None = None,
@@ -153,12 +157,16 @@ class ToolLessons(Remembering):
             call = request.tool_call
             same = {"tools": call["name"], "approach": approach_of(call)}
             if known := (yield from self._found(request, **same)):
-                return _held(request, BEFORE_THE_CALL.format(lessons=recalled_text((), known)))
+                said = BEFORE_THE_CALL.format(lessons=recalled_text((), known))
+                return _held(request, said, BY_LESSONS)
         answer: Answer = yield from handed_over(handler, request)
-        failed = isinstance(answer, ToolMessage) and answer.status == "error"
-        if self._hold_repeats and not failed and _was_held(request):
-            yield from self._let_pass(request)
-        if not (self._with_errors and isinstance(answer, ToolMessage) and failed):
+        if not isinstance(answer, ToolMessage):
+            return answer
+        if answer.status != "error":
+            if self._hold_repeats and _was_held(request):
+                yield from self._let_pass(request)
+            return answer
+        if not self._with_errors:
             return answer
         failure = signature(text_of(answer), tool=tool_of(request.tool_call))
         return _taught(answer, (yield from self._found(request, failures=failure)))
@@ -184,11 +192,10 @@ class ToolLessons(Remembering):
 
 
 def _was_held(request: ToolCallRequest) -> bool:
-    """Whether just this call was held in the thread."""
+    """Whether just this call was held by its lessons when it was last made in the thread."""
     approach = approach_of(request.tool_call)
-    return any(
-        one.held and one.approach == approach for one in answered_in(messages_of(request.state))
-    )
+    same = [one for one in answered_in(messages_of(request.state)) if one.approach == approach]
+    return bool(same) and same[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS
 
 
 def _may_be_held(request: ToolCallRequest) -> bool:
@@ -205,7 +212,7 @@ def _may_be_held(request: ToolCallRequest) -> bool:
     )
 
 
-def _held(request: ToolCallRequest, said: str) -> ToolMessage:
+def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:
     """The answer to a call that is not run."""
     call = request.tool_call
     return ToolMessage(
@@ -213,7 +220,7 @@ def _held(request: ToolCallRequest, said: str) -> ToolMessage:
         name=call["name"],
         tool_call_id=call["id"],
         status="error",
-        additional_kwargs={HELD: True},
+        additional_kwargs={HELD: by},
     )
 
 
@@ -282,7 +289,9 @@ def held_by_reminder(
     if not (raised := (yield from _raised(memory, request))):
         return None
     return _held(
-        request, REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, keys=True))
+        request,
+        REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, keys=True)),
+        "reminders",
     )
 
 

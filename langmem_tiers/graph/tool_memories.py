@@ -25,13 +25,12 @@ from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import Weights
 from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import (
     Inquiry,
     Reader,
     approximate_tokens,
-    below,
     recall,
-    visibility,
 )
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as

@@ -22,10 +22,15 @@ _NAMED: Final = tuple(
         r"^ {0,40}--- FAIL: (?P<name>\S{1,200}) \(",  # Go
         r"^ {0,40}not ok \d{1,9} - (?P<name>.{1,200})$",  # TAP
         r"^ FAIL  \S{1,200} > (?P<name>.{1,200})$",  # Vitest
-        r"^ {0,40}[✖●] (?!Test suite)(?P<name>\S.{0,200}?)(?: \(\d[\d.]*ms\))?$",  # Node, Jest
     )
 )
 """How runners name a test that failed."""
+_MARKED: Final = re.compile(
+    r"^ {0,40}[✖●] (?!Test suite)(?P<name>\S.{0,200}?)(?: \(\d[\d.]*ms\))?$", re.MULTILINE
+)
+"""How Node and Jest do; the same marks stand before much else."""
+_EXPECTS: Final = re.compile(r"^ {1,40}expect\(", re.MULTILINE)
+"""What Jest shows of a claim."""
 _PARAMETERS: Final = re.compile(r"\[.*\]$")
 _OWN: Final = re.compile(r" [\u203a>] |::|\.(?=\w+$)")
 """What stands between the names of a suite, or a class, and the test's own."""
@@ -42,8 +47,9 @@ _LONGEST: Final = 300
 
 def asserted(text: str, error: str, said: str) -> str | None:
     """What a failed test asserted, if `error` or what it `said` shows that it is one; else None."""
-    name = next((found["name"] for one in _NAMED if (found := one.search(text))), None)
     holds_not = error in _ASSERTIONS or said.startswith("assertion ")
+    marks = (*_NAMED, _MARKED) if holds_not or _EXPECTS.search(text) else _NAMED
+    name = next((found["name"] for one in marks if (found := one.search(text))), None)
     if name is not None and (holds_not or error == "error"):
         return f"test {_OWN.split(_PARAMETERS.sub('', name))[-1]}"[:_LONGEST]
     if not holds_not:
@@ -60,10 +66,10 @@ def _shape(line: str) -> str | None:
     """A line of Python with its literals by their types; None if it is cut off, or no Python."""
     try:
         (one,) = ast.parse(line).body
+        told = one.test if isinstance(one, ast.Assert) else one
+        return " ".join(ast.unparse(_Shapes().visit(told)).split())
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    told = one.test if isinstance(one, ast.Assert) else one
-    return " ".join(ast.unparse(_Shapes().visit(told)).split())
 
 
 class _Shapes(ast.NodeTransformer):

@@ -13,16 +13,22 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.core.memory import Moment, Recollection
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import REFLEXION
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import read_question
-from langmem_tiers.recall.recall import Inquiry, Reach, Reader, limits, sought_by, visibility
+from langmem_tiers.recall.recall import (
+    Inquiry,
+    Reader,
+    limits,
+    sought_by,
+)
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
@@ -30,6 +36,8 @@ TOOL: Final = 0.5
 """What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
 TASK: Final = 1.0
 """What it counts that the task it was learned in is asked for: our own choice."""
+_TASK: Final = 12
+"""Characters of a task that is told from others by how it begins: our own choice."""
 MOST_OF_SUCCESS: Final = 2.0
 """What came of a lesson counts so much at most, for it or against it, as 6 of 6 runs say: so what
 helps comes before what harms. Our own choice."""
@@ -73,9 +81,11 @@ def lessons(
 ) -> Flow[tuple[list[Recollection], list[Candidate]]]:
     """The lessons, the best first, and the rows they were read from.
 
-    Candidates are the newest hundred of each signature and tool, and what the words find among all.
+    Candidates are a hundred of each signature and tool, of the newest thousand, and what the words
+    find among all.
     """
-    if not concern.ask.limit or not (concern.failures or concern.tools):
+    of_any = concern.failures or concern.tools or concern.ask.query.strip()
+    if not (concern.ask.limit and of_any):
         return [], []
     evidence, rows = yield from _found(concern, reader, store)
     candidates, searched = read_rows(rows, store.distance)
@@ -92,19 +102,20 @@ def lessons(
     return [memory for memory, _ in best], [row for _, row in best]
 
 
-def stop_holding(reach: Reach, tool: str, approach: str, moment: Moment) -> Flow[int]:
-    """Note that what was tried in just this form works; of how many lessons."""
-    params = {
-        **reach.bounds,
-        "alive_at": moment.alive_at,
-        **visibility(moment.now),
-        "signatures": [],
-        "tools": [tool],
-        "approach": approach,
-        "event": str(uuid4()),
-        "now": moment.now,
-    }
-    return len((yield from rows_of("stop_holding", **params)))
+def stop_holding(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[int]:
+    """Note of the lessons of what was tried in just this form that it works; how many they are."""
+    held, _ = yield from lessons(concern, reader, store)
+    if held:
+        params = {
+            "tenant": concern.ask.reach.tenant,
+            "user_id": concern.ask.reach.user_id,
+            "namespaces": [encode(one.namespace).namespace for one in held],
+            "keys": [one.key for one in held],
+            "event": str(uuid4()),
+            "now": store.now,
+        }
+        yield Query((Call("stop_holding", params),), commit=True)
+    return len(held)
 
 
 def _found(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[tuple[Evidence, Rows]]:
@@ -126,7 +137,8 @@ def _found(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[tuple[Ev
         "tools": list(concern.tools),
         "approach": concern.approach,
     }
-    often = Call("failures_alike", {"tenant": tenant, "signatures": signatures})
+    whose = {"tenant": tenant, "user_id": ask.reach.user_id}
+    often = Call("failures_alike", {**whose, "signatures": signatures})
     *_, rows, counts = yield Query(
         (*limits(reader), Call("recall_lessons", params), often), commit=True
     )
@@ -174,11 +186,17 @@ def scored_by(memory: Recollection, evidence: Evidence) -> Recollection:
         "words": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
         "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
         "tool": TOOL * (tool in evidence.tools),
-        "task": TASK * (bool(task) and evidence.asked.startswith(task)),
+        "task": TASK * _begins_with(evidence.asked, task),
         "success": max(-MOST_OF_SUCCESS, min(succeeds, MOST_OF_SUCCESS)),
     }
     terms = {name: part for name, part in parts.items() if part}
     return replace(memory, score=math.fsum(terms.values()), explanation=terms)
+
+
+def _begins_with(asked: str, task: str) -> bool:
+    """Whether what is asked is a task, told as it was; a short name may be of another one."""
+    told = asked[: len(task)] == task and asked[len(task) : len(task) + 1] in ("", " ")
+    return told and len(task) >= _TASK
 
 
 def _log_odds(chance: float) -> float:
@@ -187,9 +205,8 @@ def _log_odds(chance: float) -> float:
 
 
 def _matters(memory: Recollection, best: float, tools: Sequence[str]) -> bool:
-    """Whether it is of the failure, its task or a tool asked for, or matches well enough."""
-    known = not memory.explanation.keys().isdisjoint(("signature", "task"))
-    if known or memory.value.get("tool") in tools:
+    """Whether it is of the failure, or a tool asked for, or matches well enough."""
+    if "signature" in memory.explanation or memory.value.get("tool") in tools:
         return True
     return memory.match >= DEFAULT_FLOOR.least(best, 0, alone=True)
 

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
 from statistics import NormalDist
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
-from langmem_tiers.recall.candidates import Candidate
 
 _BITS = 64
 _NEGLIGIBLE = 1e-18
@@ -38,16 +37,37 @@ class Run(NamedTuple):
     """The whole run that the attempt belongs to, as LangGraph and LangSmith name it."""
 
 
+HOLDOUT: Final = 0.02
+"""The share of runs that what was learned, and was tried, is held out of if nothing is said."""
+LEARNED: Final = frozenset({"pattern", "reflexion", "skill"})
+"""Types that are held out by themselves: what they do shows in what comes of runs."""
+ENOUGH: Final = 12
+"""Outcomes from which on it counts that a memory seems to harm: our own choice (docs/learning.md
+shows what comes of it)."""
+_PRIOR: Final = 4
+"""Runs that what is usual counts for, with a memory and without it: our own choice."""
+_MOST_HELD: Final = 0.97
+"""The largest share of runs that a memory is held out of by itself: the others may clear it."""
+
+
 class Showing(NamedTuple):
     """For which run memories are recalled, and which share of them it goes without."""
 
     run: Run
-    holdout: float = 0.0
+    holdout: float | None = 0.0
+    """None is `HOLDOUT` of what was learned and tried, and more of what seems to harm."""
 
-    def hides(self, one: Recollection | Candidate) -> bool:
-        """Whether the run goes without a memory."""
-        labels = one.namespace if isinstance(one, Recollection) else one.place[0]
-        return held_out(self.run.id, "\0".join((*labels, one.key)), self.holdout)
+    def hides(self, one: Recollection, harm: float = 0.0) -> bool:
+        """Whether the run goes without a memory that harms with this chance."""
+        share = self.holdout
+        if share is None:
+            share = max(HOLDOUT, doubted(harm)) if _is_tried(one) else 0.0
+        return held_out(self.run.id, "\0".join((*one.namespace, one.key)), share)
+
+
+def _is_tried(one: Recollection) -> bool:
+    """Whether it is of a kind that is held out by itself, and anything is known to come of it."""
+    return one.memory_type in LEARNED and one.success_count + one.failure_count > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +93,7 @@ def noted(
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not found:
         return list(found)
-    held = [showing.hides(one) for one in found]
+    held = yield from _held_out(found, whose, showing)
     params = {
         **whose,
         "run": showing.run.id,
@@ -86,6 +106,34 @@ def noted(
     }
     yield Query((Call("expose", params),), commit=True)
     return [one for one, out in zip(found, held, strict=True) if not out]
+
+
+def _held_out(
+    found: Sequence[Recollection], whose: Mapping[str, str | None], showing: Showing
+) -> Flow[list[bool]]:
+    """Whether the run goes without each; what it went without, or was shown, stays so."""
+    tried = [one for one in found if _is_tried(one)] if showing.holdout is None else []
+    if not tried:
+        return [showing.hides(one) for one in found]
+    params = {
+        **whose,
+        "run": showing.run.id,
+        "namespaces": [encode(one.namespace).namespace for one in tried],
+        "keys": [one.key for one in tried],
+    }
+    rows = yield from rows_of("holdout_evidence", **params)
+    known = {(row[0], row[1]): (HoldoutCounts(*row[2:6]), row[6]) for row in rows}
+    usual, _ = known.pop((None, None))
+    rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
+
+    def hides(one: Recollection) -> bool:
+        counts, before = known.get((encode(one.namespace).namespace, one.key), (None, None))
+        if before is not None:
+            return bool(before)
+        enough = counts is not None and counts.tries >= ENOUGH
+        return showing.hides(one, chance_of_harm(counts, rate) if enough and counts else 0.0)
+
+    return [hides(one) for one in found]
 
 
 def settle(
@@ -195,9 +243,40 @@ class HoldoutCounts(NamedTuple):
     held_tries: int
 
     @property
+    def tries(self) -> int:
+        """Runs in all."""
+        return self.shown_tries + self.held_tries
+
+    @property
     def comparable(self) -> bool:
         """Whether there is an outcome on both sides."""
         return self.shown_tries > 0 and self.held_tries > 0
+
+
+def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
+    """How likely runs succeed less with a memory than without it, in 0…1.
+
+    Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs of the `usual` rate of
+    success; their difference is taken as normal.
+    """
+    shown = _posterior(counts.shown_successes, counts.shown_tries, usual)
+    held = _posterior(counts.held_successes, counts.held_tries, usual)
+    return NormalDist(shown.mean - held.mean, math.hypot(shown.stdev, held.stdev)).cdf(0)
+
+
+def _posterior(successes: int, tries: int, usual: float) -> NormalDist:
+    total = tries + _PRIOR
+    mean = (successes + _PRIOR * usual) / total
+    return NormalDist(mean, math.sqrt(mean * (1 - mean) / (total + 1)))
+
+
+def doubted(harm: float) -> float:
+    """The share of runs that a memory is held out of which harms with this chance.
+
+    From 0.6 on it grows evenly, so that what seems to harm is shown less and less while the runs
+    without it tell whether it does. The steps are our own choice: benchmarks/harm.py measures them.
+    """
+    return min(_MOST_HELD, max(0.0, 4 * (harm - 0.6)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

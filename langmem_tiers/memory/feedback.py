@@ -39,7 +39,7 @@ def expose(
     recollections: Iterable[Recollection],
     *,
     run_id: str | Run,
-    holdout: float = 0.0,
+    holdout: float | None = None,
 ) -> Flow[Recollections]:
     """Note that a run is shown these memories, as a recall with a `run_id` does by itself.
 

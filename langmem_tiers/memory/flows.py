@@ -11,20 +11,27 @@ from typing import NamedTuple, TypeVar
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, MemoryStats, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import (
+    TIERS,
+    MemoryStats,
+    Recollection,
+    Recollections,
+    StoreResult,
+    Tier,
+)
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.reach import reach
 from langmem_tiers.recall.recall import (
     POOL,
     QUERY_CHARACTERS,
     Inquiry,
     Reader,
     find,
-    reach,
     recall,
 )
 from langmem_tiers.recall.vectors import Vectors
@@ -236,9 +243,16 @@ class MemoryFlows:
         asks: Sequence[Inquiry],
         hidden: Callable[[Candidate], bool] | None = None,
         vectors: Vectors | None = None,
+        *,
+        shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
     ) -> Flow[list[Recollections]]:
-        """Recall for several questions at once; what is hidden does not count as accessed."""
-        answers = yield from recall(asks, self.reader, self._store, hidden, vectors)
+        """Recall for several questions at once; what is hidden does not count as accessed.
+
+        Only what `shown_of` answers of what was found is returned, and accessed.
+        """
+        answers = yield from recall(
+            asks, self.reader, self._store, hidden, vectors, shown_of=shown_of
+        )
         for found in answers:
             self.note(found)
         return answers

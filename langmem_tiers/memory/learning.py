@@ -140,7 +140,7 @@ def get_lessons(
     approach: str | None = None,
     limit: int = 3,
     run_id: str | Run | None = None,
-    holdout: float = 0.0,
+    holdout: float | None = None,
 ) -> Flow[Recollections]:
     """What was learned from these failures before, in these tools, or about what is asked.
 
@@ -183,10 +183,11 @@ def _lessons(
     store, context = memory.tiered_store.flows, memory.context
     moment = store.moment()
     found, rows = yield from lessons(concern, memory.flows.reader, store)
-    hides = shown_to.hides if shown_to else lambda _: False
-    yield from store.mark([row for row in rows if not hides(row)], moment)
     memory.flows.note(found)
-    return (yield from noted(found, context.whose, context.project_id, shown_to, store.now))
+    kept = yield from noted(found, context.whose, context.project_id, shown_to, store.now)
+    places = {(one.namespace, one.key) for one in kept}
+    yield from store.mark([row for row in rows if row.place in places], moment)
+    return kept
 
 
 def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
@@ -204,9 +205,13 @@ def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     Raises:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
     """
-    said, named = checked_text(approach, "approach"), label(checked_text(tool, "tool"), "a tool")
-    ask, moment = memory.asking.ask("", memory.context), memory.tiered_store.flows.moment()
-    return held_no_more(ask.reach, str(named), said, moment)
+    asked = memory.asking.ask("", memory.context)
+    concern = Concern(
+        ask=replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS),
+        tools=(str(label(checked_text(tool, "tool"), "a tool")),),
+        approach=checked_text(approach, "approach"),
+    )
+    return held_no_more(concern, memory.flows.reader, memory.tiered_store.flows)
 
 
 def store_pattern(

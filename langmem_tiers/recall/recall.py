@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage
@@ -14,8 +13,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import ROLES, TIERS, Moment, Recollection, Recollections, Tier
-from langmem_tiers.core.namespaces import Scope, check_key, scope
+from langmem_tiers.core.memory import ROLES, Moment, Recollection, Recollections, Tier
+from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
@@ -47,6 +46,7 @@ from langmem_tiers.recall.question import (
     read_question,
 )
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
+from langmem_tiers.recall.reach import Reach, visibility
 from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import Condition, filter_params
@@ -63,33 +63,6 @@ REVIEWED = 3
 
 QUERY_CHARACTERS = 4000
 """How much of a query is sought by its words; the time grows with their square."""
-
-
-class Reach(NamedTuple):
-    """Where a recall looks: under the prefix that a context has in each of these tiers."""
-
-    tenant: str
-    user_id: str | None
-    tiers: frozenset[Tier]
-    bounds: Mapping[str, str | None]
-    """The parameters that say so, and who looks; a tier that is not asked has no room between its
-    bounds."""
-
-
-@lru_cache(maxsize=1024)
-def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
-    """Where a recall in that context looks."""
-    prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
-    return below(prefixes, context.root, context.user_id)
-
-
-def below(prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None) -> Reach:
-    """Where a recall looks that has these prefixes in a tenant."""
-    bounds = {"tenant": tenant, "user_id": user_id}
-    for tier in TIERS:
-        prefix = prefixes.get(tier, Scope(None, "", ""))
-        bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
-    return Reach(tenant, user_id, frozenset(prefixes), bounds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,12 +169,15 @@ def recall(
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
     vectors: Vectors | None = None,
+    *,
+    shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
 ) -> Flow[list[Recollections]]:
     """Recall for several questions at once, all in one round trip; an empty one gets the newest.
 
-    What is returned counts as read, if it is not hidden. The `vectors` are those known already, and
-    new ones are added. Where the embedding model fails, words alone are sought, and the answer says
-    so; the floor, which goes by nearness as well, leaves nothing out then.
+    What is returned counts as read, if it is not hidden: all that was found, or what `shown_of`
+    answers of it. The `vectors` are those known already, and new ones are added. Where the
+    embedding model fails, words alone are sought, and the answer says so; the floor, which goes by
+    nearness as well, leaves nothing out then.
     """
     store.begin_to_flush()
     yield from store.refresh_state()
@@ -221,6 +197,8 @@ def recall(
         Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance)
         for one, memories, chance in zip(sought, best, helping, strict=True)
     ]
+    if shown_of is not None:
+        answers = _among(answers, (yield from shown_of([one for some in answers for one in some])))
     read = [
         by_place[each.namespace, each.key]
         for answer, by_place in zip(answers, found, strict=True)
@@ -228,6 +206,19 @@ def recall(
     ]
     yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     return answers
+
+
+def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
+    """The answers without what is not kept of them."""
+    places = {(one.namespace, one.key) for one in kept}
+    return [
+        Recollections(
+            (one for one in answer if (one.namespace, one.key) in places),
+            by_words=answer.by_words,
+            helps=answer.helps,
+        )
+        for answer in answers
+    ]
 
 
 def find(
@@ -305,13 +296,6 @@ def sought_by(
         "marks": MARKS,
         "facts": FACTS,
     }
-
-
-def visibility(
-    now: datetime, as_of: datetime | None = None, known_at: datetime | None = None
-) -> dict[str, datetime | None]:
-    """The parameters of `{visible}`: when a memory is to be true, and to be known."""
-    return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
 
 
 def _ranked(

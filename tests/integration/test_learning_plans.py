@@ -116,7 +116,10 @@ USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
         lambda store: asker(store).get_lessons("error-7", tools="tool-3"),
         2 * OF_ONE_TENANT,
     ),
-    "stop_holding": (lambda store: asker(store).stop_holding("x", tool="tool-3"), 150),
+    "holdout_evidence": (
+        lambda store: asker(store).get_context("word7", run_id=Run("new", "root"), limit=5),
+        4 * OF_ONE_TENANT,
+    ),
     "promotion_candidates": (lambda store: asker(store).promote(), 4 * OF_ONE_TENANT),
     "promotion_evidence": (
         lambda store: asker(store).explain(key(7)),

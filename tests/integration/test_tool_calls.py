@@ -10,7 +10,9 @@ from langchain_core.tools import StructuredTool, ToolException
 from langgraph.prebuilt import ToolNode
 
 from langmem_tiers import (
+    FailedAttempt,
     MemoryCoordinator,
+    PromotionPolicy,
     TieredMemoryMiddleware,
     TieredStore,
     ToolLessons,
@@ -253,6 +255,50 @@ def test_a_hold_that_was_wrong_is_not_repeated_until_its_lesson_is_learned_anew(
     assert memory.stop_holding(wrong["original_approach"], tool="shell") == 1
     with pytest.raises(InvalidInputError, match="approach is empty"):
         memory.stop_holding(" ", tool="shell")
+
+
+def test_what_works_is_held_by_no_successor_and_stands_in_no_way_back(
+    store: TieredStore, memory: MemoryCoordinator, clock: Clock
+) -> None:
+    key, call = learned(store), 'add({"amount": "1,234"})'
+    clock.advance(days=1)
+    assert memory.stop_holding(call, tool="add") == 1
+    assert memory.stop_holding(call, tool="add") == 0
+    policy = PromotionPolicy(min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1)
+    memory.get_lessons(tools="add", run_id="r")
+    memory.record_outcome(run_id="r", success=True)
+    clock.advance(days=1)
+    moved = memory.promote_to_long_term(key, policy=policy)
+    assert moved.promoted, moved
+
+    assert list(memory.get_lessons(tools="add", approach=call)) == []
+    assert memory.stop_holding(call, tool="add") == 0
+    assert memory.rollback(str(moved.move))
+
+
+def test_a_lesson_comes_before_many_attempts_of_the_same_failure(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    failed = "--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: got 4, want 3\nFAIL\n"
+    key = learned(store, failure=failed, tool="go", improved_approach="count once")
+    memory.reflect(
+        [
+            FailedAttempt(task_id=f"t{n}", approach=f"go test {n}", error=failed, tool="go")
+            for n in range(110)
+        ]
+    )
+    assert memory.get_lessons(failed, tools="go")[0].key == key
+
+
+def test_lessons_are_found_by_what_is_asked_alone_and_by_no_short_name(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
+    key = learned(store, task_id="T-1", improved_approach="knead the dough for ten minutes")
+
+    assert memory.get_lessons(query="how long to knead the dough")[0].key == key
+    others = memory.get_lessons(query="T-12 deploy the service to staging")
+    assert not any("task" in one.explanation for one in others)
+    assert list(memory.get_lessons()) == []
 
 
 # Lessons by the verb

@@ -199,6 +199,21 @@ def test_an_assertion_that_says_something_or_fails_outside_a_test_is_signed_by_w
     assert signature(setup).template == "fixture <value> not found"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/a/b.js\n  3:1  error  'x' is undefined  no-undef\n\n\u2716 1 problem (1 error)",
+        "\u25cf nginx.service - A web server\n   Active: failed\n bind() failed: Address in use",
+        "\u25cf disk full on /dev/sda1",
+        'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    assert '
+        + "+".join("a" * 2_000)
+        + "\nAssertionError",
+    ],
+)
+def test_what_only_looks_like_a_test_is_read_like_any_text(text: str) -> None:
+    assert "test " not in signature(text).template
+
+
 def test_an_exception_is_signed_by_the_assertion_it_was_raised_by() -> None:
     with pytest.raises(AssertionError) as caught:
         assert len([1]) == 2

@@ -163,60 +163,81 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- part: holds
--- Whether the memory m is of what was tried in just this form, and it was not seen since it was learned
--- that this works.
+-- Whether the memory m is of what was tried in just this form, and it was not seen since it, or what it
+-- was promoted from, was learned that this works.
 m.value ->> 'original_approach' = %(approach)s::text AND NOT EXISTS (
     SELECT FROM {memory}.events e
     WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'works' AND e.at >= m.updated_at
+) AND NOT EXISTS (
+    SELECT FROM {memory}.lineage l
+    JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.source
+    JOIN {memory}.events e ON e.tenant = l.tenant AND e.id = l.source
+    WHERE l.tenant = m.tenant AND l.id = m.id AND e.kind = 'works' AND e.at >= s.updated_at
 )
 
 -- leg: lessons
--- What was learned from failures with one of these signatures, or in one of these tools: the newest
--- hundred of each. Of a signature or tool that has more, it is words and nearness that find the others.
--- The "|| ''" keeps the planner from reading all of a namespace for a few signatures.
+-- What was learned from failures with one of these signatures, or in one of these tools: of the newest
+-- thousand of each a hundred, lessons before attempts. Of what has more, it is words and nearness that
+-- find the others. The "|| ''" keeps the planner from reading all of a namespace for a few signatures.
 (
     SELECT m.id, m.tier
     FROM unnest(%(signatures)s::text[]) AS w (signature)
     CROSS JOIN LATERAL (
-        SELECT m.id, m.tier FROM {memory}.memories m
-        WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
-          AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {part visible} AND {part seen}
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-          AND (%(approach)s::text IS NULL OR {part holds})
-        ORDER BY m.updated_at DESC, m.namespace, m.key
+        SELECT n.id, n.tier
+        FROM (
+            SELECT m.id, m.tier, m.namespace, m.key, m.updated_at, m.value ? 'improved_approach' AS taught
+            FROM {memory}.memories m
+            WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
+              AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
+              AND {part visible} AND {part seen}
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+              AND (%(approach)s::text IS NULL OR {part holds})
+            ORDER BY m.updated_at DESC, m.namespace, m.key
+            LIMIT 1000
+        ) n
+        ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
         LIMIT 100
     ) m
     UNION
     SELECT m.id, m.tier
     FROM unnest(%(tools)s::text[]) AS w (tool)
     CROSS JOIN LATERAL (
-        SELECT m.id, m.tier FROM {memory}.memories m
-        WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
-          AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-          AND {part visible} AND {part seen}
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-          AND (%(approach)s::text IS NULL OR {part holds})
-        ORDER BY m.updated_at DESC, m.namespace, m.key
+        SELECT n.id, n.tier
+        FROM (
+            SELECT m.id, m.tier, m.namespace, m.key, m.updated_at, m.value ? 'improved_approach' AS taught
+            FROM {memory}.memories m
+            WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
+              AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
+              AND {part visible} AND {part seen}
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+              AND (%(approach)s::text IS NULL OR {part holds})
+            ORDER BY m.updated_at DESC, m.namespace, m.key
+            LIMIT 1000
+        ) n
+        ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
         LIMIT 100
     ) m
 )
 
 -- name: stop_holding
--- Note of the lessons of what was tried in just this form that it works.
+-- Note of lessons that what they hold works.
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
-SELECT %(tenant)s, %(event)s || '-' || l.id, 'works', l.id, %(now)s::timestamptz,
+SELECT %(tenant)s, %(event)s || '-' || m.id, 'works', m.id, %(now)s::timestamptz,
        jsonb_build_object('reasons', jsonb_build_array('it was tried all the same, and works'))
-FROM ({legs lessons}) l
-RETURNING id;
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
+CROSS JOIN LATERAL (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key AND {part seen} LIMIT 1
+) m
+WHERE {few};
 
 -- name: failures_alike
--- How many failures of a tenant have each of these signatures, and, without one, how many there are;
--- a thousand are many.
+-- How many failures of a tenant that who asks sees have each of these signatures, and, without one, how
+-- many there are; two thousand are many.
 SELECT w.signature, (
     SELECT count(*) FROM (
         SELECT FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.signature = w.signature LIMIT 1000
+        WHERE m.tenant = %(tenant)s AND m.signature = w.signature AND {part seen} LIMIT 2000
     ) few
 )
 FROM unnest(%(signatures)s::text[]) AS w (signature)
@@ -224,7 +245,7 @@ UNION ALL
 SELECT NULL, (
     SELECT count(*) FROM (
         SELECT FROM {memory}.memories m
-        WHERE m.tenant = %(tenant)s AND m.signature IS NOT NULL LIMIT 1000
+        WHERE m.tenant = %(tenant)s AND m.signature IS NOT NULL AND {part seen} LIMIT 2000
     ) few
 );
 
@@ -542,7 +563,7 @@ RETURNING event;
 SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
        (SELECT l.event FROM {memory}.events l
         WHERE l.tenant = e.tenant AND l.undone_at IS NULL AND l.number > e.number
-          AND l.kind NOT IN ('reflected', 'derived')
+          AND l.kind NOT IN ('reflected', 'derived', 'works')
           AND NOT (e.kind = 'superseded' AND l.kind = 'retracted' AND l.id = e.target)
           AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
         ORDER BY l.number DESC LIMIT 1) AS later,
@@ -752,6 +773,39 @@ WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL AND {part seen}
 GROUP BY m.namespace, m.key
 HAVING count(*) FILTER (WHERE e.held_out) > 0
 ORDER BY m.namespace, m.key;
+
+-- name: holdout_evidence
+-- Of each of these memories, among its latest 400 outcomes: runs that succeeded and runs in all, with it
+-- and without it; and whether this run goes without it already. And, without a key, what is usual: the
+-- same of the latest 500 outcomes of whatever was shown to the user, or to nobody in particular.
+SELECT m.namespace, m.key, o.shown_successes, o.shown, o.held_successes, o.held,
+       (SELECT e.held_out FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.run = %(run)s AND e.id = m.id)
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
+CROSS JOIN LATERAL (
+    SELECT m.id, m.namespace, m.key FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key AND {part seen} LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
+           count(*) FILTER (WHERE NOT e.held_out) AS shown,
+           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
+           count(*) FILTER (WHERE e.held_out) AS held
+    FROM (
+        SELECT e.succeeded, e.held_out FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
+        ORDER BY e.settled_at DESC LIMIT 400
+    ) e
+) o
+WHERE {few}
+UNION ALL
+SELECT NULL, NULL, count(*) FILTER (WHERE s.succeeded), count(*), 0, 0, NULL
+FROM (
+    SELECT e.succeeded FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL
+      AND (e.user_id IS NULL OR e.user_id = %(user_id)s)
+    ORDER BY e.settled_at DESC LIMIT 500
+) s;
 
 -- name: recent_traces
 -- The newest traces of a project's runs, for the mining of skills. They are sought among the newest

@@ -1,0 +1,94 @@
+"""What was learned and harms is shown less and less; what helps stays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.harm import alone, live
+from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.learn.outcome import ENOUGH, HoldoutCounts, chance_of_harm, doubted
+from tests.support.coordinating import coordinator
+
+RUNS = st.integers(0, 200)
+
+
+@given(RUNS, RUNS, RUNS, RUNS, st.floats(0.01, 0.99))
+def test_the_chance_of_harm_falls_with_what_succeeds_with_a_memory(
+    shown: int, failed: int, held: int, lost: int, usual: float
+) -> None:
+    def chance(more: int) -> float:
+        counts = HoldoutCounts(shown + more, shown + failed + more, held, held + lost)
+        return chance_of_harm(counts, usual)
+
+    assert 0 <= chance(0) <= 1
+    assert all(before >= after - 1e-9 for before, after in pairwise(map(chance, (0, 20, 400))))
+    assert 0 <= doubted(chance(0)) < 1
+
+
+def test_nothing_is_held_back_for_what_is_usual() -> None:
+    for tries in (0, 10, 100):
+        counts = HoldoutCounts(tries // 2, tries, tries // 2, tries)
+        assert doubted(chance_of_harm(counts, 0.5)) == 0
+    assert doubted(chance_of_harm(HoldoutCounts(1, 12, 0, 0), 0.6)) > 0.9
+
+
+def test_lessons_that_harm_are_shown_less_and_less(store: TieredStore) -> None:
+    told: dict[str, Any] = {"effect": 0.45, "lessons": 6, "runs": 300}
+    found = live(coordinator(store, "careful", project_id="p"), 3, **told)
+    blind = live(coordinator(store, "blind", project_id="p"), 3, holdout=0.0, **told)
+
+    assert blind.shown == blind.asked > 0
+    assert found.shown <= 0.3 * found.asked
+    assert found.held_back == 0
+    assert found.lately > blind.lately
+
+
+@pytest.mark.proof
+def test_of_thirty_lessons_those_that_harm_are_hardly_shown_after_a_thousand_runs(
+    server_url: str,
+) -> None:
+    found = [alone(server_url, seed, effect=0.45) for seed in range(20)]
+
+    assert sum(one.shown for one in found) <= 0.05 * sum(one.asked for one in found)
+    assert sum(one.held_back > 0 for one in found) <= 1
+
+
+@pytest.mark.parametrize("memory_type", ["reflexion", "semantic"])
+def test_what_was_learned_is_held_out_by_itself_once_it_seems_to_harm(
+    store: TieredStore, memory_type: str
+) -> None:
+    memory = coordinator(store, project_id="p")
+    memory.store("Restart the server before each deploy", memory_type, key="k")
+    memory.store("Coffee is in the kitchen", memory_type, key="other")
+
+    def shown(run: str, holdout: float | None = None) -> bool:
+        found = memory.get_context("deploy the server", run_id=run, min_match=0, holdout=holdout)
+        return "k" in [one.key for one in found]
+
+    for number in range(ENOUGH + 12):
+        assert shown(f"first-{number}", holdout=0)
+        memory.record_outcome(run_id=f"first-{number}", success=False)
+        _succeed(memory, number)
+    before = memory.explain("k").access_count
+    seen = [shown(f"then-{number}") for number in range(20)]
+    assert memory.explain("k").access_count - before == sum(seen)
+    assert sum(seen) == 20 if memory_type == "semantic" else sum(seen) <= 5
+    assert seen == [shown(f"then-{number}") for number in range(20)]
+    for number in range(20):
+        _succeed(memory, number + 100)
+        memory.record_outcome(
+            memory.get_context("deploy", run_id=f"good-{number}", holdout=0), success=True
+        )
+    assert seen == [shown(f"then-{number}") for number in range(20)]  # what a run saw stays so
+    assert all(shown(f"new-{number}", holdout=0) for number in range(20))
+
+
+def _succeed(memory: MemoryCoordinator, number: int) -> None:
+    """A run of something else, which goes well."""
+    found = memory.get_context("coffee", run_id=f"else-{number}", holdout=0, limit=1)
+    memory.record_outcome(found, success=True, run_id=f"else-{number}")
