@@ -67,7 +67,8 @@ def build_agent(store: TieredStore) -> Agent:
         ```
     """
     builder = StateGraph(State, context_schema=MemoryContext)
-    builder.add_node("recall", create_recall_node(memory_types=["reflexion"], limit=3))
+    # Nine days are no trial: every run is shown what there is.
+    builder.add_node("recall", create_recall_node(memory_types=["reflexion"], limit=3, holdout=0))
     builder.add_node("write", write)
     builder.add_node("run", RUN)
     builder.add_node("outcome", create_outcome_node(helped))
