@@ -287,7 +287,7 @@ def forgetful() -> Memory:
 
 def tiered(store: TieredStore, **options: Any) -> Memory:
     """Ours, with options of the recall node."""
-    recall = create_recall_node(memory_types=["reflexion"], **options)
+    recall = create_recall_node(memory_types=["reflexion"], holdout=0, **options)
     return Memory(recall, [create_reflexion_node(), create_outcome_node(succeeded)], store)
 
 

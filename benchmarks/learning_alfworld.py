@@ -142,7 +142,7 @@ class _Replaying:
 
     def _run(self, number: int, household: str, before: Trial | None, *, success: bool) -> None:
         memory, run = self._memory(household), f"{number}:{household}"
-        found = memory.get_context("", limit=WINDOW, run_id=run)
+        found = memory.get_context("", limit=WINDOW, run_id=run, holdout=0)
         wanted = {self.keys[household, place] for place in exposed(before, household)}
         self.shown += 1
         self.wrong += {one.key for one in found} != wanted

@@ -255,7 +255,7 @@ async def test_an_outcome_counts_once_though_its_node_is_retried(way: Way) -> No
 def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(store: TieredStore) -> None:
     verdicts = iter([False, False, True])
     builder = StateGraph(Learning, context_schema=MemoryContext)
-    builder.add_node("recall", create_recall_node())
+    builder.add_node("recall", create_recall_node(holdout=0))
     builder.add_node("judge", lambda _: {"worked": next(verdicts)})
     builder.add_node("outcome", create_outcome_node("worked"))
     builder.add_edge(START, "recall")

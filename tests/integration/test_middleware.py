@@ -274,7 +274,8 @@ async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it
     fact = await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
     for success, counted in ((True, (1, 0)), (False, (1, 1))):
         model = scripted(FAILS, WORKS, "Done")
-        made = agent(model, store, memory_types=["semantic"], outcome=lambda _, it=success: it)
+        options = {"memory_types": ["semantic"], "holdout": 0}
+        made = agent(model, store, outcome=lambda _, it=success: it, **options)
         state = await way(made, {"messages": [asks()]}, context=ACME)
         before, failed, worked = systems(model)
         assert LESSON not in before

@@ -93,7 +93,7 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
     key = await ours.learn(ours.billing)
     anybody = ours.member()
     for run in ("a", "b", "c"):
-        await ours.billing("get_context", QUERY, run_id=run)
+        await ours.billing("get_context", QUERY, run_id=run, holdout=0)
         await ours.billing("get_context", QUERY, run_id=f"{run}-held", holdout=1.0)
         one = await ours.billing("get", key)
         await ours.shipping("expose", [one], run_id=f"shipping-{run}")
@@ -106,7 +106,7 @@ async def test_what_had_no_outcome_for_thirty_days_is_forgotten_but_for_its_proj
     assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
     assert await ours.rows() == before
     ours.clock.advance(days=1)
-    await ours.billing("get_context", QUERY, run_id="new")
+    await ours.billing("get_context", QUERY, run_id="new", holdout=0)
     projects = (await ours.billing("explain", key)).projects
     assert await asyncio.to_thread(ours.store.sweep_ttl) == 0
     with psycopg.connect(ours.url) as conn:

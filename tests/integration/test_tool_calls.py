@@ -46,7 +46,7 @@ LESSON = "Do instead: add"
 
 
 def tools(*more: Any) -> ToolNode:
-    lessons = ToolLessons()
+    lessons = ToolLessons(holdout=0)
     return ToolNode(
         [add, pay, *more],
         handle_tool_errors=True,
