@@ -1,8 +1,8 @@
 """Which lessons are for a failure, or a tool, at hand: one ranking by all that speaks for each.
 
 What speaks for a lesson adds up, in logarithms of odds, as in naive Bayes: how well it matches what
-is asked and what the failure says; that it is of the same failure, the more the rarer that is; that
-it is of the same tool, or task; and what came of it so far.
+is asked and what the failure says, and the rare words of what is asked; that it is of the same
+failure, the more the rarer that is; that it is of the same tool, or task; and what came of it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import read_question
@@ -32,14 +33,17 @@ from langmem_tiers.recall.recall import (
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
+WORDS: Final = 8.0
+"""What it counts that a lesson has all words that are asked, each by how well it tells the lessons
+found apart: of lessons of one tool, words alone do. Our own choice (docs/learning.md)."""
 TOOL: Final = 0.5
 """What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
 TASK: Final = 1.0
 """What it counts that the task it was learned in is asked for: our own choice."""
 _TASK: Final = 12
 """Characters of a task that is told from others by how it begins: our own choice."""
-MOST_OF_SUCCESS: Final = 2.0
-"""What came of a lesson counts so much at most, for it or against it, as 6 of 6 runs say: so what
+MOST_OF_SUCCESS: Final = 1.0
+"""What came of a lesson counts so much at most, for it or against it, as 2 of 2 runs say: so what
 helps comes before what harms. Our own choice."""
 _LEAST: Final = DEFAULT_FLOOR.least(0.0, 0.0, alone=True)
 """A match that says nothing."""
@@ -91,10 +95,12 @@ def lessons(
     candidates, searched = read_rows(rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
     question = read_question(concern.ask.query, store.moment().now)
-    scored = [
-        (scored_by(recollection(row, match, parts), evidence), row)
+    found = [
+        (recollection(row, match, parts), row)
         for row, match, parts in judge(candidates, question, searched, reader.weights)
     ]
+    rare = _rare_words(concern.ask.query, [memory for memory, _ in found])
+    scored = [(scored_by(memory, evidence, rare), row) for memory, row in found]
     best_match = max((one.match for one, _ in scored), default=0.0)
     wanted = [each for each in scored if _matters(each[0], best_match, concern.tools)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
@@ -174,16 +180,29 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
     return bool(tried == approach != instead) and may_hold(row.value)
 
 
-def scored_by(memory: Recollection, evidence: Evidence) -> Recollection:
+def _rare_words(asked: str, memories: Sequence[Recollection]) -> dict[str, float]:
+    """What each word that is asked tells apart among these memories, adding up to 1."""
+    sought, said = set(words(asked)), [frozenset(words(one.content)) for one in memories]
+    rarity = {
+        word: math.log1p(len(said) / (1 + sum(word in one for one in said)))
+        for word in sorted(sought)
+    }
+    total = math.fsum(rarity.values())
+    return {word: one / total for word, one in rarity.items()} if total else {}
+
+
+def scored_by(memory: Recollection, evidence: Evidence, rare: Mapping[str, float]) -> Recollection:
     """A lesson with its score, and what that adds up from."""
     told, tries = memory.value, memory.success_count + memory.failure_count
     signature, tool = told.get("signature"), told.get("tool")
     alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
     known = signature in evidence.signed or signature in evidence.in_tools
     task = " ".join(str(told.get("task_id") or "").split())
+    shared = frozenset(words(memory.content)) if rare else frozenset[str]()
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
-        "words": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
+        "match": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
+        "words": WORDS * math.fsum(rare[one] for one in sorted(rare.keys() & shared)),
         "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
         "tool": TOOL * (tool in evidence.tools),
         "task": TASK * _begins_with(evidence.asked, task),
