@@ -32,16 +32,16 @@ from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.acts import Earlier
-from langmem_tiers.remember.means import parts
+from langmem_tiers.remember.means import bounded, parts
 from langmem_tiers.remember.targets import (
     FEATURES,
     MAY_ACT,
     MEANT,
     OTHER,
     RARE,
-    TOGETHER,
     Near,
     features,
+    meant,
 )
 
 WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "targets.json"
@@ -274,24 +274,16 @@ def _done(one: Sought, fits: Fits, odds: Odds) -> int | None:
     """The memory that is taken back or corrected, as `targets.read` decides; or none."""
     scores = {kind: _odds(one, kind, odds) for kind in ACTS}
     kind = max(scores, key=scores.__getitem__)
-    if scores[kind] < _log_odds(MAY_ACT):
+    acts = 1 / (1 + math.exp(-bounded(scores[kind])))
+    if acts < MAY_ACT:
         return None
     chances = np.exp(one.rows @ fits[one.writer][kind])
-    likely = chances[:-1] / chances.sum()
-    best = int(likely.argmax())
-    if likely[best] < MEANT or scores[kind] + _log_odds(likely[best]) < TOGETHER:
-        return None
-    return best
+    return meant(acts, [float(each) for each in chances[:-1] / chances.sum()])
 
 
 def _odds(one: Sought, kind: str, odds: Odds) -> float:
     """What is plainly taken back or corrected is so, whatever is answered."""
     return max(odds.get((kind, one.said, answer), -math.inf) for answer in (one.answer, ""))
-
-
-def _log_odds(chance: float) -> float:
-    bounded = min(max(chance, 1e-9), 1 - 1e-9)
-    return math.log(bounded / (1 - bounded))
 
 
 def _counted(one: Sought, weights: Floats) -> list[int]:

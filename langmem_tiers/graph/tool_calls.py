@@ -12,7 +12,14 @@ from langchain_core.messages import ToolMessage
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph.extra import Command, ToolCallRequest
-from langmem_tiers.graph.messages import HELD, answered_in, approach_of, messages_of, tool_of
+from langmem_tiers.graph.messages import (
+    HELD,
+    Called,
+    answered_in,
+    approach_of,
+    messages_of,
+    tool_of,
+)
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     GOING_ON,
@@ -153,7 +160,8 @@ class ToolLessons(Remembering):
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, with the lessons there are."""
-        if self._hold_repeats and _may_be_held(request):
+        before = _made_before(request) if self._hold_repeats else []
+        if self._hold_repeats and _may_be_held(request, before):
             call = request.tool_call
             same = {"tools": call["name"], "approach": approach_of(call)}
             if known := (yield from self._found(request, **same)):
@@ -163,7 +171,7 @@ class ToolLessons(Remembering):
         if not isinstance(answer, ToolMessage):
             return answer
         if answer.status != "error":
-            if self._hold_repeats and _was_held(request):
+            if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
                 yield from self._let_pass(request)
             return answer
         if not self._with_errors:
@@ -191,25 +199,20 @@ class ToolLessons(Remembering):
             )
 
 
-def _was_held(request: ToolCallRequest) -> bool:
-    """Whether just this call was held by its lessons when it was last made in the thread."""
+def _made_before(request: ToolCallRequest) -> list[Called]:
+    """The answers in the thread to just this call."""
     approach = approach_of(request.tool_call)
-    same = [one for one in answered_in(messages_of(request.state)) if one.approach == approach]
-    return bool(same) and same[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS
+    return [one for one in answered_in(messages_of(request.state)) if one.approach == approach]
 
 
-def _may_be_held(request: ToolCallRequest) -> bool:
+def _may_be_held(request: ToolCallRequest, before: Sequence[Called]) -> bool:
     """Whether a model will see the lesson, and it can be seen that it was not held before.
 
     What has worked in the thread since is no mistake any more.
     """
     if tool_of(request.tool_call) is None or getattr(request.tool, "return_direct", False):
         return False
-    messages = messages_of(request.state)
-    approach = approach_of(request.tool_call)
-    return bool(messages) and not any(
-        one.approach == approach and (one.held or not one.failed) for one in answered_in(messages)
-    )
+    return bool(messages_of(request.state)) and all(one.failed and not one.held for one in before)
 
 
 def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:

@@ -54,9 +54,9 @@ def asserted(text: str, error: str, said: str) -> str | None:
         return f"test {_OWN.split(_PARAMETERS.sub('', name))[-1]}"[:_LONGEST]
     if not holds_not:
         return None
-    last = next(iter([*_FRAME.finditer(text)][::-1]), None)
-    if last is not None and (last["line"] or "").startswith("assert "):
-        return f"{last['name']}: {_shape(last['line']) or '<value>'}"[:_LONGEST]
+    frames = [*_FRAME.finditer(text)]
+    if frames and (line := frames[-1]["line"] or "").startswith("assert "):
+        return f"{frames[-1]['name']}: {_shape(line) or '<value>'}"[:_LONGEST]
     if both := _BOTH.search(text):
         return " == ".join(_shape(one) or "<value>" for one in both.groups())
     return None

@@ -21,21 +21,17 @@ from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import words
-from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.matching import judge
-from langmem_tiers.recall.question import read_question
-from langmem_tiers.recall.recall import (
-    Inquiry,
-    Reader,
-    limits,
-    sought_by,
-)
+from langmem_tiers.recall.question import Question, read_question
+from langmem_tiers.recall.recall import Inquiry, Reader, limits, sought_by
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 8.0
 """What it counts that a lesson has all words that are asked, each by how well it tells the lessons
-found apart: of lessons of one tool, words alone do. Our own choice (docs/learning.md)."""
+found apart: of lessons of one tool, words alone do. Chosen on one seed of the faulty tools, which
+are our own; on failures that others recorded it changes nothing (docs/learning.md)."""
 TOOL: Final = 0.5
 """What it counts that a lesson is of the same tool: our own choice, less than what is asked."""
 TASK: Final = 1.0
@@ -70,14 +66,24 @@ class Concern:
 class Evidence(NamedTuple):
     """What is known of the failures at hand."""
 
-    signed: frozenset[str] = frozenset()
+    signed: frozenset[str]
     """Their signatures, in their tool and in none."""
-    in_tools: frozenset[str] = frozenset()
+    in_tools: frozenset[str]
     """Those of failures whose tool is not known, in each tool there is."""
-    rarity: Mapping[str, float] = {}
+    rarity: Mapping[str, float]
     """Of each signature the logarithm of how many times more failures there are in all."""
-    tools: frozenset[str] = frozenset()
-    asked: str = ""
+    tools: frozenset[str]
+    asked: str
+
+
+class _Sought(NamedTuple):
+    """What was sought for a concern, and what Postgres found."""
+
+    question: Question
+    evidence: Evidence
+    rows: Rows
+    floor: Floor
+    """That of a match that is all that speaks for a lesson: none where no vector could be made."""
 
 
 def lessons(
@@ -91,18 +97,21 @@ def lessons(
     of_any = concern.failures or concern.tools or concern.ask.query.strip()
     if not (concern.ask.limit and of_any):
         return [], []
-    evidence, rows = yield from _found(concern, reader, store)
-    candidates, searched = read_rows(rows, store.distance)
+    sought = yield from _sought(concern, reader, store)
+    candidates, searched = read_rows(sought.rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
-    question = read_question(concern.ask.query, store.moment().now)
     found = [
         (recollection(row, match, parts), row)
-        for row, match, parts in judge(candidates, question, searched, reader.weights)
+        for row, match, parts in judge(candidates, sought.question, searched, reader.weights)
     ]
-    rare = _rare_words(concern.ask.query, [memory for memory, _ in found])
-    scored = [(scored_by(memory, evidence, rare), row) for memory, row in found]
+    shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
+    scored = [
+        (scored_by(memory, sought.evidence, share), row)
+        for (memory, row), share in zip(found, shares, strict=True)
+    ]
     best_match = max((one.match for one, _ in scored), default=0.0)
-    wanted = [each for each in scored if _matters(each[0], best_match, concern.tools)]
+    least = sought.floor.least(best_match, 0, alone=True)
+    wanted = [each for each in scored if _matters(each[0], least, concern.tools)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     best = _distinct(wanted)[: concern.ask.limit]
     return [memory for memory, _ in best], [row for _, row in best]
@@ -124,38 +133,38 @@ def stop_holding(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[in
     return len(held)
 
 
-def _found(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[tuple[Evidence, Rows]]:
+def _sought(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[_Sought]:
     """What is known of the failures, and what Postgres finds for them."""
-    tenant, moment = concern.ask.reach.tenant, store.moment()
+    whose = {"tenant": concern.ask.reach.tenant, "user_id": concern.ask.reach.user_id}
     # What was tried in just this form is not sought by words.
-    said = (one.said for one in concern.failures)
-    words = "\n".join(one for one in (concern.ask.query, *said) if one)
-    ask = replace(concern.ask, query=words if concern.approach is None else "")
-    vectors = Vectors()
-    yield from vectors.add([ask.query] if ask.query.strip() else [], store.options)
-    in_tools = yield from _in_tools(concern.failures, tenant)
+    told = (concern.ask.query, *(one.said for one in concern.failures))
+    asked = "\n".join(filter(None, told)) if concern.approach is None else ""
+    ask, moment, vectors = replace(concern.ask, query=asked), store.moment(), Vectors()
+    yield from vectors.add([asked] if asked.strip() else [], store.options)
+    in_tools = yield from _in_tools(concern.failures, concern.ask.reach.tenant)
     signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
-    question = read_question(ask.query, moment.now)
+    question = read_question(asked, moment.now)
     params = {
-        **sought_by(ask, question, vectors.get(ask.query), store, moment),
+        **sought_by(ask, question, vectors.get(asked), store, moment),
         "signatures": signatures,
         "tools": list(concern.tools),
         "approach": concern.approach,
     }
-    whose = {"tenant": tenant, "user_id": ask.reach.user_id}
-    often = Call("failures_alike", {**whose, "signatures": signatures})
-    *_, rows, counts = yield Query(
-        (*limits(reader), Call("recall_lessons", params), often), commit=True
-    )
+    calls = [Call("recall_lessons", params)]
+    if signatures:
+        calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
+    before = limits(reader)
+    answers = yield Query((*before, *calls), commit=True)
+    rows, *counts = answers[len(before) :]
     evidence = Evidence(
-        frozenset(signed),
-        frozenset(in_tools),
-        _rarity(dict(counts)),
-        frozenset((*concern.tools, *(one.tool for one in concern.failures if one.tool))),
-        " ".join(concern.ask.query.split()),
+        signed=frozenset(signed),
+        in_tools=frozenset(in_tools),
+        rarity=_rarity(dict(counts[0])) if counts else {},
+        tools=frozenset((*concern.tools, *(one.tool for one in concern.failures if one.tool))),
+        asked=" ".join(concern.ask.query.split()),
     )
-    return evidence, rows
+    return _Sought(question, evidence, rows, NO_FLOOR if vectors.failed else DEFAULT_FLOOR)
 
 
 def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
@@ -180,29 +189,27 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
     return bool(tried == approach != instead) and may_hold(row.value)
 
 
-def _rare_words(asked: str, memories: Sequence[Recollection]) -> dict[str, float]:
-    """What each word that is asked tells apart among these memories, adding up to 1."""
-    sought, said = set(words(asked)), [frozenset(words(one.content)) for one in memories]
+def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
+    """The share of the words asked that each memory has; what tells them apart counts more."""
+    sought, said = sorted(set(words(asked))), [frozenset(words(one.content)) for one in memories]
     rarity = {
-        word: math.log1p(len(said) / (1 + sum(word in one for one in said)))
-        for word in sorted(sought)
+        word: math.log1p(len(said) / (1 + sum(word in one for one in said))) for word in sought
     }
-    total = math.fsum(rarity.values())
-    return {word: one / total for word, one in rarity.items()} if total else {}
+    total = math.fsum(rarity.values()) or 1.0
+    return [math.fsum(rarity[word] for word in sought if word in one) / total for one in said]
 
 
-def scored_by(memory: Recollection, evidence: Evidence, rare: Mapping[str, float]) -> Recollection:
-    """A lesson with its score, and what that adds up from."""
+def scored_by(memory: Recollection, evidence: Evidence, share: float) -> Recollection:
+    """A lesson that has this share of the words, with its score and what that adds up from."""
     told, tries = memory.value, memory.success_count + memory.failure_count
     signature, tool = told.get("signature"), told.get("tool")
     alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
     known = signature in evidence.signed or signature in evidence.in_tools
     task = " ".join(str(told.get("task_id") or "").split())
-    shared = frozenset(words(memory.content)) if rare else frozenset[str]()
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
         "match": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
-        "words": WORDS * math.fsum(rare[one] for one in sorted(rare.keys() & shared)),
+        "words": WORDS * share,
         "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
         "tool": TOOL * (tool in evidence.tools),
         "task": TASK * _begins_with(evidence.asked, task),
@@ -223,11 +230,11 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _matters(memory: Recollection, best: float, tools: Sequence[str]) -> bool:
+def _matters(memory: Recollection, least: float, tools: Sequence[str]) -> bool:
     """Whether it is of the failure, or a tool asked for, or matches well enough."""
     if "signature" in memory.explanation or memory.value.get("tool") in tools:
         return True
-    return memory.match >= DEFAULT_FLOOR.least(best, 0, alone=True)
+    return memory.match >= least
 
 
 def _distinct(

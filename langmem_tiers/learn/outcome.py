@@ -54,7 +54,7 @@ class Showing(NamedTuple):
     """For which run memories are recalled, and which share of them it goes without."""
 
     run: Run
-    holdout: float | None = 0.0
+    holdout: float | None = None
     """None is `HOLDOUT` of what was learned and tried, and more of what seems to harm."""
 
     def hides(self, one: Recollection, harm: float = 0.0) -> bool:
@@ -130,8 +130,9 @@ def _held_out(
         counts, before = known.get((encode(one.namespace).namespace, one.key), (None, None))
         if before is not None:
             return bool(before)
-        enough = counts is not None and counts.tries >= ENOUGH
-        return showing.hides(one, chance_of_harm(counts, rate) if enough and counts else 0.0)
+        if counts is None or counts.tries < ENOUGH:
+            return showing.hides(one)
+        return showing.hides(one, chance_of_harm(counts, rate))
 
     return [hides(one) for one in found]
 

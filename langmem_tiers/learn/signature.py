@@ -93,9 +93,9 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
         raise InvalidTypeError(
             f"A failure is an exception or a text, not {type(failure).__name__}; pass str(…) of it."
         )
-    text = text.encode(errors="replace").decode()
+    text = _ANSI.sub("", _ends(text.encode(errors="replace").decode()))
     error, said = _settled(text)
-    if (claim := asserted(_ANSI.sub("", text), error, said)) is not None:
+    if (claim := asserted(text, error, said)) is not None:
         return Signature(tool=tool, error=ASSERTION, template=claim)
     return Signature(tool=tool, error=error, template=said)
 
@@ -116,11 +116,14 @@ def _printed(failure: BaseException) -> str:
     return f"{_TRACEBACK}\n{frames}{said}"
 
 
+def _ends(text: str) -> str:
+    """What is looked at of a text."""
+    return text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+
+
 def _settled(text: str) -> tuple[str, str]:
     """Read and masked until that changes nothing, so that a template is its own template."""
-    if len(text) > 2 * _LOOKED_AT:
-        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
-    error, text = NO_CLASS, _ANSI.sub("", text).strip()
+    error, text = NO_CLASS, text.strip()
     for _ in range(_PASSES):
         found, said = _step(text) or _masked(text, error)
         error, before, text = found or error, text, said.strip()

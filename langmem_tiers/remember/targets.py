@@ -86,13 +86,16 @@ def read(
 
     It is done to the one that is surely meant: the surer it acts, the less sure that is to be.
     """
-    likely = chances(said, act.kind, earlier, near, model)
+    best = meant(act.chance, chances(said, act.kind, earlier, near, model))
+    return Reading() if best is None else Reading((Act(act.kind, best),), tells_more(said))
+
+
+def meant(acts: float, likely: Sequence[float]) -> int | None:
+    """Which memory is surely meant by what acts with this chance, if one is."""
     best = max(range(len(likely)), key=likely.__getitem__, default=None)
     if best is None or likely[best] < MEANT:
-        return Reading()
-    if _log_odds(act.chance) + _log_odds(likely[best]) < TOGETHER:
-        return Reading()
-    return Reading((Act(act.kind, best),), tells_more(said))
+        return None
+    return best if _log_odds(acts) + _log_odds(likely[best]) >= TOGETHER else None
 
 
 def _log_odds(chance: float) -> float:

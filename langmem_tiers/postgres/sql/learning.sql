@@ -175,6 +175,25 @@ m.value ->> 'original_approach' = %(approach)s::text AND NOT EXISTS (
     WHERE l.tenant = m.tenant AND l.id = m.id AND e.kind = 'works' AND e.at >= s.updated_at
 )
 
+-- part: taught_of
+SELECT n.id, n.tier
+FROM (
+    SELECT m.id, m.tier, m.namespace, m.key, m.updated_at, m.value ? 'improved_approach' AS taught
+    FROM {memory}.memories m
+    WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
+      AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
+      AND {part visible} AND {part seen}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND (%(approach)s::text IS NULL OR {part holds})
+
+-- part: taught_first
+-- The newest thousand, lessons before attempts.
+    ORDER BY m.updated_at DESC, m.namespace, m.key
+    LIMIT 1000
+) n
+ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
+LIMIT 100
+
 -- leg: lessons
 -- What was learned from failures with one of these signatures, or in one of these tools: of the newest
 -- thousand of each a hundred, lessons before attempts. Of what has more, it is words and nearness that
@@ -183,39 +202,15 @@ m.value ->> 'original_approach' = %(approach)s::text AND NOT EXISTS (
     SELECT m.id, m.tier
     FROM unnest(%(signatures)s::text[]) AS w (signature)
     CROSS JOIN LATERAL (
-        SELECT n.id, n.tier
-        FROM (
-            SELECT m.id, m.tier, m.namespace, m.key, m.updated_at, m.value ? 'improved_approach' AS taught
-            FROM {memory}.memories m
-            WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.signature = w.signature
-              AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-              AND {part visible} AND {part seen}
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-              AND (%(approach)s::text IS NULL OR {part holds})
-            ORDER BY m.updated_at DESC, m.namespace, m.key
-            LIMIT 1000
-        ) n
-        ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
-        LIMIT 100
+        {part taught_of} AND m.signature = w.signature
+        {part taught_first}
     ) m
     UNION
     SELECT m.id, m.tier
     FROM unnest(%(tools)s::text[]) AS w (tool)
     CROSS JOIN LATERAL (
-        SELECT n.id, n.tier
-        FROM (
-            SELECT m.id, m.tier, m.namespace, m.key, m.updated_at, m.value ? 'improved_approach' AS taught
-            FROM {memory}.memories m
-            WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s AND m.tool = w.tool
-              AND m.namespace || '' >= %({tier}_low)s AND m.namespace || '' < %({tier}_high)s
-              AND {part visible} AND {part seen}
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-              AND (%(approach)s::text IS NULL OR {part holds})
-            ORDER BY m.updated_at DESC, m.namespace, m.key
-            LIMIT 1000
-        ) n
-        ORDER BY n.taught DESC, n.updated_at DESC, n.namespace, n.key
-        LIMIT 100
+        {part taught_of} AND m.tool = w.tool
+        {part taught_first}
     ) m
 )
 
