@@ -39,14 +39,16 @@ from benchmarks.fit_floor import (
     wrong_questions,
 )
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
+from benchmarks.learning_node import learned, recorded
 from benchmarks.recall_data import CHATS, History, Memory, Question, Style, generated, read
 from benchmarks.recall_metrics import interval
-from benchmarks.recall_system import NAMES, Evidence, System
-from langmem_tiers import EmbeddedPostgres, LocalEmbeddings
+from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
+from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.matching import CHANCE, OTHER, shipped_for
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.matching import CHANCE, OF_LESSONS, OTHER, shipped_for
 from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
@@ -62,6 +64,7 @@ EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
     "multilingual": MultilingualEmbeddings,
 }
 
+LESSONS = "lessons"
 _SHOWN = 10
 """The best so many candidates of each question teach what a match is worth."""
 _WRONG, _WRONG_SMALL = 60, 6
@@ -153,6 +156,7 @@ def collected(
         System(server.url, words.embeddings) as system,
     ):
         examples, trials = collect(system, server.url, styles, words)
+        examples += lessons(system)
     lives = list(lived(words)) if with_lives else []
     trials += [one.trial for one in lives]
     found = [one for one in lives if one.question.gold]
@@ -179,10 +183,11 @@ def fit(
 ) -> dict[str, Any]:
     """All numbers of a file of weights; examples that weigh nothing are left out."""
     examples = [one for one in examples if one.weight]
+    asked = [one for one in examples if one.style != LESSONS]
     lists = Lists.of_questions(
-        [one.evidence.matrix for one in examples],
-        [one.gold for one in examples],
-        [one.weight for one in examples],
+        [one.evidence.matrix for one in asked],
+        [one.gold for one in asked],
+        [one.weight for one in asked],
     )
     weights = fit_ranking(lists, np.ones(len(NAMES), bool))
     found = {
@@ -218,6 +223,22 @@ def asked_for() -> Style:
             for n, group in enumerate(records("asked"))
         ],
     )
+
+
+def lessons(system: System) -> list[Example]:
+    """The lessons of recorded failures, sought by the tasks in which they are met again."""
+    cases = recorded()
+    memory = MemoryCoordinator(system.store, context=MemoryContext(tenant=LESSONS, project_id="p"))
+    about = learned(memory, cases)
+    found = []
+    for one in cases.met:
+        memory.get_context(one.prompt, limit=POOL, min_match=0)
+        gold = frozenset(key for key, task in about.items() if task == one.task)
+        question = Question(text=one.prompt, gold=gold, category="")
+        evidence = evidence_of(system.store, one.prompt, system.now)
+        weight = 1 / len(cases.met)
+        found.append(Example(style=LESSONS, weight=weight, question=question, evidence=evidence))
+    return found
 
 
 def collect(
@@ -305,33 +326,49 @@ def _fit_match(
 ) -> dict[str, dict[str, float]]:
     """How the score becomes a chance, from the best candidates of each question.
 
-    What was said in a session and what stands by itself are fitted apart.
+    What was said in a session, what stands by itself and lessons are fitted apart; the ranking is
+    not fitted on lessons.
     """
-    kinds = np.array([name in KINDS for name in NAMES])
-    rows, happened, share, alone = [], [], [], []
+    rows, happened, share, kinds = [], [], [], []
     for one in examples:
-        parts = one.evidence.matrix * weights
-        scores = parts.sum(axis=1)
-        level = scores - parts[:, kinds].max(axis=0).sum()
+        scores, measured = _measured(one, weights, by_words=by_words)
         best = np.argsort(-scores, kind="stable")[:_SHOWN]
-        near = one.evidence.cosine * (not by_words)
-        rows.append(np.column_stack([level, scores - scores.max(), near])[best])
+        rows.append(measured[best])
         happened.append(one.gold[best])
         share.append(np.full(len(best), one.weight / len(best)))
-        alone.append(np.array([each.session is None for each in one.evidence.found])[best])
-    matrix, right, weight = map(np.concatenate, (rows, happened, share))
-    by_itself = np.concatenate(alone)
+        kinds.append(np.array([_kind(one, each) for each in one.evidence.found])[best])
+    matrix, right = np.concatenate(rows), np.concatenate(happened)
+    weight, kind = np.concatenate(share), np.concatenate(kinds)
     return {
-        name: _chance(matrix[which], right[which], weight[which])
-        for name, which in (("match", ~by_itself), ("alone", by_itself))
+        name: _chance(names, matrix[kind == name], right[kind == name], weight[kind == name])
+        for name, names in (("match", CHANCE), ("alone", CHANCE), ("lesson", OF_LESSONS))
     }
 
 
-def _chance(matrix: Floats, happened: Floats, weight: Floats) -> dict[str, float]:
+def _kind(one: Example, found: Candidate) -> str:
+    if one.style == LESSONS:
+        return "lesson"
+    return "match" if found.session else "alone"
+
+
+def _measured(one: Example, weights: Floats, *, by_words: bool) -> tuple[Floats, Floats]:
+    """The scores of what was found, and what a chance is made of, in the order of OF_LESSONS."""
+    parts = one.evidence.matrix * weights
+    scores = parts.sum(axis=1)
+    level = scores - parts[:, [name in KINDS for name in NAMES]].max(axis=0).sum()
+    near = one.evidence.cosine * (not by_words)
+    words = one.evidence.matrix[:, NAMES.index("own")]
+    return scores, np.column_stack([level, scores - scores.max(), near, words])
+
+
+def _chance(
+    names: Sequence[str], matrix: Floats, happened: Floats, weight: Floats
+) -> dict[str, float]:
     if not len(matrix):
-        return dict.fromkeys(CHANCE, 0.0)
-    found, bias = fit_chance(matrix, happened.astype(bool), weight, np.ones(3, bool))
-    return dict(zip(CHANCE, (*map(float, found), bias), strict=True))
+        return dict.fromkeys(names, 0.0)
+    used = matrix[:, : len(names) - 1]
+    found, bias = fit_chance(used, happened.astype(bool), weight, np.ones(used.shape[1], bool))
+    return dict(zip(names, (*map(float, found), bias), strict=True))
 
 
 def _ndcg(one: Example, weights: Floats) -> float:

@@ -94,6 +94,11 @@ class System:
     def __exit__(self, *_: object) -> None:
         self.store.close()
 
+    @property
+    def now(self) -> datetime:
+        """What its clock says."""
+        return self._clock.now
+
     def remember(self, history: History) -> None:
         """Import a history session by session, each at its own time; no gate judges it."""
         memory = self._coordinator(history)

@@ -157,7 +157,8 @@ def _later(key: str, ended_by: Mapping[str, str]) -> Iterator[str]:
 
 def _findings(story: Story, step: str) -> Pairs:
     counts = (one.counts[step] for one in story.cycles if step in one.counts)
-    return {(one["key"], one["target_key"]) for some in counts for one in some.get("findings", ())}
+    found = (one for some in counts for one in some.get("findings", ()))
+    return {(one["key"], one["target_key"]) for one in found if one["target_key"] is not None}
 
 
 def knowing(year: Year) -> Says:

@@ -17,7 +17,7 @@ from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
-    NearPair,
+    Finding,
     Proposal,
     StepCounts,
     StepDecision,
@@ -205,7 +205,7 @@ class Merge(CycleStep):
         )
         alike = yield from self._alike(seen)
         decisions: list[StepDecision] = []
-        findings: list[NearPair] = []
+        findings: list[Finding] = []
         for one in seen:
             _tell(fate, one.stays)
             if self._judge is None:
@@ -284,7 +284,7 @@ class _Seen(NamedTuple):
                 stays[newer.id] = against
         return cls(group, told, sure, doubts, stays)
 
-    def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[NearPair]:
+    def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[Finding]:
         """What somebody is to look at; both stay as they are.
 
         What is near and differs is proposed once: by superseding, where that looks at the type.

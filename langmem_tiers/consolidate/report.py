@@ -59,12 +59,25 @@ class Line(NamedTuple):
     memories: int
 
 
+class NearMiss(NamedTuple):
+    """A memory that lacks but one thing to be promoted."""
+
+    namespace: tuple[str, ...]
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        """Such as `k7: it lacks: projects 1 >= 2 no`."""
+        return f"{plain(self.key)}: {self.reason}"
+
+
 class Proposed(NamedTuple):
     """Two memories that are near, and of which nobody has judged; both are unchanged."""
 
     step: str
     """`merge`: they may say the same. `supersede`: the other one may contradict it, or say the
-    same. `promote`: the other one is near to what was promoted, and says something else."""
+    same. `promote`: the other one is near to what is promoted, or lacks one thing for that, and
+    says the same or the opposite; if the same, it would count."""
     namespace: tuple[str, ...]
     key: str
     other_namespace: tuple[str, ...]
@@ -101,6 +114,8 @@ class ConsolidationReport:
     proposed: tuple[Proposed, ...] = ()
     """What is near and was left to somebody, each pair once, 1,000 of a step: `supersede` acts on
     it, or a model."""
+    near_misses: tuple[NearMiss, ...] = ()
+    """What lacks but one thing to be promoted, and which."""
     skipped: str | None = None
     """Why nothing was done at all."""
     taken_over: bool = False
@@ -126,6 +141,7 @@ class ConsolidationReport:
             lines=tuple(_lines(said["counts"])),
             moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
             proposed=tuple(dict.fromkeys(_proposed(said["tenant"], said["counts"]))),
+            near_misses=tuple(dict.fromkeys(_near_misses(said["tenant"], said["counts"]))),
             skipped=said["skipped"],
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
@@ -157,10 +173,13 @@ class ConsolidationReport:
         return f"<p>{escape(self._head())}</p>{table}{listed}"
 
     def _proposals(self) -> Iterator[str]:
-        """The first of what is proposed, and how much more there is."""
+        """The first of what is proposed and of near misses, and how much more there is."""
         yield from (f"{one.step:<10} proposed: {one}" for one in self.proposed[:_SHOWN])
         if len(self.proposed) > _SHOWN:
             yield f"and {len(self.proposed) - _SHOWN:,} more: see proposed"
+        yield from (f"promote    near miss: {one}" for one in self.near_misses[:_SHOWN])
+        if len(self.near_misses) > _SHOWN:
+            yield f"and {len(self.near_misses) - _SHOWN:,} more: see near_misses"
 
     def _head(self) -> str:
         if self.skipped is not None:
@@ -175,6 +194,8 @@ class ConsolidationReport:
 def _proposed(tenant: str, counts: Counts) -> Iterator[Proposed]:
     for step, one in counts.items():
         for found in one.get("findings", ()):
+            if found["target_key"] is None or found["target_namespace"] is None:
+                continue
             yield Proposed(
                 step,
                 decode(tenant, found["namespace"]),
@@ -183,6 +204,13 @@ def _proposed(tenant: str, counts: Counts) -> Iterator[Proposed]:
                 found["target_key"],
                 found["reason"],
             )
+
+
+def _near_misses(tenant: str, counts: Counts) -> Iterator[NearMiss]:
+    for one in counts.values():
+        for found in one.get("findings", ()):
+            if found["target_key"] is None:
+                yield NearMiss(decode(tenant, found["namespace"]), found["key"], found["reason"])
 
 
 def _lines(counts: Counts) -> Iterator[Line]:

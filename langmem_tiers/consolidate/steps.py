@@ -68,13 +68,13 @@ class StepDecision(TypedDict):
     """What the step alone reads."""
 
 
-class NearPair(TypedDict):
-    """What a rule found of two memories, and nobody has judged: nothing becomes of it."""
+class Finding(TypedDict):
+    """What a rule found of one memory or two, and nobody has judged: nothing becomes of it."""
 
     namespace: str
     key: str
-    target_namespace: str
-    target_key: str
+    target_namespace: str | None
+    target_key: str | None
     """Of the one that the rule would have had it live on in, end at, or counted with it."""
     reason: str
 
@@ -85,7 +85,7 @@ class Proposal(TypedDict):
     decisions: list[StepDecision]
     kept: dict[str, int]
     """How many memories stay as they are, by reason."""
-    findings: NotRequired[list[NearPair]]
+    findings: NotRequired[list[Finding]]
     """What it would not do by itself, for the report."""
 
 
@@ -100,7 +100,7 @@ class StepCounts(TypedDict, total=False):
     """They stay as they are."""
     moves: list[str]
     """What `rollback` takes."""
-    findings: list[NearPair]
+    findings: list[Finding]
     """What was found and left to somebody's judgement."""
 
 
@@ -207,7 +207,7 @@ class ReviewedBatches(NamedTuple):
     """Ids of what is to be judged again when that is done, in order."""
     kept: dict[str, int]
     """How many stay as they are, by reason."""
-    findings: list[NearPair]
+    findings: list[Finding]
     """What nobody has judged."""
 
 

@@ -15,7 +15,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import (
     Cycle,
-    NearPair,
+    Finding,
     StepCounts,
     StepDecision,
     counted,
@@ -266,9 +266,9 @@ def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> 
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
 
 
-def finding(one: Stored, reason: str, other: Stored) -> NearPair:
+def finding(one: Stored, reason: str, other: Stored) -> Finding:
     """That two memories are to be looked at by somebody."""
-    return NearPair(
+    return Finding(
         namespace=one.namespace,
         key=one.key,
         target_namespace=other.namespace,

@@ -21,6 +21,8 @@ Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 Scorer: TypeAlias = Callable[[Recollection, str], float]
 """How well a memory answers a query, in 0…1."""
 
+REFLEXION: Final = "reflexion"
+"""The type of a lesson learned from a failure."""
 REFLEXION_BOOST = 1.5
 """What a reflexion's match is multiplied with (specification: `boost_factor`)."""
 
@@ -152,7 +154,7 @@ BUILT_IN: tuple[MemoryType, ...] = (
     # The coordinator's specification: `store_pattern` and `store_reflexion` insert into working.
     MemoryType(name="pattern", tier=Tier.WORKING, title="Patterns", personal=False),
     MemoryType(
-        name="reflexion",
+        name=REFLEXION,
         tier=Tier.WORKING,
         title="Lessons",
         boost=REFLEXION_BOOST,

@@ -19,7 +19,7 @@ from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_count
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
-    NearPair,
+    Finding,
     Proposal,
     StepDecision,
     reviewed,
@@ -149,7 +149,7 @@ class CycleRun(NamedTuple):
         if user is None:
             return counts
 
-        def seen(one: NearPair) -> bool:
+        def seen(one: Finding) -> bool:
             return self.store.options.user_of(Place(tenant, one["namespace"])) in (None, user)
 
         return {

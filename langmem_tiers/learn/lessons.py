@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.learn.reflexion import REFLEXION
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows

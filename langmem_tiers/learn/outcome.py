@@ -85,20 +85,20 @@ class OutcomeReport:
 
 def noted(
     found: Sequence[Recollection],
-    whose: Mapping[str, str | None],
-    project: str | None,
+    context: MemoryContext,
     showing: Showing | None,
     now: datetime,
 ) -> Flow[list[Recollection]]:
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not found:
         return list(found)
-    held = yield from _held_out(found, whose, showing)
+    held = yield from _held_out(found, context.whose, showing)
     params = {
-        **whose,
+        **context.whose,
         "run": showing.run.id,
         "root": showing.run.root,
-        "project": project,
+        "project": context.project_id,
+        "session": context.session_id,
         "namespaces": [encode(one.namespace).namespace for one in found],
         "keys": [one.key for one in found],
         "held_out": held,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from itertools import islice
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 from uuid import uuid4
 
@@ -43,6 +45,8 @@ class Promotable(NamedTuple):
     valid_from: datetime | None
     valid_to: datetime | None
     user_id: str | None
+    days: int
+    sessions: int
 
     @property
     def place(self) -> str:
@@ -59,9 +63,22 @@ class Promotable(NamedTuple):
         """How far it is trusted, in 0…1."""
         return trust_of(self.value)
 
+    @property
+    def importance(self) -> float | None:
+        """As it was told; None if nobody did."""
+        told: Any = self.value.get("importance")
+        return float(told) if _is_number(told) else None
+
+
+NAMED: Final = 5
+"""How many that are near are named of a memory."""
+
 
 class Near(NamedTuple):
-    """A memory that is near to another and says something else: it is no evidence, and stays."""
+    """A memory that is near to another, and not equal: the same, or the opposite.
+
+    It is no evidence, and stays, until somebody judges.
+    """
 
     key: str
     similarity: float
@@ -93,6 +110,8 @@ class Promoting(NamedTuple):
     check: Check | None = None
     seen: Mapping[str, object] = EVERYBODYS
     """The parameters that say whose memories are looked at."""
+    same: Mapping[str, Collection[str]] = MappingProxyType({})
+    """Of a memory, the keys of those that somebody judged to say the same."""
 
 
 def candidates(how: Promoting, after: int, limit: int) -> Call:
@@ -106,6 +125,7 @@ def candidates(how: Promoting, after: int, limit: int) -> Call:
         "now": how.moment.now,
         "alive_at": how.moment.alive_at,
         "memory_types": list(how.policy.memory_types),
+        "importance": how.policy.min_importance,
         "limit": limit,
     }
     return Call("promotion_candidates", params)
@@ -120,18 +140,19 @@ def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
 def alike_of(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
     """Those of its neighbours in working memory that say the same and are trusted alike."""
     for one in _neighbours(source, how):
-        if trust_of(one) == source.trust and _says_the_same(source, one):
+        if trust_of(one) == source.trust and _says_the_same(source, one, how):
             yield one
 
 
 def near_of(source: Promotable, how: Promoting) -> tuple[Near, ...]:
-    """Those that are as near and say something else, by their keys alone; nearest first."""
+    """The nearest that say something else, by their keys alone; nearest first."""
     return tuple(Near(one["key"], 1.0 - one["distance"]) for one in unlike(source, how))
 
 
 def unlike(source: Promotable, how: Promoting) -> list[Mapping[str, Any]]:
-    """Those of its neighbours in working memory that say something else, maybe the opposite."""
-    return [one for one in _neighbours(source, how) if not _says_the_same(source, one)]
+    """The nearest in working memory that say it otherwise, or say the opposite; `NAMED` at most."""
+    others = (one for one in _neighbours(source, how) if not _says_the_same(source, one, how))
+    return list(islice(others, NAMED))
 
 
 def _neighbours(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any]]:
@@ -145,8 +166,10 @@ def _neighbours(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any
             yield one
 
 
-def _says_the_same(source: Promotable, one: Mapping[str, Any]) -> bool:
+def _says_the_same(source: Promotable, one: Mapping[str, Any], how: Promoting) -> bool:
     said = one["content"]
+    if one["key"] in how.same.get(source.key, ()):
+        return True
     return said is not None and same_text(said, content_of(source.value))
 
 
@@ -169,6 +192,9 @@ def evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evide
         failure_count=source.failure_count + sum(one["failure_count"] for one in alike),
         projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
         recorded_at=source.created_at,
+        importance=source.importance,
+        days=source.days,
+        sessions=source.sessions,
     )
 
 

@@ -14,14 +14,15 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.candidate import Part
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 from langmem_tiers.store.write import LOCK, lock_call
 
-REFLEXION, PATTERN, ATTEMPT = "reflexion", "pattern", "episodic"
-"""The memory types of a lesson, of what worked, and of an attempt that failed."""
+PATTERN, ATTEMPT = "pattern", "episodic"
+"""The memory types of what worked, and of an attempt that failed."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts whose lesson is not known yet."""
 

@@ -57,7 +57,7 @@ def expose(
     if shown_to is None:
         raise InvalidInputError("shown to which run? Give its run_id")
     context, now = memory.context, memory.tiered_store.flows.now
-    return then(noted(found, context.whose, context.project_id, shown_to, now), Recollections)
+    return then(noted(found, context, shown_to, now), Recollections)
 
 
 def record_outcome(

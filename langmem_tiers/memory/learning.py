@@ -13,6 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.lessons import Concern, lessons
@@ -20,7 +21,6 @@ from langmem_tiers.learn.lessons import stop_holding as held_no_more
 from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import Run, Showing, noted
 from langmem_tiers.learn.reflexion import (
-    REFLEXION,
     FailedAttempt,
     Reflector,
     Reflexion,
@@ -184,7 +184,7 @@ def _lessons(
     moment = store.moment()
     found, rows = yield from lessons(concern, memory.flows.reader, store)
     memory.flows.note(found)
-    kept = yield from noted(found, context.whose, context.project_id, shown_to, store.now)
+    kept = yield from noted(found, context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark([row for row in rows if row.place in places], moment)
     return kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from langchain_core.language_models import BaseChatModel
@@ -42,6 +42,7 @@ def promote_to_long_term(
     *,
     policy: PromotionSettings | None = None,
     model: BaseChatModel | None = None,
+    same: Iterable[str] = (),
 ) -> Flow[Promotion]:
     """Promote a memory of working to everybody's, if it has proven itself; else it stays.
 
@@ -54,13 +55,18 @@ def promote_to_long_term(
         policy: What it must have shown; the coordinator's own if not given.
         model: A chat model that generalises what the memory says. Without one, names, paths
             and ids are replaced by rules.
+        same: Keys of memories in working, of any project, that say the same in other words, as you
+            judged (`Promotion.near` and a cycle's report name them): they count, and go along.
 
     Raises:
         InvalidInputError: if there is no such memory.
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
     named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy), model)
-    how = yield from _ready(memory, promoting)
+    if isinstance(same, str):
+        raise InvalidTypeError(f"same is a list of keys: give [{same!r}]")
+    alike = [memory_key(one) for one in same]
+    how = (yield from _ready(memory, promoting))._replace(same={named: alike})
     one = yield from memory.flows.known(named, memory.context)
     sources = yield from evidence(how.tenant, [one.id])
     if not sources:

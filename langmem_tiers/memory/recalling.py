@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Unpack
 
@@ -88,11 +88,11 @@ def _recalled(
     """Recall for several questions at once, and note what the run is shown."""
     if shown_to is None:
         return (yield from memory.flows.recall(asks))
-    asked = asks[0].project_id if asks else None  # the options of a batch are one question's
-    project, now = memory.context.project_id or asked, memory.tiered_store.flows.now
-    shown_of = partial(
-        noted, whose=memory.context.whose, project=project, showing=shown_to, now=now
-    )
+    context = memory.context
+    if asks and context.project_id is None:  # the options of a batch are one question's
+        context = replace(context, project_id=asks[0].project_id)
+    now = memory.tiered_store.flows.now
+    shown_of = partial(noted, context=context, showing=shown_to, now=now)
     return (yield from memory.flows.recall(asks, shown_of=shown_of))
 
 

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, days_from, name_words, small_talk
@@ -41,6 +42,7 @@ _SURE = 0.05
 """A chance that says as much as any can."""
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
+_OWN = 0
 _KIND = range(4, 8)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
@@ -74,6 +76,8 @@ class Weights:
     match: Mapping[str, float]
     """How the score of something said becomes a chance; of what stands by itself, `alone`."""
     alone: Mapping[str, float]
+    lesson: Mapping[str, float]
+    """The same of reflexions, in which the words asked count by themselves as well."""
     helps: Mapping[str, float]
     """Of what `recall.floor` measures."""
     meaning: Sequence[float] = ()
@@ -99,7 +103,8 @@ def read_weights(text: str) -> Weights:
     """
     try:
         weights = Weights(**json.loads(text))
-        named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "helps": ("bias",)}
+        named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "lesson": OF_LESSONS}
+        named["helps"] = ("bias",)
         lacks = [
             one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)
         ]
@@ -126,6 +131,7 @@ FEATURES = (
 """The features in their order."""
 CHANCE = ("level", "gap", "near", "bias")
 """What a chance is made of: the score, how far it is below the best, and nearness by itself."""
+OF_LESSONS = (*CHANCE[:-1], "words", CHANCE[-1])
 MODELS = ("local", "minilm", "multilingual")
 OTHER = "other"
 
@@ -155,8 +161,8 @@ def judge(
     columns = list(zip(*measured, strict=True))
     kind, top = sum(max(columns[i]) * factors[i] for i in _KIND), max(scores)
     chances = [
-        _chance(weights.match if one.session else weights.alone, score, kind, top, one.cosine)
-        for one, score in zip(candidates, scores, strict=True)
+        _chance(_fitted(weights, one), (score - kind, score - top, one.cosine or 0.0, words))
+        for one, score, words in zip(candidates, scores, columns[_OWN], strict=True)
     ]
     best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
     found = []
@@ -167,12 +173,17 @@ def judge(
     return found
 
 
-def _chance(
-    fitted: Mapping[str, float], score: float, kind: float, top: float, near: float | None
-) -> float:
+def _fitted(weights: Weights, one: Candidate) -> Mapping[str, float]:
+    """What makes a chance of such a candidate's score."""
+    if one.value.get("memory_type") == REFLEXION:
+        return weights.lesson
+    return weights.match if one.session else weights.alone
+
+
+def _chance(fitted: Mapping[str, float], measured: Sequence[float]) -> float:
     """How likely a candidate is evidence, if memory helps with the question at all."""
-    speaks = fitted["level"] * (score - kind) + fitted["gap"] * (score - top)
-    speaks += fitted["near"] * (near or 0.0) + fitted["bias"]
+    factors = (fitted.get(name, 0.0) for name in OF_LESSONS[:-1])
+    speaks = sum(map(mul, factors, measured)) + fitted["bias"]
     return 1 / (1 + math.exp(-max(speaks, -_EXPONENT)))
 
 

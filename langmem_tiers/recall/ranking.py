@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
-
-REFLEXION = "reflexion"
-"""The memory type of a lesson learned from a failure."""
+from langmem_tiers.core.types import REFLEXION
 
 Terms = Mapping[str, float]
 

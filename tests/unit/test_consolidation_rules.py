@@ -21,7 +21,7 @@ from langmem_tiers.consolidate.policy import (
     until,
 )
 from langmem_tiers.consolidate.report import with_counts
-from langmem_tiers.consolidate.steps import NearPair
+from langmem_tiers.consolidate.steps import Finding
 from langmem_tiers.consolidate.stored import Group, Stored
 from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
@@ -172,7 +172,7 @@ def test_importance_accesses_or_the_end_of_its_session_let_a_memory_rise() -> No
 
 
 def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
-    found = NearPair(namespace="", key="a", target_namespace="", target_key="b", reason="near")
+    found = Finding(namespace="", key="a", target_namespace="", target_key="b", reason="near")
     counts = with_counts({}, {"merge": {
         "done": {}, "left": {}, "kept": {"near": 1_500}, "moves": [], "findings": [found] * 1_500,
     }})  # fmt: skip

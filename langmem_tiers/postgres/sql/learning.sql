@@ -5,9 +5,9 @@
 -- Note what was put before a run, in its order. It can be lost in a crash, as the run is then, and
 -- said twice without harm. Rows go in by id, so that two recalls of a run never wait in a ring.
 INSERT INTO {memory}.exposures
-    (tenant, run, id, root, project, position, held_out, exposed_at, user_id)
-SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, w.ord, w.held_out, %(now)s::timestamptz,
-       %(user_id)s
+    (tenant, run, id, root, project, session, position, held_out, exposed_at, user_id)
+SELECT m.tenant, %(run)s, m.id, %(root)s, %(project)s, %(session)s, w.ord, w.held_out,
+       %(now)s::timestamptz, %(user_id)s
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[], %(held_out)s::boolean[])
          WITH ORDINALITY AS w (namespace, key, held_out, ord)
 CROSS JOIN LATERAL (
@@ -260,7 +260,8 @@ WITH RECURSIVE known AS (
 SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- name: promotion_candidates
--- Working memories that may have proven themselves: read and tried often enough, of these types,
+-- Working memories that may have proven themselves: read often enough, and tried with success or, if
+-- never tried, important enough, of these types,
 -- current and true, without a successor that was demoted, and in no promotion that was rolled back;
 -- `everybody`'s, or what who asks sees.
 SELECT m.id
@@ -271,7 +272,9 @@ CROSS JOIN LATERAL (
       AND (%(everybody)s::boolean OR {part seen}) LIMIT 1
 ) m
 WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses)s
-  AND u.success_count > 0
+  AND (u.success_count > 0 OR u.failure_count = 0
+       AND jsonb_typeof(m.value -> 'importance') = 'number'
+       AND m.value -> 'importance' >= to_jsonb(%(importance)s::float8))
   AND m.state IS NULL AND m.created_at < %(before)s::timestamptz
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
   AND (m.valid_from IS NULL OR m.valid_from <= %(now)s::timestamptz)
@@ -291,7 +294,7 @@ LIMIT %(limit)s;
 
 -- name: promotion_evidence
 -- What speaks for and against each of these memories: its counts, the projects whose runs were
--- given it or which learned the same, and what is nearest to it in working memory, is of the same user,
+-- given it or which learned the same, the days and sessions in which it was shown, and what is nearest to it in working memory, is of the same user,
 -- true at the same time and may be promoted as well. Near is the cosine of the same fields, whatever the metric of a search is.
 SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m.updated_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
@@ -366,11 +369,17 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
         WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
-       m.valid_from, m.valid_to, m.user_id
+       m.valid_from, m.valid_to, m.user_id, x.days, x.sessions
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
 ) m
+CROSS JOIN LATERAL (
+    SELECT count(DISTINCT (e.exposed_at AT TIME ZONE 'UTC')::date) AS days,
+           count(DISTINCT e.session) AS sessions
+    FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.id = m.id AND NOT e.held_out
+) x
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
