@@ -71,8 +71,8 @@ def archive(
     agent: Annotated[
         str | None, typer.Option(metavar="AGENT", help="Only what this agent remembered.")
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Count, and leave all where it is.")
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it; without this all is counted and stays.")
     ] = False,
     url: Url = URL,
     as_json: Json = False,
@@ -92,7 +92,7 @@ def archive(
     context = MemoryContext(tenant=tenant)
     with opened_to_read(url, index=False) as store:  # words may be of any language
         report = store.run(archiving(store, context, policy, dry_run=True))
-        if not dry_run:
+        if apply:
             with rendering.progress(f"Archiving {tenant}", report.memories) as advance:
                 report = store.run(archiving(store, context, policy, advance=advance))
     if as_json:

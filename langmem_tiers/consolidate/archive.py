@@ -24,7 +24,7 @@ from langmem_tiers.store.write import lock_call
 
 BATCH = 500
 """Memories in a file, where a caller archives by itself."""
-DONE = "old, hardly read and unimportant"
+DONE = "old, not asked for and unimportant"
 CHANGED_SINCE = "changed meanwhile"
 STAYS = "read, rated or tied to others meanwhile"
 WAITS = "as old, and more than this cycle may take"
@@ -124,7 +124,7 @@ class ArchiveReport:
         memories = f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}"
         waiting = f"; {self.waiting:,} more wait, beyond max_share" if self.waiting else ""
         if self.dry_run:
-            return f"{memories} would be archived{waiting}"
+            return f"{memories} would be archived (dry_run){waiting}"
         files = f"{len(self.archives):,} {'file' if len(self.archives) == 1 else 'files'}"
         changed = f", {self.left:,} changed on the way and stay" if self.left else ""
         return f"{memories} archived in {files}{changed}{waiting}"
@@ -193,11 +193,16 @@ class Archive(CycleStep):
         versions = {one["id"]: one["version"] for one in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
-        before, rows = yield Query(calls, commit=True)
+        stored, rows = yield Query(calls, commit=True)
         found = (ArchivedMemory(*row) for row in rows)
-        memories = [one for one in found if _is_as_judged(one, versions[one.id], self._policy)]
-        done = len(before)
-        archives = {row[1] for row in before}
+        before = self._before(cycle)
+        memories = [
+            one
+            for one in found
+            if one.version == versions[one.id] and _is_meant(one, self._policy, before)
+        ]
+        done = len(stored)
+        archives = {row[1] for row in stored}
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
             write = partial(self._files.write, self._policy.url, name, cycle.tenant, memories)
@@ -209,11 +214,15 @@ class Archive(CycleStep):
             memories=done, left=len(versions) - done, archives=tuple(sorted(archives))
         )
 
+    def _before(self, cycle: Cycle) -> datetime:
+        """What was recorded, changed or read since is not old."""
+        return cycle.moment.now - timedelta(days=self._policy.older_than_days)
+
     def _meant(self, cycle: Cycle) -> dict[str, Any]:
         """What the policy means, as the statements take it."""
         return {
             **cycle.params,
-            "before": cycle.moment.now - timedelta(days=self._policy.older_than_days),
+            "before": self._before(cycle),
             "agent_id": self._policy.agent_id,
             "accesses": self._policy.max_access_count,
             "importance": self._policy.max_importance,
@@ -261,10 +270,13 @@ class _Meant(NamedTuple):
     updated_at: datetime
 
 
-def _is_as_judged(one: ArchivedMemory, version: str, policy: ArchivalPolicy) -> bool:
-    """Whether a memory is still meant: its state and its reads change without its version."""
+def _is_meant(one: ArchivedMemory, policy: ArchivalPolicy, before: datetime) -> bool:
+    """Whether a memory is still meant: its state and counters change without its version."""
+    read = one.times[TIMES.index("last_accessed_at")]
+    left_alone = read is None or _EPOCH + timedelta(microseconds=read) < before
     read_rarely = (one.access_count or 0) < policy.max_access_count
-    return one.version == version and one.state is None and read_rarely
+    served = (one.success_count or 0) > (one.failure_count or 0)
+    return one.state is None and read_rarely and left_alone and not served
 
 
 @begun_anew

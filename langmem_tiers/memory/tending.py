@@ -144,14 +144,12 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
     )
 
 
-def archive(
-    memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = False
-) -> Flow[ArchiveReport]:
+def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> Flow[ArchiveReport]:
     """Move what is old, hardly read and unimportant in the tenant to Parquet files.
 
-    Each file is read back and compared before anything is removed. What is archived is neither
-    recalled nor found by key, and takes no room in the database but for a row of its name. With
-    `dry_run` it is only counted.
+    It is only counted, unless `dry_run` is False. Each file is read back and compared before
+    anything is removed. What is archived is neither recalled nor found by key, and takes no room in
+    the database but for a row of its name.
 
     What is not current stays, and what has a lineage (what was promoted, merged or derived, and
     what that came from): questions about the past and `rollback` need it. What a session keeps
@@ -168,7 +166,8 @@ def archive(
         ```python
         from langmem_tiers import ArchivalPolicy
 
-        report = memory.archive(ArchivalPolicy(url="./archive"))
+        print(memory.archive(ArchivalPolicy(url="./archive")))  # what would leave
+        report = memory.archive(ArchivalPolicy(url="./archive"), dry_run=False)
         ```
     """
     return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)

@@ -68,7 +68,7 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
     before, whose = hashes(url), ("--tenant", "acme")
     assert "Nothing of 'acme' is archived." in run("restore", *whose).stderr
 
-    told = run("archive", *whose, "--to", cold, *ALL).stdout.splitlines()
+    told = run("archive", *whose, "--to", cold, "--apply", *ALL).stdout.splitlines()
     name = told[1].strip()
     assert told[0] == f"{NUMBER} memories archived in 1 file"
     assert count(url, "memories") == 0
@@ -102,14 +102,14 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
 def test_options_narrow_what_is_archived(
     cold: str, options: tuple[str, ...], memories: int
 ) -> None:
-    found = document("archive", "--tenant", "acme", "--to", cold, "--dry-run", *options)
+    found = document("archive", "--tenant", "acme", "--to", cold, *options)
     assert found["memories"] == memories
     assert found["waiting"] == (0 if "1" in options else NUMBER - memories)
 
 
 def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
     whose = ("--tenant", "acme")
-    (name,) = document("archive", *whose, "--to", cold, *ALL)["archives"]
+    (name,) = document("archive", *whose, "--to", cold, "--apply", *ALL)["archives"]
     (there,) = files_in(Path(cold))
     mistakes: dict[str, tuple[str, ...]] = {
         f"there is no archive 'x' of 'acme': there is {name}": ("restore", "x", *whose),
@@ -148,7 +148,7 @@ def test_memories_in_any_language_are_archived_and_come_back(tmp_path: Path, col
     with TieredStore.embedded(home, index={"language": "german"}, clock=lambda: long_ago) as store:
         store.put(("acme", "billing"), "a", {"text": "Die Schlüssel wechseln montags"})
 
-    told = document("archive", *whose, "--to", cold, *ALL, *place)
+    told = document("archive", *whose, "--to", cold, "--apply", *ALL, *place)
     back = document("restore", "--all", *whose, *place)
 
     assert (told["memories"], [one["restored"] for one in back["restored"]]) == (1, [1])

@@ -452,17 +452,18 @@ def test_what_is_older_than_180_days_read_less_than_3_times_and_less_important_t
     for key, importance in (("leaves", 0.59), ("read", 0.59), ("important", 0.60)):
         memory.store(f"A note that is called {key}", "learning", importance=importance, key=key)
     other.store("A note of another agent", "learning", importance=0.1, key="of another")
+    memory.get("leaves")
+    memory.stats()  # what was read is written down
     clock.now += timedelta(days=180)
     memory.store("A note that is called exact", "learning", importance=0.1, key="young")
     for _ in range(3):
         memory.get("read")
-    memory.get("leaves")
     memory.stats()  # what was read is written down
     policy = ArchivalPolicy(url=str(tmp_path / "cold"), agent_id=AGENT, max_share=1)
 
     assert memory.archive(policy, dry_run=True).memories == 0  # of exactly 180 days
     clock.now += timedelta(minutes=1)
-    report = memory.archive(policy)
+    report = memory.archive(policy, dry_run=False)
 
     assert report.memories == 1
     assert memory.get("leaves") is None

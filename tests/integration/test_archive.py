@@ -49,7 +49,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
     """The name of an archive that odd memories have left for."""
     fill(url, NUMBER)
-    memory.archive(policy(tmp_path))
+    memory.archive(policy(tmp_path), dry_run=False)
     (file,) = memory.archives()
     return file.archive
 
@@ -61,7 +61,7 @@ async def test_a_restore_brings_every_row_back_bit_by_bit(
     before = hashes(url)
     async with open_store(url=url, index=text_index()) as driver:
         call = Caller(coordinator(tiered(driver)), driver.mode)
-        report = await call("archive", policy(tmp_path))
+        report = await call("archive", policy(tmp_path), dry_run=False)
         assert (report.memories, report.left) == (NUMBER, 0)
         assert [count(url, name) for name in CONTENT] == [0, 0, 0]
         (file,) = await call("archives")
@@ -81,7 +81,7 @@ def test_ten_thousand_memories_come_back_bit_by_bit(
     fill(url, 10_000)
     before = hashes(url)
     assert before["memories"].startswith("10000 rows")
-    report = memory.archive(policy(tmp_path))
+    report = memory.archive(policy(tmp_path), dry_run=False)
     assert (report.memories, len(report.archives)) == (10_000, 20)
     assert count(url, "memories") == 0
     assert sum(memory.restore_archive(name).restored for name in report.archives) == 10_000
@@ -126,9 +126,9 @@ async def test_verbs_of_an_archived_key_say_that_it_is_archived_and_how_to_get_i
     async with open_store(url=url, index=text_index()) as driver:
         call = Caller(coordinator(tiered(driver)), driver.mode)
         remember(url, "a", namespace="elsewhere.")
-        await call("archive", policy(tmp_path / "elsewhere"))
+        await call("archive", policy(tmp_path / "elsewhere"), dry_run=False)
         remember(url, "a")
-        (name,) = (await call("archive", policy(tmp_path))).archives
+        (name,) = (await call("archive", policy(tmp_path), dry_run=False)).archives
         await call("store", "Something", key="b")
         way = re.escape(f"'a' is archived: bring it back with restore_archive('{name}', ['a'])")
         for verb, (given, options) in OF_A_KEY.items():
@@ -148,7 +148,7 @@ def test_a_move_of_an_archived_memory_is_rolled_back_once_that_is_restored(
     state = graph.invoke({}, context=MemoryContext(tenant="acme"))
     (move,) = ConsolidationReport.of(state).moves
     clock.advance(days=181)
-    (name,) = memory.archive(policy(tmp_path, max_importance=1.0)).archives
+    (name,) = memory.archive(policy(tmp_path, max_importance=1.0), dry_run=False).archives
 
     with pytest.raises(RollbackError, match=re.escape(f"restore_archive('{name}')")):
         memory.rollback(move)
@@ -164,10 +164,10 @@ def test_a_large_archive_is_several_files_and_a_dry_run_none(
     fill(url, NUMBER)
     dry = memory.archive(policy(tmp_path), dry_run=True)
     assert (dry.memories, dry.archives, files_in(tmp_path)) == (NUMBER, (), [])
-    report = memory.archive(policy(tmp_path))
+    report = memory.archive(policy(tmp_path), dry_run=False)
     assert [file.memories for file in memory.archives()] == [50, 50, 20]
     assert [file.archive for file in memory.archives()] == sorted(report.archives, key=_number)
-    assert memory.archive(policy(tmp_path)).memories == 0
+    assert memory.archive(policy(tmp_path), dry_run=False).memories == 0
 
 
 def _number(archive: str) -> int:
@@ -195,6 +195,8 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
         "unimportant": {"value": value({"importance": 0.59})},
         "oddly rated": {"value": value({"importance": "very"})},
         "read twice": {},
+        "read long ago": {},
+        "failed as often": {},
         "expiring": {"expires_at": NOW + timedelta(seconds=1)},
         "said in a session": {"session": "s"},
     }
@@ -207,6 +209,8 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
         "just too young": {"created_at": edge},
         "of another tenant": {"tenant": "other"},
         "read thrice": {},
+        "read lately": {},
+        "served": {},
         "superseded": {"state": "superseded", "state_at": OLD},
     }
     for key, columns in (meant | stays).items():
@@ -217,6 +221,19 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
            SELECT tenant, id, CASE key WHEN 'read twice' THEN 2 ELSE 3 END
            FROM memory.memories WHERE key LIKE 'read t%%'""",
     )
+    for key, read_at, successes, failures in (
+        ("read long ago", edge - timedelta(microseconds=1), 0, 0),
+        ("read lately", edge, 0, 0),
+        ("failed as often", None, 2, 2),
+        ("served", None, 2, 1),
+    ):
+        execute(
+            url,
+            """INSERT INTO memory.usage
+                   (tenant, id, access_count, success_count, failure_count, last_accessed_at)
+               SELECT tenant, id, 1, %s, %s, %s FROM memory.memories WHERE key = %s""",
+            *(successes, failures, read_at, key),
+        )
     execute(
         url,
         """INSERT INTO memory.lineage (tenant, id, source, event)
@@ -224,7 +241,7 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
            WHERE s.key = 'a successor' AND m.key = 'a source'""",
     )
 
-    memory.archive(policy(tmp_path))
+    memory.archive(policy(tmp_path), dry_run=False)
 
     assert keys(url) == list(stays)
 
@@ -236,7 +253,7 @@ def test_reads_that_were_not_written_yet_count(
     for _ in range(3):
         memory.get("read")
 
-    assert memory.archive(policy(tmp_path)).memories == 0
+    assert memory.archive(policy(tmp_path), dry_run=False).memories == 0
     assert keys(url) == ["read"]
 
 
@@ -291,7 +308,7 @@ def test_of_two_archived_memories_of_a_key_the_newer_one_comes_back(
 ) -> None:
     memory.tiered_store.put(("acme",), "key 4", {"text": "new"})
     clock.advance(days=181)
-    (newer,) = memory.archive(policy(tmp_path)).archives
+    (newer,) = memory.archive(policy(tmp_path), dry_run=False).archives
 
     older = memory.restore_archive(archived, keys=["key 4"])
 
@@ -321,14 +338,16 @@ def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
 ) -> None:
     remember(url, "a", namespace="")
     assert memory.get("a") is not None
-    memory.record_outcome([memory.get("a")], success=True, run_id="first")  # type: ignore[list-item]
+    memory.record_outcome([memory.get("a")], success=False, run_id="first")  # type: ignore[list-item]
+    memory.stats()  # what was read is written down
+    execute(url, "UPDATE memory.usage SET last_accessed_at = last_accessed_at - interval '1 year'")
     execute(
         url,
         """INSERT INTO memory.exposures (tenant, run, id, position, held_out, exposed_at)
            SELECT tenant, 'open', id, 1, false, %s FROM memory.memories""",
         NOW,
     )
-    (name,) = memory.archive(policy(tmp_path)).archives
+    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
     memory.tiered_store.optimize()
     memory.record_outcome(run_id="open", success=False)
     memory.tiered_store.optimize()
@@ -337,5 +356,5 @@ def test_exposures_outlast_the_archive_and_what_they_earn_is_added(
 
     found = memory.get("a")
     assert found is not None
-    assert (found.access_count, found.success_count, found.failure_count) == (2, 1, 1)
+    assert (found.access_count, found.success_count, found.failure_count) == (2, 0, 2)
     assert count(url, "exposures") == 2

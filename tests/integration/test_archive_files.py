@@ -42,7 +42,7 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
     """The name of an archive that odd memories have left for."""
     fill(url, NUMBER)
-    memory.archive(policy(tmp_path))
+    memory.archive(policy(tmp_path), dry_run=False)
     (file,) = memory.archives()
     return file.archive
 
@@ -99,7 +99,7 @@ def test_another_tenants_file_and_another_archive_are_refused(
 ) -> None:
     other = coordinator(store, "other")
     fill(url, 10, "other")
-    other.archive(policy(tmp_path))
+    other.archive(policy(tmp_path), dry_run=False)
     mine, theirs = (next(tmp_path.glob(f"{name}/*")) for name in ("acme", "other"))
     with pytest.raises(InvalidInputError, match="no archive"):
         memory.restore_archive(other.archives()[0].archive)
@@ -138,10 +138,10 @@ def test_a_callers_mistake_is_refused_by_what_is_wrong(
         with pytest.raises(error, match=match):
             memory.restore_archive(name, keys=some)
     with pytest.raises(InvalidTypeError, match="ArchivalPolicy"):
-        memory.archive(file.url)
+        memory.archive(file.url, dry_run=False)
     for place, match in (("nowhere://cold", "no place for archives"), ("s3://cold", "one more")):
         with pytest.raises(ConfigurationError, match=match):
-            memory.archive(policy(place))
+            memory.archive(policy(place), dry_run=False)
 
 
 class Bucket(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
@@ -191,7 +191,7 @@ async def test_an_object_store_does_as_well(store: TieredStore, url: str, direct
     fill(url, 40)
     before = hashes(url)
 
-    await memory.aarchive(policy(directory))
+    await memory.aarchive(policy(directory), dry_run=False)
 
     (file,) = await memory.aarchives()
     scheme = directory.partition(":")[0]
@@ -214,7 +214,7 @@ def test_a_place_that_does_not_keep_files_gets_no_memories(
     before = hashes(url)
 
     with pytest.raises(ArchiveError, match=said):
-        memory.archive(policy(directory))
+        memory.archive(policy(directory), dry_run=False)
 
     assert (hashes(url), count(url, "archives"), count(url, "archived")) == (before, 0, 0)
     assert Bucket.store == {}

@@ -184,7 +184,7 @@ elif point == "inside the transaction":
     archive.lease.check_guard = die
 with TieredStore.from_conn_string(url, index={}) as store:
     memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
-    memory.archive(ArchivalPolicy(url=directory, default_importance=0.5))
+    memory.archive(ArchivalPolicy(url=directory, default_importance=0.5), dry_run=False)
 """
 
 
@@ -208,7 +208,7 @@ def test_a_process_that_dies_on_the_way_loses_nothing(
 
     assert subprocess.run(command, check=False).returncode == 9
     assert (hashes(url), count(url, "archives"), count(url, "archived")) == (before, 0, 0)
-    (name,) = memory.archive(policy(tmp_path)).archives
+    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
     assert count(url, "memories") == 0
     memory.restore_archive(name)
     assert hashes(url) == before
@@ -248,9 +248,9 @@ def test_beside_writers_nothing_is_lost_and_nothing_deleted_comes_back(
         with ThreadPoolExecutor() as pool:
             writers = [pool.submit(write, store, number) for number in range(3)]
             while not all(writer.done() for writer in writers):
-                memory.archive(cold)
+                memory.archive(cold, dry_run=False)
                 restore_all(memory)
-        memory.archive(cold)
+        memory.archive(cold, dry_run=False)
         assert count(url, "memories") == 0
         restore_all(memory)
         store.optimize()

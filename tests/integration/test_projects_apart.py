@@ -286,7 +286,9 @@ def test_what_another_project_archived_is_no_key(
     for memory in projects:
         memory.store(f"{CANARY} of {memory.context.project_id}", key=str(memory.context.project_id))
     clock.advance(days=200)
-    own.archive(ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5))
+    own.archive(
+        ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5), dry_run=False
+    )
     (file,) = own.archives()
     for verb in ("explain", "history", "retract"):
         assert "there is no memory 'billing'" in said(BY_KEY[verb], other, "billing")

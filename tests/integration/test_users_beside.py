@@ -330,7 +330,9 @@ def test_what_is_archived_comes_back_to_its_user_alone(
         memory.store("I like tea.", key="tea")
     clock.advance(days=200)
     owner = coordinator(store, project_id="billing")
-    owner.archive(ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5))
+    owner.archive(
+        ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5), dry_run=False
+    )
     (file,) = owner.archives()
     ada, ben = users
     for other in (ben, owner):

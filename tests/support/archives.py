@@ -63,7 +63,7 @@ WITH made AS (
 INSERT INTO memory.usage
     (tenant, id, access_count, success_count, failure_count, last_accessed_at, strength,
      strength_at)
-SELECT m.tenant, m.id, m.n %% 3, m.n %% 11, m.n %% 4,
+SELECT m.tenant, m.id, m.n %% 3, least(m.n %% 11, m.n %% 4), m.n %% 4,
        CASE WHEN m.n %% 2 = 0 THEN %(old)s::timestamptz + interval '1 day' END,
        (m.n %% 3) * 0.1 / 3, CASE WHEN m.n %% 4 = 0 THEN %(old)s::timestamptz END
 FROM made m WHERE m.n %% 3 > 0

@@ -2,12 +2,12 @@
 -- queries.sql hold here too.
 
 -- part: archivable
--- Old, hardly read and unimportant; that nobody told how important it is says nothing. What was made or changed lately is not old. What is not current
--- stays, as questions about the past read it; what has a lineage stays, as deletions, rollbacks and
+-- Old, hardly read and unimportant; that nobody told how important it is says nothing. What was made,
+-- changed or read lately is not old, and what served more runs well than badly is worth keeping. What is not current stays, as questions about the past read it; what has a lineage stays, as deletions, rollbacks and
 -- retractions reach along it; and so does what a session may still clear, and what is intended still.
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
-    SELECT u.access_count, u.last_accessed_at FROM {memory}.usage u
+    SELECT u.access_count, u.success_count, u.failure_count, u.last_accessed_at FROM {memory}.usage u
     WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
 CROSS JOIN LATERAL (
@@ -19,6 +19,8 @@ CROSS JOIN LATERAL (
 ) w
 WHERE m.tenant = %(tenant)s
   AND greatest(m.created_at, m.updated_at) < %(before)s::timestamptz
+  AND (u.last_accessed_at IS NULL OR u.last_accessed_at < %(before)s::timestamptz)
+  AND coalesce(u.success_count, 0) <= coalesce(u.failure_count, 0)
   AND m.state IS NULL
   AND (m.expires_at IS NULL OR m.expires_at > %(now)s::timestamptz)
   AND (%(agent_id)s::text IS NULL OR m.value ->> 'agent_id' = %(agent_id)s::text)
