@@ -208,8 +208,8 @@ def test_old_hardly_read_and_unimportant_is_meant_and_nothing_else(
         "in a session": {"session": "s", "value": value({"memory_type": "working"})},
         "just too young": {"created_at": edge},
         "of another tenant": {"tenant": "other"},
-        "read thrice": {},
         "read lately": {},
+        "read thrice": {},
         "served": {},
         "superseded": {"state": "superseded", "state_at": OLD},
     }
