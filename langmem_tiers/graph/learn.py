@@ -13,7 +13,14 @@ from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.messages import attempts_in, calls_in, messages_of, task_of, this_turn
+from langmem_tiers.graph.messages import (
+    attempts_in,
+    calls_in,
+    messages_of,
+    said_in,
+    task_of,
+    this_turn,
+)
 from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
 from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
@@ -92,6 +99,8 @@ def create_outcome_node(
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that credits what the recall node showed with what came of it.
 
+    Where the state has `messages`, what the answer took up is credited, and of the others it is
+    noted that they were shown.
     Each recall is credited once, however often this node is retried. It writes nothing to the
     state but `credited`, how many memories were.
 
@@ -108,7 +117,8 @@ def create_outcome_node(
     def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (judged := judged_of(state, success)) is None:
             return {"credited": 0}
-        credited: Any = {"success": judged, "run_id": _run(state)}
+        said = said_in(messages_of(state))
+        credited: Any = {"success": judged, "run_id": _run(state), **said}
         report = yield from asked(memory.record_outcome, memory.arecord_outcome, **credited)
         return {"credited": report.credited}
 

@@ -173,6 +173,19 @@ def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[
     return [*first, *(one for one in then if (one.namespace, one.key) not in taken)]
 
 
+def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
+    """What the last question is and what was answered and called since, for `record_outcome`.
+
+    Nothing, if nothing was.
+    """
+    turn = [one for one in this_turn(messages) if isinstance(one, AIMessage)]
+    parts = [text_of(one) for one in turn]
+    parts += [approach_of(call) for one in turn for call in one.tool_calls]
+    answer = storable("\n".join(filter(None, parts)))
+    question = storable(text_of(last_question(messages)))
+    return {"question": question, "answer": answer} if answer else {}
+
+
 def task_of(messages: Sequence[Any]) -> str:
     """What the last human message asks for, shortened to a title."""
     asked = " ".join(text_of(last_question(messages)).split())

@@ -27,7 +27,7 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import attempts_in, concern_of
+from langmem_tiers.graph.messages import attempts_in, concern_of, messages_of, said_in
 from langmem_tiers.graph.node import (
     ANSWERED,
     DEFAULT_LESSONS,
@@ -237,7 +237,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         judges = None if noted is None else self._outcome
         judged = None if judges is None else judged_of(state, judges)
         if noted is not None and judged is not None:
-            credit: Any = {"success": judged, "run_id": noted["run"]}
+            said = said_in(messages_of(state))
+            credit: Any = {"success": judged, "run_id": noted["run"], **said}
             with self._careful("outcome", runtime, told):
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple, TypeVar
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
+from langmem_tiers.core.values import content_of
+from langmem_tiers.learn.use import not_taken_up
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 
 _BITS = 64
@@ -48,6 +50,17 @@ _PRIOR: Final = 4
 """Runs that what is usual counts for, with a memory and without it: our own choice."""
 _MOST_HELD: Final = 0.97
 """The largest share of runs that a memory is held out of by itself: the others may clear it."""
+
+
+class Said(NamedTuple):
+    """What a run was asked, and what it said or called after it was shown memories."""
+
+    question: str
+    answer: str
+
+    def calls(self, tool: object) -> bool:
+        """Whether it called that tool: a lesson of it may be heeded in quite other words."""
+        return isinstance(tool, str) and f"{tool}(" in self.answer
 
 
 class Showing(NamedTuple):
@@ -81,6 +94,9 @@ class OutcomeReport:
     for a run of that name, so a misspelt `run_id` is seen here and raises no error."""
     held_out: int = 0
     """Memories that were held out of it: the comparison."""
+    unused: int = 0
+    """Memories that were shown to it and not taken up by the answer that was told: it counts among
+    the runs with them, and they are not credited."""
 
 
 def noted(
@@ -144,11 +160,13 @@ def settle(
     success: bool,
     now: datetime,
     shown: Sequence[Recollection] | None = None,
+    said: Said | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit what was shown to a run, or to any attempt of it, and is not credited yet.
 
     It is what was shown to a run of the context's project and user, and what that project keeps; of
-    any, if the context names none. Or it is the memories given, whether or not they were noted.
+    any, if the context names none. Or it is the memories given, whether or not they were noted. Of
+    what an answer did not take up that is noted, and it is not credited.
     """
     params: dict[str, Any] = {
         **context.whose,
@@ -157,13 +175,22 @@ def settle(
         **elsewhere(context.looks_after),
         "succeeded": success,
         "now": now,
+        "unused": None,
     }
     if shown is not None:
         params["namespaces"] = [encode(one.namespace).namespace for one in shown]
         params["keys"] = [one.key for one in shown]
-    credit = Call("settle" if shown is None else "settle_shown", params)
-    _, (row,) = yield Query((Call("lock_run", params), credit), commit=True)
-    return OutcomeReport(success=success, credited=row[0], held_out=row[1])
+    calls = [Call("lock_run", params)]
+    if said is not None:
+        texts = Call("shown_to_run" if shown is None else "shown_given", params)
+        _, rows = yield Query((*calls, texts))
+        told = {row[0]: content_of(row[1]) for row in rows}
+        heeded = {row[0] for row in rows if said.calls(row[1].get("tool"))}
+        params["unused"] = sorted(not_taken_up(told, *said) - heeded)
+        calls = []
+    calls.append(Call("settle" if shown is None else "settle_shown", params))
+    *_, (row,) = yield Query(tuple(calls), commit=True)
+    return OutcomeReport(success=success, credited=row[0], held_out=row[1], unused=row[2])
 
 
 def held_out(run: str, place: str, share: float) -> bool:

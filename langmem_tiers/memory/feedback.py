@@ -22,6 +22,7 @@ from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.learn.outcome import (
     OutcomeReport,
     Run,
+    Said,
     noted,
     settle,
 )
@@ -66,6 +67,8 @@ def record_outcome(
     success: bool | None = None,  # noqa: FBT001 - the surface that was promised
     *,
     run_id: str | None = None,
+    question: str = "",
+    answer: str | None = None,
 ) -> Flow[OutcomeReport]:
     """Credit memories with what came of the run they were shown to.
 
@@ -77,6 +80,10 @@ def record_outcome(
         success: Whether the run succeeded; it has to be told.
         run_id: The run. Without it this call counts as a run of its own, and a repeated call
             as another one.
+        question: What the run was asked; what an answer repeats of it is no sign of use.
+        answer: What the run said, or called, after it was shown the memories, as text: those that
+            it took up are credited, and of the others it is noted that they were shown. If not
+            given, all are credited.
 
     Raises:
         InvalidInputError: if neither memories nor a run are given, or not how it went; nobody
@@ -94,7 +101,12 @@ def record_outcome(
             f"success is True or False, not {short(success)}: say how the run went"
         )
     now = memory.tiered_store.flows.now
-    return settle(run or str(uuid4()), memory.context, success=success, now=now, shown=shown)
+    for name, text in (("question", question), ("answer", answer)):
+        if not isinstance(text, str | None):
+            raise InvalidTypeError(f"{name} is a text, not {short(text)}")
+    said = None if answer is None else Said(question or "", answer)
+    named = run or str(uuid4())
+    return settle(named, memory.context, success=success, now=now, shown=shown, said=said)
 
 
 def listed(given: Any) -> list[Any]:

@@ -265,7 +265,7 @@ def test_what_is_switched_off_is_not_done(ready: TieredStore) -> None:
 # Learning
 
 
-async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it_saw_is_credited(
+async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it_used_is_credited(
     way: Way,
 ) -> None:
     store = way.store
@@ -273,7 +273,7 @@ async def test_an_agent_is_shown_the_lesson_of_its_last_failure_first_and_all_it
     memory = MemoryCoordinator(store, context=ACME)
     fact = await memory.astore("Invoices to add up lie in the cellar", memory_type="semantic")
     for success, counted in ((True, (1, 0)), (False, (1, 1))):
-        model = scripted(FAILS, WORKS, "Done")
+        model = scripted(FAILS, WORKS, "Done: they lie in the cellar")
         options = {"memory_types": ["semantic"], "holdout": 0}
         made = agent(model, store, outcome=lambda _, it=success: it, **options)
         state = await way(made, {"messages": [asks()]}, context=ACME)

@@ -43,6 +43,52 @@ async def test_lessons_shown_to_a_run_are_credited_with_it(ours: Team) -> None:
     assert await credits_of(ours, key) == (0, 1)
 
 
+CELLAR = "The invoices of the winter lie in the cellar, in blue boxes"
+ATTIC = "The invoices of the summer lie in the attic, behind the ladder"
+
+
+@pytest.mark.parametrize("noted", [True, False])
+async def test_what_the_answer_took_up_is_credited_and_what_it_did_not_was_shown(
+    ours: Team, *, noted: bool
+) -> None:
+    for key, text in (("cellar", CELLAR), ("attic", ATTIC)):
+        await ours.billing("store", text, tier="working", key=key)
+    found = await ours.billing("get_context", "Where are the invoices?", run_id="r1")
+    assert {one.key for one in found} == {"cellar", "attic"}
+    said = {"question": "Where are the invoices?", "answer": "In blue boxes in the cellar."}
+    shown = [None] if noted else [found]
+    report = await ours.billing("record_outcome", *shown, success=True, run_id="r1", **said)
+    assert (report.credited, report.unused, report.held_out) == (1, 1, 0)
+    assert await credits_of(ours, "cellar") == (1, 0)
+    assert await credits_of(ours, "attic") == (0, 0)
+    with psycopg.connect(ours.url) as conn:
+        rows = conn.execute(
+            """SELECT m.key, e.used, e.succeeded FROM memory.exposures e
+               JOIN memory.memories m USING (tenant, id) ORDER BY 1"""
+        ).fetchall()
+    assert rows == [("attic", False, True), ("cellar", True, True)]
+    assert broken(ours.url) == {}
+
+
+async def test_without_an_answer_or_in_a_call_of_its_tool_all_that_was_shown_is_credited(
+    ours: Team,
+) -> None:
+    await ours.billing("store", CELLAR, tier="working", key="cellar")
+    lesson = await ours.learn(ours.billing)
+    for run, said, credited in (
+        ("r1", {}, 2),
+        ("r2", {"answer": 'python({"code": "print(2)"})'}, 1),
+        ("r3", {"answer": "I do not know."}, 0),
+    ):
+        one, other = await ours.billing("get", "cellar"), await ours.billing("get", lesson)
+        report = await ours.billing("expose", [one, other], run_id=run, holdout=0)
+        report = await ours.billing("record_outcome", success=True, run_id=run, **said)
+        assert (report.credited, report.unused) == (credited, 2 - credited)
+    wrong: Any = 7
+    with pytest.raises(InvalidInputError, match="answer is a text"):
+        await ours.billing("record_outcome", success=True, run_id="r4", answer=wrong)
+
+
 async def test_what_is_held_out_is_not_shown_never_credited_and_counted(ours: Team) -> None:
     key = await ours.learn(ours.billing)
     no_share: list[Any] = [False, "", [], "half", 2, float("nan")]

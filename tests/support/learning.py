@@ -178,6 +178,7 @@ _DANGLING: Mapping[str, str] = {
                    count(*) FILTER (WHERE NOT e.succeeded) AS failures
             FROM memory.exposures e
             WHERE e.tenant = m.tenant AND e.id = m.id AND NOT e.held_out
+              AND e.used IS NOT FALSE
         ) x
         WHERE m.tier <> 'long_term'
           AND NOT EXISTS (SELECT FROM memory.events v WHERE v.tenant = m.tenant AND v.target = m.id)

@@ -55,21 +55,23 @@ ranked AS MATERIALIZED (
 )
 
 -- part: settled
--- Each exposure has what the run came to; but for the one that counts, without a result.
+-- Each exposure has what the run came to; but for the one that counts, without a result. And, if that
+-- is known, whether what was shown was used.
 UPDATE {memory}.exposures e
 SET succeeded = CASE WHEN w.counts THEN %(succeeded)s::boolean END,
-    settled_at = %(now)s::timestamptz, settled_by = %(run)s
+    settled_at = %(now)s::timestamptz, settled_by = %(run)s,
+    used = CASE WHEN NOT e.held_out THEN e.id <> ALL (%(unused)s::bigint[]) END
 FROM ranked w
 WHERE {few} AND e.tenant = %(tenant)s AND e.run = w.run AND e.id = w.id
-RETURNING e.id, e.held_out, w.counts
+RETURNING e.id, e.held_out, w.counts, e.used
 
 -- part: credited
--- What counts is counted, but for what the run went without.
+-- What counts is counted, but for what the run went without or did not use.
 credited AS (
     INSERT INTO {memory}.usage AS u (tenant, id, success_count, failure_count)
     SELECT %(tenant)s, s.id, %(succeeded)s::boolean::int, 1 - %(succeeded)s::boolean::int
     FROM settled s
-    WHERE s.counts AND NOT s.held_out
+    WHERE s.counts AND NOT s.held_out AND s.used IS NOT FALSE
     ORDER BY s.id
     ON CONFLICT (tenant, id) DO UPDATE
     SET success_count = u.success_count + excluded.success_count,
@@ -91,9 +93,29 @@ WITH {part attempts}, open AS MATERIALIZED (
 ), {part ranked}, settled AS (
     {part settled}
 ), {part credited}
-SELECT count(*) FILTER (WHERE s.counts AND NOT s.held_out),
-       count(*) FILTER (WHERE s.counts AND s.held_out)
+SELECT count(*) FILTER (WHERE s.counts AND NOT s.held_out AND s.used IS NOT FALSE),
+       count(*) FILTER (WHERE s.counts AND s.held_out),
+       count(*) FILTER (WHERE s.counts AND s.used IS FALSE)
 FROM settled s;
+
+-- name: shown_to_run
+-- What was shown to a run and is not settled yet, and the texts of it.
+WITH {part attempts}
+SELECT DISTINCT m.id, m.value
+FROM attempts a
+JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.id = a.id
+WHERE a.settled_at IS NULL AND NOT a.held_out;
+
+-- name: shown_given
+-- The same of memories in hand.
+SELECT DISTINCT m.id, m.value
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
+CROSS JOIN LATERAL (
+    SELECT m.id, m.value FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key
+      AND {part seen} LIMIT 1
+) m
+WHERE {few};
 
 -- name: settle_shown
 -- The same for memories in hand, whether or not it was noted that they were shown. What the run
@@ -123,23 +145,26 @@ WITH given AS MATERIALIZED (
 ), noted AS (
     INSERT INTO {memory}.exposures AS e
         (tenant, run, id, project, position, held_out, exposed_at, succeeded, settled_at,
-         settled_by, user_id)
+         settled_by, user_id, used)
     SELECT %(tenant)s, %(run)s, g.id, %(project)s, g.position, false, %(now)s::timestamptz,
-           %(succeeded)s, %(now)s::timestamptz, %(run)s, %(user_id)s
+           %(succeeded)s, %(now)s::timestamptz, %(run)s, %(user_id)s,
+           g.id <> ALL (%(unused)s::bigint[])
     FROM given g
     WHERE NOT EXISTS (SELECT FROM attempts a WHERE a.id = g.id)
     ORDER BY g.id
     ON CONFLICT (tenant, run, id) DO UPDATE
     SET succeeded = excluded.succeeded, settled_at = excluded.settled_at,
-        settled_by = excluded.settled_by
+        settled_by = excluded.settled_by, used = excluded.used
     WHERE e.settled_at IS NULL AND NOT e.held_out
-    RETURNING e.id
+    RETURNING e.id, e.used
 ), settled AS (
-    SELECT k.id, k.held_out, k.counts FROM known k
+    SELECT k.id, k.held_out, k.counts, k.used FROM known k
     UNION ALL
-    SELECT n.id, false, true FROM noted n
+    SELECT n.id, false, true, n.used FROM noted n
 ), {part credited}
-SELECT count(*) FILTER (WHERE s.counts), 0::bigint FROM settled s;
+SELECT count(*) FILTER (WHERE s.counts AND s.used IS NOT FALSE), 0::bigint,
+       count(*) FILTER (WHERE s.counts AND s.used IS FALSE)
+FROM settled s;
 
 -- name: forget_exposures
 -- Remove a batch of exposures that were noted long ago and have no result. The latest of a memory
@@ -524,7 +549,7 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT x.succeeded FROM {memory}.exposures x
         WHERE x.tenant = %(tenant)s AND x.id = e.target AND NOT x.held_out
-          AND x.succeeded IS NOT NULL
+          AND x.succeeded IS NOT NULL AND x.used IS NOT FALSE
           AND x.settled_at > coalesce((
               SELECT max(d.undone_at) FROM {memory}.events d
               WHERE d.tenant = %(tenant)s AND d.id = e.target AND d.kind = 'demoted'
