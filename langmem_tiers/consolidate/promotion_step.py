@@ -23,7 +23,6 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.values import content_of
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Promoting
@@ -33,6 +32,7 @@ from langmem_tiers.postgres.flow import Flow, Query, apart, extent, rows_of
 from langmem_tiers.remember.transaction import Check
 
 PROVEN = "it has proven itself"
+BOUND = "it seems to be about its project alone"
 UNPROVEN = "it is not proven yet"
 SETTLED = "it has lived on in another one"
 UNSAID = "the model said nothing usable of it"
@@ -77,13 +77,22 @@ class Promote(CycleStep):
                 findings += _missed(source, worthy.decision, unlike)
                 continue
             names = promote.private_names(worthy, cycle.tenant)
-            said = content_of(source.value)
             try:
-                general = yield from promotable.said_for_all(said, names, self._generaliser)
+                told = yield from promotable.said_for_all(source, names, how)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            detail = {"general": general, "names": names, "same": how.same.get(source.key, [])}
+            if told is None:
+                kept.append(BOUND)
+                findings.append(_alone(source, promote.BOUND))
+                continue
+            same = list(how.same.get(source.key, ()))
+            detail = {
+                "general": told.content,
+                "names": names,
+                "private": told.private,
+                "same": same,
+            }
             decisions.append(decision(source, PROVEN, detail=detail))
             findings += (_near(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
@@ -141,8 +150,9 @@ class Promote(CycleStep):
             return
         names = promote.private_names(worthy, cycle.tenant)
         if set(names) <= set(said["names"]):
+            told = promotable.Told(said["general"], names, said.get("private", ()))
             with suppress(InvalidInputError):
-                yield from promote.promote_as(worthy, said["general"], names, how)
+                yield from promote.promote_as(worthy, told, how)
 
     def _how(self, cycle: Cycle) -> Promoting:
         return Promoting(
@@ -226,14 +236,19 @@ def _missed(
     """That a memory lacks but one thing to be promoted, and what is near to it."""
     if decided is None or len(decided.lacks) != 1:
         return
-    yield Finding(
+    yield _alone(source, f"it lacks: {decided.lacks[0]}")
+    yield from (_near(source, one) for one in unlike)
+
+
+def _alone(source: promotable.Promotable, reason: str) -> Finding:
+    """Why a memory stays that is nearly promoted."""
+    return Finding(
         namespace=source.namespace,
         key=source.key,
         target_namespace=None,
         target_key=None,
-        reason=f"it lacks: {decided.lacks[0]}",
+        reason=reason,
     )
-    yield from (_near(source, one) for one in unlike)
 
 
 def _near(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:

@@ -133,6 +133,11 @@ GENERALISE_MEMORY = """\
 </names>"""
 
 GENERAL_CONTENT = "What was learned, in general words."
+GENERAL_BOUND = (
+    "Whether it is about one account, host, person, customer, contract or place alone, so \
+that it means nothing or misleads in any other project, whatever is left out of it. The content is \
+empty then."
+)
 
 STILL_NAMED = "the text still identifies where it comes from: {leaks}. Leave that out, or say it \
 in general words"

@@ -18,6 +18,7 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
@@ -86,8 +87,9 @@ def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
 
     That is the next call of the same tool that succeeded, if it came after the failure was known
     and resembles it without being the same: a call beside it knew nothing of it, another one was
-    about something else, and where the same call works later the failure passed by itself. The task
-    is what the human asked for.
+    about something else, and where the same call works later the failure passed by itself. Where a
+    call of another tool worked in between, that may be what made it work, and nothing is drawn. The
+    task is what the human asked for.
     """
     known = convert_to_messages(messages)
     calls = list(calls_in(this_turn(known)))
@@ -212,7 +214,14 @@ def _instead(failed: Called, later: Sequence[Called]) -> str | None:
         return None
     tries = (one for one in worked if one.step > failed.step)
     arguments = failed.call["args"]
-    return next((one.approach for one in tries if teaches(arguments, one.call["args"])), None)
+    found = next((one for one in tries if teaches(arguments, one.call["args"])), None)
+    return None if found is None or _helped(failed, later[: later.index(found)]) else found.approach
+
+
+def _helped(failed: Called, between: Sequence[Called]) -> bool:
+    """Whether a call of another tool worked, which may have made the next try work."""
+    known = {failed.call["name"], *BOOKKEEPING}
+    return any(one.call["name"] not in known and not one.failed for one in between)
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:

@@ -24,11 +24,12 @@ PROJECT: Final = "the project"
 class Generaliser(NamedTuple):
     """Says for everybody what was learned in one project; the names are private ones.
 
-    What both return is checked by nobody else: it must not identify the project.
+    What both return is checked by nobody else: it must not identify the project. None is of what is
+    about its project alone, and stays there.
     """
 
-    call: Callable[[str, Sequence[str]], str]
-    acall: Callable[[str, Sequence[str]], Awaitable[str]]
+    call: Callable[[str, Sequence[str]], str | None]
+    acall: Callable[[str, Sequence[str]], Awaitable[str | None]]
 
 
 class _Rule(NamedTuple):

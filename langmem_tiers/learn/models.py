@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.prompts import (
     FAILURE_REASON,
+    GENERAL_BOUND,
     GENERAL_CONTENT,
     GENERALISE,
     GENERALISE_MEMORY,
@@ -39,12 +40,14 @@ class General(BaseModel):
     """What a model is asked for."""
 
     content: str = Field(description=GENERAL_CONTENT)
+    bound: bool = Field(default=False, description=GENERAL_BOUND)
 
 
 def generaliser_of(model: BaseChatModel) -> Generaliser:
     """A generaliser that asks a chat model; both functions raise `ModelError` without an answer.
 
-    The answer is checked by `leaks`. What still identifies somebody is told to the model once;
+    It may say that a memory is about its project alone: the answer is then None. Else it is checked
+    by `leaks`. What still identifies somebody is told to the model once;
     if its second answer leaks as well, there is none, and nothing else stands in for it.
 
     Example:
@@ -69,12 +72,14 @@ class _Memory(NamedTuple):
         asked = GENERALISE_MEMORY.format(content=quoted(self.content), names=names)
         return [SystemMessage(GENERALISE), HumanMessage(asked)]
 
-    def read(self, answer: General) -> str:
-        """What an answer says.
+    def read(self, answer: General) -> str | None:
+        """What an answer says; None if that it is about its project alone.
 
         Raises:
             InvalidInputError: if it says nothing, or still identifies somebody.
         """
+        if answer.bound:
+            return None
         content = checked_text(answer.content, "content").strip()
         if found := leaks(content, self.private):
             raise InvalidInputError(STILL_NAMED.format(leaks=", ".join(found)))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
@@ -16,8 +16,10 @@ from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
+from langmem_tiers.learn.generalise import NAME, Generaliser, abstracted, leaks
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
+from langmem_tiers.learn.verdict import Occurrences, Verdict, masked
+from langmem_tiers.learn.verdict import judged as verdict_on
 from langmem_tiers.postgres.flow import Ask, Call, Flow, apart, rows_of
 from langmem_tiers.remember.transaction import Check
 
@@ -210,23 +212,62 @@ TOLD = ("original_approach", "failure_reason", "improved_approach")
 """Fields of a value that are kept in general words."""
 
 
-def said_for_all(content: str, names: Sequence[str], generaliser: Generaliser | None) -> Flow[str]:
-    """The text in general words, by rules if no model is named; the names are private ones.
+class Told(NamedTuple):
+    """What everybody is told of a memory: its text in general words, and what else is left out."""
+
+    content: str
+    names: Sequence[str]
+    """Of projects, agents, sessions and the tenant."""
+    private: Sequence[str] = ()
+    """Words that identify somebody."""
+
+
+def said_for_all(
+    source: Promotable, names: Sequence[str], how: Promoting, general: str | None = None
+) -> Flow[Told | None]:
+    """A memory in general words; None of one that is about its project alone.
+
+    A person may have said it; else a model does, if one is named, else rules do. The names are
+    private ones.
 
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    if generaliser is None:
-        return (yield from apart(partial(abstracted, content, names), len(content)))
-    call, acall = generaliser
-    return cast("str", (yield Ask(partial(call, content, names), partial(acall, content, names))))
+    content = content_of(source.value)
+    unasked = how.policy.max_bound == 1 or source.user_id is not None  # it stays that user's own
+    if unasked and how.generaliser is None:
+        own = yield from apart(partial(abstracted, content, names), len(content))
+        return Told(general or own, names)
+    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
+    rows = yield from rows_of("promotion_vocabulary", tenant=how.tenant, **params)
+    said = partial(_verdict, content, names, rows)
+    verdict = yield from apart(said, len(content) + sum(len(row[1]) for row in rows))
+    if general is not None:
+        return Told(general, names, verdict.private)
+    if how.generaliser is not None:
+        asked = content, [*names, *verdict.sure]
+        call, acall = how.generaliser
+        answer = yield Ask(partial(call, *asked), partial(acall, *asked))
+        return None if answer is None else Told(answer, names, verdict.private)
+    if verdict.bound > how.policy.max_bound or verdict.empty:
+        return None
+    left = masked(content, verdict.private)
+    said_so = yield from apart(partial(abstracted, left, names), len(content))
+    return Told(said_so, names, verdict.private)
 
 
-def shared_fields(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+def _verdict(content: str, names: Sequence[str], rows: Sequence[tuple[bool, str]]) -> Verdict:
+    own, others = ([said for mine, said in rows if mine is which] for which in (True, False))
+    return verdict_on(content, names, Occurrences.of(own, others))
+
+
+def shared_fields(given: Mapping[str, Any], told: Told) -> dict[str, Any]:
     """What everybody is told of a value beside its text; it may hold anything under any name."""
+    value, names = masked(given, told.private), told.names
     shared = {name: value[name] for name in NUMBERS if _is_number(value.get(name))}
     failure = {name: value[name] for name in FAILURE if name in value}
-    if not leaks(_written(list(failure.values())), names):
+    same = all(given[name] == one for name, one in failure.items())
+    if same and not leaks(_written(list(failure.values())), names):
         shared |= failure
     for name in OPEN:
         if name in value and not leaks(_written(value[name]), names):
@@ -235,9 +276,13 @@ def shared_fields(value: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
         if isinstance(value.get(name), str):
             shared[name] = abstracted(value[name], names)
     for name in LISTS:
-        if words := [one for one in _strings(value.get(name)) if not leaks(one, names)]:
+        if words := [one for one in _strings(value.get(name)) if _names_nobody(one, names)]:
             shared[name] = words
     return shared
+
+
+def _names_nobody(word: str, names: Sequence[str]) -> bool:
+    return NAME not in word and not leaks(word, names)
 
 
 def _written(given: object) -> str:

@@ -18,6 +18,7 @@ from langmem_tiers.learn.promotable import (
     Near,
     Promotable,
     Promoting,
+    Told,
     alike_of,
     candidates,
     evidence,
@@ -110,21 +111,28 @@ def _current(source: Promotable, how: Promoting) -> Flow[bool]:
     return bool(found) and found[0].state is None
 
 
-def promote_one(source: Promotable, how: Promoting) -> Flow[Promotion]:
-    """Promote a memory if it is worthy; a model generalises it before any row is locked."""
+BOUND = (
+    "it seems to be about its project alone: say it for everybody (general=…), or name a model that"
+    " does"
+)
+"""Why what is worthy stays."""
+
+
+def promote_one(source: Promotable, how: Promoting, general: str | None = None) -> Flow[Promotion]:
+    """Promote a memory if it is worthy and for everybody; a model says it before any lock."""
     worthy = judged(source, how)
     if isinstance(worthy, Promotion):
         return worthy
     names = private_names(worthy, how.tenant)
-    general = yield from said_for_all(content_of(source.value), names, how.generaliser)
-    return (yield from promote_as(worthy, general, names, how))
+    told = yield from said_for_all(source, names, how, general)
+    if told is None:
+        return _stays(worthy, BOUND)
+    return (yield from promote_as(worthy, told, how))
 
 
-def promote_as(
-    worthy: Worthy, general: str, names: Sequence[str], how: Promoting
-) -> Flow[Promotion]:
+def promote_as(worthy: Worthy, told: Told, how: Promoting) -> Flow[Promotion]:
     """Promote what is worthy in these general words, which tell none of the names."""
-    write = _successor(worthy.source, general, names, how)
+    write = _successor(worthy.source, told, how)
     vectors = yield from embed([write], how.options)
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
 
@@ -164,9 +172,10 @@ def private_names(worthy: Worthy, tenant: str) -> list[str]:
     return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
 
 
-def _successor(source: Promotable, content: str, names: Sequence[str], how: Promoting) -> Write:
+def _successor(source: Promotable, told: Told, how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
-    value = {**shared_fields(source.value, names), **provenance_of([source.value])}
+    content = told.content
+    value = {**shared_fields(source.value, told), **provenance_of([source.value])}
     value |= {
         "content": content,
         "memory_type": source.memory_type,
@@ -177,9 +186,9 @@ def _successor(source: Promotable, content: str, names: Sequence[str], how: Prom
         },
     }
     times = {"valid_from": source.valid_from, "valid_to": source.valid_to}
-    told = {name: at.isoformat() for name, at in times.items() if at is not None}
-    value |= told
-    parts = ["promoted", how.tenant, source.memory_type, content, *([told] if told else [])]
+    true = {name: at.isoformat() for name, at in times.items() if at is not None}
+    value |= true
+    parts = ["promoted", how.tenant, source.memory_type, content, *([true] if true else [])]
     if source.trust < 1.0:
         parts.append(f"trust {source.trust:g}")
     return write_of(

@@ -79,7 +79,8 @@ def may_hold(lesson: Mapping[str, Any]) -> bool:
 
     What failed for the moment may work by now. What a person taught holds it, as does advice in
     words; a call that was merely seen to work later, if it is the one that failed with something
-    added, left out or written otherwise: where a name or a number is another, so may be the act.
+    added, left out or written otherwise, and the error names some of that: where a name or a number
+    is another, so may be the act; where the error speaks of something else, so may be the cause.
     """
     told = (lesson.get(name) for name in ("failure_reason", "signature"))
     if any(isinstance(one, str) and is_transient(one) for one in told):
@@ -87,7 +88,22 @@ def may_hold(lesson: Mapping[str, Any]) -> bool:
     if source_of(lesson) in (Source.USER, Source.SYSTEM):
         return True
     tried, instead = (_arguments(lesson.get(f"{name}_approach")) for name in _APPROACHES)
-    return tried is None or instead is None or _corrects(tried, instead)
+    if tried is None or instead is None:
+        return True
+    return _corrects(tried, instead) and names_the_change(tried, instead, told_of(lesson))
+
+
+def told_of(lesson: Mapping[str, Any]) -> str:
+    """What a lesson says of its failure."""
+    reason = lesson.get("failure_reason")
+    return reason if isinstance(reason, str) else ""
+
+
+def names_the_change(failed: Mapping[str, Any], retry: Mapping[str, Any], error: str) -> bool:
+    """Whether an error has a word that one of two calls has and the other has not."""
+    ours, theirs = (Counter(_WORD.findall(_text(one).casefold())) for one in (failed, retry))
+    changed = (ours - theirs) + (theirs - ours)
+    return not changed.keys().isdisjoint(_WORD.findall(ends_of(error).casefold()))
 
 
 def _corrects(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:

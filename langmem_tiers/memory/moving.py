@@ -43,6 +43,7 @@ def promote_to_long_term(
     policy: PromotionSettings | None = None,
     model: BaseChatModel | None = None,
     same: Iterable[str] = (),
+    general: str | None = None,
 ) -> Flow[Promotion]:
     """Promote a memory of working to everybody's, if it has proven itself; else it stays.
 
@@ -54,9 +55,11 @@ def promote_to_long_term(
         key: Of the memory in working.
         policy: What it must have shown; the coordinator's own if not given.
         model: A chat model that generalises what the memory says. Without one, names, paths
-            and ids are replaced by rules.
+            ids, and words that seem to identify somebody, are replaced by rules.
         same: Keys of memories in working, of any project, that say the same in other words, as you
             judged (`Promotion.near` and a cycle's report name them): they count, and go along.
+        general: What it says in general words, as you say it for everybody. Without it and without
+            a model, one that seems to be about its project alone stays.
 
     Raises:
         InvalidInputError: if there is no such memory.
@@ -66,12 +69,13 @@ def promote_to_long_term(
     if isinstance(same, str):
         raise InvalidTypeError(f"same is a list of keys: give [{same!r}]")
     alike = [memory_key(one) for one in same]
+    words = None if general is None else checked_text(general, "general")
     how = (yield from _ready(memory, promoting))._replace(same={named: alike})
     one = yield from memory.flows.known(named, memory.context)
     sources = yield from evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
-    return (yield from promote_one(sources[0], how))
+    return (yield from promote_one(sources[0], how, words))
 
 
 def promote(

@@ -45,7 +45,7 @@ async def _awaited(acall: Any, *args: Any) -> Any:
     return await acall(*(args or (ATTEMPT,)))
 
 
-def generalise(model: ChatOpenAI, way: Way) -> str:
+def generalise(model: ChatOpenAI, way: Way) -> str | None:
     generaliser = generaliser_of(model)
     if way == "sync":
         return generaliser.call(NOTED, PRIVATE)

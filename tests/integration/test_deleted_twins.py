@@ -13,7 +13,7 @@ from langgraph.store.base import PutOp
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import Caller, coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock
@@ -22,7 +22,7 @@ FACT = "The deployment port is 8080."
 QUESTION = "Which port is the deployment on?"
 MILK = "Buy milk on Friday."
 KEYS = ("first", "second", "third")
-PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ SAMPLE = settings(COMMON, max_examples=4)
 PROOF = settings(COMMON, max_examples=400 if FULL else 20)
 
 POLICY = PromotionPolicy(
+    max_bound=1,
     min_access_count=0,
     min_success_rate=MIN_RATE,
     min_age_days=0.0,

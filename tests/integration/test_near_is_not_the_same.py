@@ -13,7 +13,7 @@ from langmem_tiers.store.store import local_index
 from tests.support.learning import BILLING, SHIPPING, Team, broken, team, tried
 from tests.support.opening import Opener
 
-ONE_PROJECT = PromotionPolicy(min_projects=1)
+ONE_PROJECT = PromotionPolicy(min_projects=1, max_bound=1)
 PAIRS = {
     "always, never": (
         "Always retry POST requests after a timeout in the payment service",

@@ -20,7 +20,7 @@ from tests.support.wayward_chat import says, wayward
 WAIT = "When a deploy hangs, read the logs of the migration first"
 SAID_AGAIN = "Look at what the migration logged before anything else if a deploy hangs"
 OPPOSITE = "When a deploy hangs, never read the logs of the migration first"
-CYCLE = ConsolidationPolicy(merge=None, supersede=None)
+CYCLE = ConsolidationPolicy(merge=None, supersede=None, promotion=PromotionPolicy(max_bound=1))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import Caller, coordinator
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.wayward_chat import Wayward
@@ -37,7 +37,9 @@ OTHER_LESSON: Mapping[str, Any] = {
     "tool": "http",
 }
 
-EASY = PromotionSettings(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
+EASY = PromotionPolicy(
+    min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, max_bound=1
+)
 """A policy that one success in one project is enough for, a while after it was stored."""
 
 _runs = count()

@@ -12,11 +12,11 @@ from multiprocessing.process import BaseProcess
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 
-PROVEN = PromotionSettings(min_age_days=0.0)
+PROVEN = PromotionPolicy(min_age_days=0.0, max_bound=1)
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__])

@@ -150,7 +150,7 @@ def lesson(**changes: Any) -> dict[str, Any]:
     return {
         "original_approach": 'run({"command": "pip install foo"})',
         "improved_approach": 'run({"command": "pip install foo --pre"})',
-        "failure_reason": "ERROR: No matching distribution found for foo",
+        "failure_reason": "ERROR: No matching distribution found for foo without --pre",
         "source": "tool",
         **changes,
     }
@@ -160,6 +160,7 @@ def test_a_lesson_holds_a_call_for_a_retry_and_for_what_somebody_says() -> None:
     other = 'run({"command": "ls -la"})'
 
     assert may_hold(lesson())
+    assert not may_hold(lesson(failure_reason="ERROR: No matching distribution found for foo"))
     assert may_hold(lesson(improved_approach="Ask for a release candidate"))
     assert may_hold(lesson(improved_approach=other, source="user"))
     assert may_hold({**lesson(improved_approach=other), "source": None})

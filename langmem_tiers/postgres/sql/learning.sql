@@ -411,6 +411,27 @@ LEFT JOIN LATERAL (
 WHERE {few}
 ORDER BY w.ord;
 
+-- name: promotion_vocabulary
+-- What the newest memories of a project say, and those of the tenant's other projects, a thousand in all at
+-- most: which words are the project's own is told by them.
+SELECT m.own, m.said
+FROM (
+    SELECT n.namespace = %(namespace)s AS own, left(n.said, 2000) AS said,
+           row_number() OVER (PARTITION BY n.namespace = %(namespace)s ORDER BY n.updated_at DESC) AS place
+    FROM (
+        SELECT m.namespace, m.updated_at,
+               coalesce(m.value ->> 'content', m.value ->> 'text') AS said
+        FROM {memory}.memories m
+        WHERE m.tenant = %(tenant)s AND m.tier = 'working' AND m.id <> %(id)s
+          AND (m.state IS NULL OR m.state = 'consolidated')
+          AND m.user_id IS NOT DISTINCT FROM %(owner)s
+        ORDER BY m.updated_at DESC
+        LIMIT 10000
+    ) n
+    WHERE n.said IS NOT NULL
+) m
+WHERE m.place <= 500;
+
 -- name: promotion_sources
 -- Once the keys are locked: the memories to be promoted as they are now, held until the end. What
 -- has expired or is true no longer, or has lived on in a memory before, is none.
