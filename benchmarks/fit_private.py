@@ -19,8 +19,8 @@ import typer
 from benchmarks.data import FOLDER, records
 from benchmarks.fitting import Floats
 from langmem_tiers.learn.generalise import abstracted
+from langmem_tiers.learn.reflexion import Reflexion
 from langmem_tiers.learn.verdict import (
-    BOUND,
     HASHED,
     IDENTIFIES,
     Occurrences,
@@ -36,6 +36,8 @@ from langmem_tiers.learn.verdict import (
 OUT = Path("langmem_tiers/learn/private.json")
 WORDS = Path("langmem_tiers/learn/common.txt")
 COMMON = 3
+DRAWN = "drawn"
+_LONGEST = 1_000
 NOTES = (None, 8, 1)
 """How many notes of each project are known: much, some, or hardly anything."""
 _RIDGE, _RIDGE_OF_TEXTS = 1.0, 3.0
@@ -116,6 +118,32 @@ def lessons(notes: int | None = None) -> list[Lesson]:
     return found
 
 
+def drawn() -> list[Lesson]:
+    """Lessons as they are stored, of recorded failures and of all walks of life: for everybody.
+
+    But for the task's name, whose parts may be anybody's.
+    """
+    found = []
+    nothing = Occurrences.of((), ())
+    for one in (*(each["lesson"] | {"task": each["task"]} for each in records("failed")), *_told()):
+        lesson = Reflexion(
+            task_id=one["task"],
+            original_approach=one["original_approach"],
+            failure_reason=one["failure_reason"],
+            improved_approach=one["improved_approach"],
+        )
+        text = lesson.to_memory_format()[:_LONGEST]
+        seen = list(features(text, nothing, ()))
+        found.append(Lesson(DRAWN, text, "general", [one["task"]], [], nothing, seen))
+    return found
+
+
+def _told() -> Iterator[dict[str, str]]:
+    for number, one in enumerate(records("lessons")):
+        parts = ("original_approach", one["tried"]), ("failure_reason", one["why"])
+        yield {"task": f"task-{number}", **dict(parts), "improved_approach": one["instead"]}
+
+
 def fit(several: Sequence[Lesson]) -> PrivateWeights:
     """Both models; that of texts sees the chances that its own words have by the first."""
     rows = [seen for one in several for _, seen in one.words]
@@ -192,9 +220,9 @@ def measured(writer: str, several: Sequence[Lesson], weights: PrivateWeights) ->
         verdict = judged(one.text, one.names, one.known, weights)
         told = abstracted(masked(one.text, verdict.private), one.names)
         found.bound += one.verdict == "bound"
-        found.stayed += one.verdict == "bound" and (verdict.bound > BOUND)
+        found.stayed += one.verdict == "bound" and verdict.stays()
         found.others += one.verdict != "bound"
-        found.others_stayed += one.verdict != "bound" and (verdict.bound > BOUND)
+        found.others_stayed += one.verdict != "bound" and verdict.stays()
         if one.verdict == "maskable":
             found.planted += len(one.private)
             found.survived += sum(each.lower() in told.lower() for each in one.private)
@@ -210,12 +238,13 @@ def main(
     """Measure each hand by a fit on the others; fit on all of them."""
     if write:
         WORDS.write_text("\n".join(common_words()) + "\n", encoding="utf-8")
-    several = {notes: lessons(notes) for notes in NOTES}
+    several: dict[int | None, list[Lesson]] = {notes: lessons(notes) for notes in NOTES}
+    known = [*several.values(), drawn()]
     for notes, every in several.items():
         typer.echo(f"{notes or 'all'} notes of each project are known:")
-        tell(list(left_out(every, several.values())))
+        tell(list(left_out(every, known)))
     if write:
-        weights = fit([one for every in several.values() for one in every])
+        weights = fit([one for every in known for one in every])
         OUT.write_text(json.dumps(asdict(weights), indent=0) + "\n", encoding="utf-8")
         typer.echo(f"written: {OUT}, {HASHED} places of stems")
 

@@ -49,6 +49,8 @@ class Promotable(NamedTuple):
     user_id: str | None
     days: int
     sessions: int
+    learned: list[str]
+    """Projects that learned from the same failure."""
 
     @property
     def place(self) -> str:
@@ -249,11 +251,17 @@ def said_for_all(
         call, acall = how.generaliser
         answer = yield Ask(partial(call, *asked), partial(acall, *asked))
         return None if answer is None else Told(answer, names, verdict.private)
-    if verdict.bound > how.policy.max_bound or verdict.empty:
+    if verdict.stays(how.policy.max_bound) and not _learned_twice(source, how):
         return None
     left = masked(content, verdict.private)
     said_so = yield from apart(partial(abstracted, left, names), len(content))
     return Told(said_so, names, verdict.private)
+
+
+def _learned_twice(source: Promotable, how: Promoting) -> bool:
+    """Whether two projects learned it, each by itself: then it is about neither alone."""
+    alike = (one["project_id"] for one in alike_of(source, how))
+    return len({*source.learned, source.value.get("project_id"), *alike} - {None}) > 1
 
 
 def _verdict(content: str, names: Sequence[str], rows: Sequence[tuple[bool, str]]) -> Verdict:

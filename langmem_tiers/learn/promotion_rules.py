@@ -63,7 +63,7 @@ class PromotionPolicy(PromotionSettings):
     max_bound: float = BOUND
     """How likely it may be that a memory is about its project alone, a host or a customer, by a
     linear model of its words; with more it stays, unless a model or a person said it for all. By
-    0.17 nine in ten of those stay, and four in ten of the others (docs/learning.md). By 1 nobody
+    0.19 nine in ten of those stay, and four in ten of the others (docs/learning.md). By 1 nobody
     asks, and nothing is left out but the names of projects and agents, paths, ids and secrets."""
     demote_after: int = 10
     """Outcomes since the promotion before it may be undone; the first few are too easily bad."""

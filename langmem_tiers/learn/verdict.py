@@ -21,7 +21,7 @@ from zlib import crc32
 from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.learn.generalise import NAME, abstracted
 
-IDENTIFIES: Final = 0.02
+IDENTIFIES: Final = 0.015
 """The chance from which on a word is taken to identify somebody. It is low, as what is told to all
 cannot be taken back: docs/learning.md has what is found, and what is masked that was harmless."""
 LIKELY: Final = 0.1
@@ -30,7 +30,7 @@ GENERAL: Final = 0.8
 """The chance from which on a text is held to name nobody, and left as it is."""
 SURELY: Final = 0.5
 """The chance from which on a model that says it in general words is told to leave a word out."""
-BOUND: Final = 0.17
+BOUND: Final = 0.19
 """The chance up to which a text is not held to be about its project alone: of those that are, about
 nine in ten have more."""
 
@@ -253,10 +253,10 @@ class Verdict(NamedTuple):
     words: int
     """How many there are, each counted once."""
 
-    @property
-    def empty(self) -> bool:
-        """Whether hardly half of its words would be left."""
-        return 2 * len(self.private) > self.words
+    def stays(self, most: float = BOUND) -> bool:
+        """Whether it is about its project alone, or hardly half of its words would be left."""
+        bound = self.bound > most and self.general < GENERAL
+        return bound or 2 * len(self.private) > self.words
 
     @property
     def private(self) -> list[str]:

@@ -394,7 +394,12 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
         WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
-       m.valid_from, m.valid_to, m.user_id, x.days, x.sessions
+       m.valid_from, m.valid_to, m.user_id, x.days, x.sessions,
+       ARRAY(
+           SELECT DISTINCT k.value ->> 'project_id' FROM {memory}.memories k
+           WHERE k.tenant = %(tenant)s AND k.signature = m.signature
+             AND k.value ->> 'project_id' IS NOT NULL
+       ) AS learned
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
