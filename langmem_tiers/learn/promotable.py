@@ -251,15 +251,20 @@ def said_for_all(
         call, acall = how.generaliser
         answer = yield Ask(partial(call, *asked), partial(acall, *asked))
         return None if answer is None else Told(answer, names, verdict.private)
-    if verdict.stays(how.policy.max_bound) and not _learned_twice(source, how):
+    twice = _learned_twice(source, how)
+    if verdict.stays(how.policy.max_bound) and not twice:
         return None
-    left = masked(content, verdict.private)
+    private = [] if twice else verdict.private
+    left = masked(content, private)
     said_so = yield from apart(partial(abstracted, left, names), len(content))
-    return Told(said_so, names, verdict.private)
+    return Told(said_so, names, private)
 
 
 def _learned_twice(source: Promotable, how: Promoting) -> bool:
-    """Whether two projects learned it, each by itself: then it is about neither alone."""
+    """Whether two projects learned it, each by itself.
+
+    Then it is about neither alone, and what it says is no one's own.
+    """
     alike = (one["project_id"] for one in alike_of(source, how))
     return len({*source.learned, source.value.get("project_id"), *alike} - {None}) > 1
 

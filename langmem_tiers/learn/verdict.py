@@ -21,12 +21,12 @@ from zlib import crc32
 from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.learn.generalise import NAME, abstracted
 
-IDENTIFIES: Final = 0.015
+IDENTIFIES: Final = 0.03
 """The chance from which on a word is taken to identify somebody. It is low, as what is told to all
 cannot be taken back: docs/learning.md has what is found, and what is masked that was harmless."""
 LIKELY: Final = 0.1
 """The chance from which on a word counts in what is seen of its text."""
-GENERAL: Final = 0.8
+GENERAL: Final = 0.9
 """The chance from which on a text is held to name nobody, and left as it is."""
 SURELY: Final = 0.5
 """The chance from which on a model that says it in general words is told to leave a word out."""
@@ -308,8 +308,7 @@ def judged(
     identifying: dict[str, float] = {}
     before = ""
     for word, chance in chances:
-        counts = word.isdecimal() and len(word) < _NUMBERED and before not in identifying
-        if chance >= IDENTIFIES and not counts:
+        if chance >= _least(word, known, before in identifying):
             identifying[word] = max(chance, identifying.get(word, 0.0))
         before = word
     told = masked(said, identifying)
@@ -317,6 +316,18 @@ def judged(
     return Verdict(
         _chance(seen, fitted.bound), _chance(seen, fitted.general), identifying, len(dict(chances))
     )
+
+
+def _least(word: str, known: Occurrences, named: bool) -> float:
+    """The chance from which on a word identifies: more, of what others say too.
+
+    A small number that follows no name never does.
+    """
+    if word.isdecimal() and len(word) < _NUMBERED and not named:
+        return 2.0
+    plain = word.lower()
+    everybodys = plain in common() and (word.islower() or plain not in known.titled)
+    return LIKELY if everybodys or known.others.get(plain, 0) else IDENTIFIES
 
 
 def _chance(seen: Mapping[str, float], weights: Mapping[str, float]) -> float:

@@ -151,3 +151,48 @@ async def test_what_a_model_judges_the_same_counts_in_a_cycle(ours: Team, *, sam
     report = ConsolidationReport.of(state)
     assert report.count("promote") == (2 if same else 0)
     assert sorted(filter(None, (await ours.states()).values())) == ["consolidated"] * 2 * same
+
+
+ACCOUNT = "AWS account 4471-2093 of Brightwater is production: Ines Valadão forbids destroy there"
+ASKED = PromotionPolicy(min_projects=1)
+
+
+async def test_what_is_about_its_project_alone_stays_until_somebody_says_it_for_all(
+    ours: Team,
+) -> None:
+    await ours.billing("store", ACCOUNT, "semantic", tier="working", key="a")
+    await tried(ours.billing, "a", successes=6)
+    ours.clock.advance(days=8)
+    stays = await ours.billing("promote_to_long_term", "a", policy=ASKED)
+    assert (stays.promoted, "about its project alone" in stays.reason) == (False, True)
+    report = await cycle(ours, ConsolidationPolicy(merge=None, supersede=None, promotion=ASKED))
+    assert report.count("promote") == 0
+    assert [(one.key, "about its project alone" in one.reason) for one in report.near_misses] == [
+        ("a", True)
+    ]
+    said = "Check which account is meant before anything is destroyed"
+    move = await ours.billing("promote_to_long_term", "a", policy=ASKED, general=said)
+    found = await ours.shipping("get", move.successor)
+    assert found.content == said
+    with pytest.raises(InvalidInputError, match="general"):
+        await ours.billing("promote_to_long_term", "a", policy=ASKED, general=" ")
+
+
+async def test_what_two_projects_learned_is_about_neither_alone(ours: Team) -> None:
+    for call, key in ((ours.billing, "a"), (ours.shipping, "b")):
+        await call("store", ACCOUNT, "semantic", tier="working", key=key)
+        await tried(call, key, successes=6)
+    ours.clock.advance(days=8)
+    assert (await ours.billing("promote_to_long_term", "a", policy=ASKED)).promoted
+
+
+async def test_a_model_may_say_that_it_is_about_its_project_alone(ours: Team) -> None:
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - loads slowly, and here alone
+
+    await ours.billing("store", WAIT, "procedural", tier="working", key="wait")
+    await tried(ours.billing, "wait", successes=6)
+    ours.clock.advance(days=8)
+    with wayward(says(json.dumps({"content": "", "bound": True}))) as server:
+        model = ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none")
+        stays = await ours.billing("promote_to_long_term", "wait", policy=ASKED, model=model)
+    assert (stays.promoted, "about its project alone" in stays.reason) == (False, True)
