@@ -32,6 +32,8 @@ SEEDS: Final = range(5)
 _EVERY: Final = 3
 """Each so-and-so-many-th lesson harms."""
 _HALF: Final = 0.5
+_NIGHT: Final = 50
+"""After so many runs what harms beyond doubt is looked for."""
 
 
 class Harm(NamedTuple):
@@ -80,6 +82,8 @@ def live(
         ended = rng.random() < chance
         memory.record_outcome(run_id=named, success=ended)
         last.append((task, shown, ended))
+        if holdout is None and run % _NIGHT == 0:
+            memory.demote()
         advance()
     tenth = last[-runs // 10 :]
     asked = [shown for task, shown, _ in tenth if harms[task]]

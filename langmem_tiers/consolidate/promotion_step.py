@@ -27,8 +27,8 @@ from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Promoting
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote
-from langmem_tiers.postgres.flow import Flow, Query, apart, extent, rows_of
+from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent, rows_of
 from langmem_tiers.remember.transaction import Check
 
 PROVEN = "it has proven itself"
@@ -168,7 +168,7 @@ class Promote(CycleStep):
 
 
 class Demote(CycleStep):
-    """Demotes what was promoted and has failed since."""
+    """Demotes what was promoted and has failed since, and what harms beyond doubt."""
 
     name = "demote"
 
@@ -177,21 +177,19 @@ class Demote(CycleStep):
         self._policy = policy
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """What was promoted and has failed a run since."""
-        found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
-        return [one.id for one in found]
+        """What was promoted and has failed a run since, and what some runs went without."""
+        found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
+        return [one.id for one, _ in found]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
-        found = yield from rollback.promoted(cycle.tenant, self._policy, after, limit)
-        judged = [
-            (one, should_demote(one.successes, one.failures, self._policy))
-            for one in found
-            if one.id in set(ids)
-        ]
+        found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
+        judged = [(one, verdict) for one, verdict in found if one.id in set(ids)]
         decisions = [
-            decision(one, TURNED, detail={"reasons": list(map(str, verdict.reasons))})
+            decision(
+                one, TURNED, detail={"reasons": [*map(str, verdict.reasons)], "tier": one.tier}
+            )
             for one, verdict in judged
             if verdict.demote
         ]
@@ -208,14 +206,15 @@ class Demote(CycleStep):
             cycle,
             decisions,
             named,
-            lambda holding, one: holding.against(one, (Tier.LONG_TERM,)),
-            lambda todo, _: [
-                rollback.demotion(
-                    cycle.tenant, one["id"], named(one), one["detail"]["reasons"], cycle.moment
-                )
-                for one in todo
-            ],
+            lambda holding, one: holding.against(one, (Tier.WORKING, Tier.LONG_TERM)),
+            lambda todo, _: [_demotion(cycle, one, named(one)) for one in todo],
         )
+
+
+def _demotion(cycle: Cycle, one: StepDecision, move: str) -> Call:
+    told = one["detail"]
+    memory = one["id"], told.get("tier", Tier.LONG_TERM)
+    return rollback.demotion(cycle.tenant, memory, move, told["reasons"], cycle.moment)
 
 
 def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 from langmem_tiers.core.config import checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
-from langmem_tiers.learn.outcome import chance_at_most
+from langmem_tiers.learn.outcome import ENOUGH, chance_at_most
 from langmem_tiers.learn.verdict import BOUND
 
 Rule = Literal["thresholds", "beta"]
@@ -263,6 +263,15 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
         chance = _chance_of_less(successes, failures, policy)
         failure = Criterion(name, chance, ">=", policy.demote_confidence)
     reasons = (Criterion("outcomes", successes + failures, ">=", policy.demote_after), failure)
+    return PromotionDecision("demote" if all(one.met for one in reasons) else "stay", reasons)
+
+
+def should_hold_back(outcomes: int, harm: float, policy: PromotionPolicy) -> PromotionDecision:
+    """Whether a memory harms beyond doubt, by the runs that went without it."""
+    reasons = (
+        Criterion("outcomes", outcomes, ">=", ENOUGH),
+        Criterion("chance of harm", harm, ">=", policy.demote_confidence),
+    )
     return PromotionDecision("demote" if all(one.met for one in reasons) else "stay", reasons)
 
 

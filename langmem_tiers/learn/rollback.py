@@ -12,11 +12,17 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
-from langmem_tiers.core.memory import TIERS, Moment
+from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.learn.outcome import ENOUGH, LEARNED, HoldoutCounts, chance_of_harm
 from langmem_tiers.learn.promotable import EVERYBODYS
 from langmem_tiers.learn.promote import PAGE
-from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy, should_demote
+from langmem_tiers.learn.promotion_rules import (
+    PromotionDecision,
+    PromotionPolicy,
+    should_demote,
+    should_hold_back,
+)
 from langmem_tiers.postgres.flow import Call, Flow, Query, anew, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
@@ -33,7 +39,7 @@ _UNDO = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demotion:
-    """A promoted memory that was judged by what came of it since."""
+    """A memory that was judged by what came of it."""
 
     demoted: bool
     key: str
@@ -85,57 +91,107 @@ class Promoted(NamedTuple):
     updated_at: datetime
     successes: int
     failures: int
+    tier: str = Tier.LONG_TERM
+
+
+class Tried(NamedTuple):
+    """A memory that was learned, with the runs that it was shown to and those without it.
+
+    A row of harm_candidates; the columns are in this order.
+    """
+
+    id: int
+    namespace: str
+    key: str
+    created_at: datetime
+    updated_at: datetime
+    shown_successes: int
+    shown: int
+    held_successes: int
+    held: int
+    successes: int
+    tries: int
+    tier: str
+
+    @property
+    def counts(self) -> HoldoutCounts:
+        """What is compared."""
+        return HoldoutCounts(self.shown_successes, self.shown, self.held_successes, self.held)
+
+
+Judged = tuple[Promoted | Tried, PromotionDecision]
+"""A memory, and what its outcomes say."""
 
 
 def demote_all(
     context: MemoryContext, policy: PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
-    """Demote what was promoted, a context sees and later outcomes are against; all judged."""
+    """Demote what a context sees and outcomes are against; all judged, each once."""
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
     results: list[Demotion] = []
     after = 0
-    while True:
-        found = yield from promoted(tenant, policy, after, PAGE, seen)
-        if not found:
-            return results
+    while found := (yield from doubted(tenant, policy, after, PAGE, seen)):
         for one in found:
-            result = yield from _demote(one, tenant, policy, options, moment)
+            result = yield from _demote(one, tenant, options, moment)
             results.append(result)
-        after = found[-1].id
+        after = found[-1][0].id
+    return results
 
 
-def promoted(
+def doubted(
     tenant: str,
     policy: PromotionPolicy,
     after: int,
     limit: int,
     seen: Mapping[str, object] = EVERYBODYS,
-) -> Flow[list[Promoted]]:
-    """Promoted memories that failed a run since, by id."""
-    page = {"after": after, "limit": limit, "latest": policy.demote_within}
-    params = {"tenant": tenant, **seen, **page}
-    rows = yield from rows_of("demotion_candidates", **params)
-    return [Promoted(*row) for row in rows]
+) -> Flow[list[Judged]]:
+    """What was promoted and failed a run since, and what was learned and held out, by id.
+
+    One that is both is judged by both, and demoted if either says so.
+    """
+    page = {"tenant": tenant, **seen, "after": after, "limit": limit}
+    learned = {"memory_types": sorted(LEARNED), "enough": ENOUGH}
+    calls = (
+        Call("demotion_candidates", {**page, "latest": policy.demote_within}),
+        Call("harm_candidates", {**page, **learned}),
+    )
+    first, second = yield Query(calls, commit=True)
+    judged: dict[int, Judged] = {}
+    for row in first:
+        promoted = Promoted(*row)
+        verdict = should_demote(promoted.successes, promoted.failures, policy)
+        judged[promoted.id] = (promoted, verdict)
+    for row in second:
+        tried = Tried(*row)
+        usual = (tried.successes + 1) / (tried.tries + 2)
+        harm = chance_of_harm(tried.counts, usual)
+        known = judged.get(tried.id)
+        if known is None or not known[1].demote:
+            judged[tried.id] = (tried, should_hold_back(tried.counts.tries, harm, policy))
+    return sorted(judged.values(), key=lambda one: one[0].id)[:limit]
 
 
-def _demote(
-    one: Promoted, tenant: str, policy: PromotionPolicy, options: StoreOptions, moment: Moment
-) -> Flow[Demotion]:
-    decision = should_demote(one.successes, one.failures, policy)
+def _demote(judged: Judged, tenant: str, options: StoreOptions, moment: Moment) -> Flow[Demotion]:
+    one, decision = judged
     if not decision.demote:
         return Demotion(demoted=False, key=one.key, decision=decision)
     move = str(uuid4())
     lock = lock_call(_keys(tenant, one.namespace, one.key), options)
-    record = demotion(tenant, one.id, move, list(map(str, decision.reasons)), moment)
+    reasons = list(map(str, decision.reasons))
+    record = demotion(tenant, (one.id, one.tier), move, reasons, moment)
     _, done = yield Query((lock, record), commit=True)
     return Demotion(demoted=bool(done), key=one.key, move=move if done else None, decision=decision)
 
 
-def demotion(tenant: str, id_: int, move: str, reasons: Sequence[str], moment: Moment) -> Call:
-    """The call that demotes a memory, whose keys are locked."""
+def demotion(
+    tenant: str, memory: tuple[int, str], move: str, reasons: Sequence[str], moment: Moment
+) -> Call:
+    """The call that demotes a memory, by its id and tier, whose keys are locked."""
+    id_, tier = memory
     params = {
         "tenant": tenant,
         "id": id_,
+        "tier": tier,
         "event": move,
         "now": moment.now,
         "detail": json.dumps({"reasons": list(reasons)}),

@@ -308,7 +308,7 @@ def judged(
     identifying: dict[str, float] = {}
     before = ""
     for word, chance in chances:
-        if chance >= _least(word, known, before in identifying):
+        if chance >= _least(word, known, named=before in identifying):
             identifying[word] = max(chance, identifying.get(word, 0.0))
         before = word
     told = masked(said, identifying)
@@ -318,7 +318,7 @@ def judged(
     )
 
 
-def _least(word: str, known: Occurrences, named: bool) -> float:
+def _least(word: str, known: Occurrences, *, named: bool) -> float:
     """The chance from which on a word identifies: more, of what others say too.
 
     A small number that follows no name never does.

@@ -121,10 +121,11 @@ def _promoting(
 
 
 def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
-    """Take back what was promoted and has failed since.
+    """Take back what was promoted and has failed since, and hold back what harms beyond doubt.
 
-    It leaves recall, marked `demoted`, and what it came from is current again, but is not
-    promoted a second time.
+    It leaves recall, marked `demoted`. What was promoted to it is current again, but is not
+    promoted a second time. What was learned harms beyond doubt if runs do worse with it than those
+    that went without it, with a chance of `demote_confidence`. `rollback` takes the `move`.
     """
     store = memory.tiered_store.flows
     chosen = _policy(memory, policy)

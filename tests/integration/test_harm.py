@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.harm import alone, live
-from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    ConsolidationReport,
+    MemoryContext,
+    TieredStore,
+    create_consolidation_graph,
+)
 from langmem_tiers.learn.outcome import ENOUGH, HoldoutCounts, chance_of_harm, doubted
 from tests.support.coordinating import coordinator
 
@@ -46,6 +51,43 @@ def test_lessons_that_harm_are_shown_less_and_less(store: TieredStore) -> None:
     assert found.shown <= 0.3 * found.asked
     assert found.held_back == 0
     assert found.lately > blind.lately
+
+
+def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
+    store: TieredStore,
+) -> None:
+    memory = coordinator(store, project_id="p")
+    for name in ("harms", "helps"):
+        memory.store_reflexion(
+            task_id=name,
+            original_approach="the usual way",
+            failure_reason="it failed",
+            improved_approach=f"a way that {name}",
+            tool=name,
+        )
+    for run in range(40):
+        for name in ("harms", "helps"):
+            named = f"{name}-{run}"
+            shown = memory.get_lessons(tools=name, run_id=named, holdout=float(run % 2))
+            memory.record_outcome(run_id=named, success=bool(shown) == (name == "helps"))
+    (held,) = [one for one in memory.demote() if one.demoted]
+    assert "chance of harm 1.00 >= 0.99 yes" in str(held)
+    assert memory.get_lessons(tools="harms") == []
+    assert len(memory.get_lessons(tools="helps")) == 1
+    explained = memory.explain(held.key)
+    assert (explained.state, explained.history[-1].kind) == ("demoted", "demoted")
+    assert [one for one in memory.demote() if one.demoted] == []
+    assert memory.rollback(str(held.move))
+    assert len(memory.get_lessons(tools="harms")) == 1
+    assert [one for one in memory.demote() if one.demoted] == [], "only runs since then count"
+
+    for run in range(40):
+        shown = memory.get_lessons(tools="harms", run_id=f"again-{run}", holdout=float(run % 2))
+        memory.record_outcome(run_id=f"again-{run}", success=not shown)
+    graph = create_consolidation_graph(store=store)
+    state = graph.invoke({}, context=MemoryContext(tenant="acme"))
+    assert ConsolidationReport.of(state).count("demote") == 1
+    assert memory.get_lessons(tools="harms") == []
 
 
 @pytest.mark.proof

@@ -158,7 +158,7 @@ def test_the_way_back_reads_a_few_rows_of_its_tenant(store: TieredStore, mode: M
     params = {"tenant": "tenant9", "event": row[0], "id": row[1], "now": NOON, "detail": "{}"}
     params |= {"alive_at": NOON, "project_low": "", "project_high": ""}
     back = ("undo_promotion", "undo_reinforcement", "undo_demotion", "event")
-    there = Call("record_demotion", {**params, "event": "new"})
+    there = Call("record_demotion", {**params, "event": "new", "tier": "long_term"})
     for call in [*(Call(name, params) for name in back), there]:
         root = plan(store, call, mode)
         assert sequential(root) == [], call.name

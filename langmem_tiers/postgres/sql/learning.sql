@@ -589,16 +589,55 @@ ORDER BY e.target
 LIMIT %(limit)s;
 
 
+-- name: harm_candidates
+-- What was learned and is current, of these types, with the runs it was shown to and those that went
+-- without it, since a demotion of it was last rolled back; and what is usual of all runs. Of what no run
+-- went without nothing can be said.
+SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at,
+       o.shown_successes, o.shown, o.held_successes, o.held, s.successes, s.tries, m.tier::text
+FROM (
+    SELECT e.id,
+           count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
+           count(*) FILTER (WHERE NOT e.held_out) AS shown,
+           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
+           count(*) FILTER (WHERE e.held_out) AS held
+    FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.id > %(after)s AND e.succeeded IS NOT NULL
+      AND e.settled_at > coalesce((
+          SELECT max(d.undone_at) FROM {memory}.events d
+          WHERE d.tenant = %(tenant)s AND d.id = e.id AND d.kind = 'demoted'
+      ), '-infinity')
+    GROUP BY e.id
+    HAVING count(*) FILTER (WHERE e.held_out) > 0 AND count(*) >= %(enough)s
+) o
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = o.id AND m.tier IN ('working', 'long_term')
+      AND m.state IS NULL AND (%(everybody)s::boolean OR {part seen})
+      AND m.value ->> 'memory_type' = ANY (%(memory_types)s::text[]) LIMIT 1
+) m
+CROSS JOIN (
+    SELECT count(*) FILTER (WHERE s.succeeded) AS successes, count(*) AS tries
+    FROM (
+        SELECT e.succeeded FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.succeeded IS NOT NULL
+        ORDER BY e.settled_at DESC LIMIT 500
+    ) s
+) s
+ORDER BY m.id
+LIMIT %(limit)s;
+
 -- name: record_demotion
--- A promoted memory that failed leaves recall, and what it came from is current again.
+-- A memory that failed leaves recall, and what it was promoted from is current again.
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'demoted', state_at = %(now)s::timestamptz
-    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = 'long_term' AND m.state IS NULL
-    RETURNING m.id
+    WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = %(tier)s::text::{memory}.tier
+      AND m.state IS NULL
+    RETURNING m.id, m.tier
 ), freed AS (
     UPDATE {memory}.memories m SET state = NULL, state_at = NULL
     FROM {memory}.lineage l, marked k
-    WHERE l.tenant = %(tenant)s AND l.id = k.id AND NOT l.derived
+    WHERE l.tenant = %(tenant)s AND l.id = k.id AND NOT l.derived AND k.tier = 'long_term'
       AND m.tenant = l.tenant AND m.id = l.source
       AND m.state = 'consolidated'
     RETURNING m.id
