@@ -38,6 +38,11 @@ SETTLED = "it has lived on in another one"
 UNSAID = "the model said nothing usable of it"
 NOT_NOW = "it could not be promoted as things stood; explain tells why"
 TURNED = "later outcomes turned against it"
+HELPS = "runs do better with it"
+SEEMS = "runs seem to do worse with it: it is shown to fewer"
+UNKNOWN = "whether runs do better with it is not known yet"
+_HARDLY_HARM, _LIKELY_HARM = 0.05, 0.6
+"""From the latter chance on it is held out of more runs."""
 HOLDS = "later outcomes have not turned against it"
 
 
@@ -193,7 +198,7 @@ class Demote(CycleStep):
             for one, verdict in judged
             if verdict.demote
         ]
-        kept = (HOLDS for _, verdict in judged if not verdict.demote)
+        kept = (_kept(*one) for one in judged if not one[1].demote)
         return Proposal(decisions=decisions, kept=counted(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -209,6 +214,16 @@ class Demote(CycleStep):
             lambda holding, one: holding.against(one, (Tier.WORKING, Tier.LONG_TERM)),
             lambda todo, _: [_demotion(cycle, one, named(one)) for one in todo],
         )
+
+
+def _kept(one: rollback.Promoted | rollback.Tried, verdict: PromotionDecision) -> str:
+    """Why a memory stays, as far as its outcomes tell."""
+    if isinstance(one, rollback.Promoted):
+        return HOLDS
+    harm = verdict.reasons[-1].value or 0.0
+    if harm >= _LIKELY_HARM:
+        return SEEMS
+    return HELPS if harm <= _HARDLY_HARM else UNKNOWN
 
 
 def _demotion(cycle: Cycle, one: StepDecision, move: str) -> Call:

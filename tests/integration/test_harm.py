@@ -13,11 +13,13 @@ from benchmarks.harm import alone, live
 from langmem_tiers import (
     ConsolidationReport,
     MemoryContext,
+    MemoryCoordinator,
     TieredStore,
     create_consolidation_graph,
 )
 from langmem_tiers.learn.outcome import ENOUGH, HoldoutCounts, chance_of_harm, doubted
 from tests.support.coordinating import coordinator
+from tests.support.opening import Clock
 
 RUNS = st.integers(0, 200)
 
@@ -54,7 +56,7 @@ def test_lessons_that_harm_are_shown_less_and_less(store: TieredStore) -> None:
 
 
 def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
-    store: TieredStore,
+    store: TieredStore, clock: Clock
 ) -> None:
     memory = coordinator(store, project_id="p")
     for name in ("harms", "helps"):
@@ -81,12 +83,16 @@ def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
     assert len(memory.get_lessons(tools="harms")) == 1
     assert [one for one in memory.demote() if one.demoted] == [], "only runs since then count"
 
+    clock.advance(hours=1)
     for run in range(40):
         shown = memory.get_lessons(tools="harms", run_id=f"again-{run}", holdout=float(run % 2))
         memory.record_outcome(run_id=f"again-{run}", success=not shown)
     graph = create_consolidation_graph(store=store)
     state = graph.invoke({}, context=MemoryContext(tenant="acme"))
-    assert ConsolidationReport.of(state).count("demote") == 1
+    report = ConsolidationReport.of(state)
+    assert report.count("demote") == 1
+    kept = [one for one in report.lines if (one.step, one.verdict) == ("demote", "kept")]
+    assert [one.reason for one in kept] == ["runs do better with it"]
     assert memory.get_lessons(tools="harms") == []
 
 
