@@ -13,7 +13,8 @@ from rich.console import Console
 
 from demo.conversation import USER
 from demo.days import Clock, History, nine_days
-from demo.report import conversation, failures, life_of_a_lesson
+from demo.harm import tried
+from demo.report import conversation, failures, life_of_a_lesson, what_harms
 from langmem_tiers import TieredMemoryError, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
 
@@ -34,6 +35,7 @@ def show(console: Console, directory: Path | None = None) -> History:
         console.print(*conversation(store))
         history = nine_days(store, clock)
         console.print(life_of_a_lesson(store, history), failures(history))
+        console.print(what_harms(tried(store)))
     if directory is not None:
         url = f"embedded:{directory}"
         console.print(f'Kept. Try: langmem-tiers search --url "{url}" --tenant {USER} "sister"')

@@ -13,11 +13,13 @@ from demo.agent import State as Run
 from demo.agent import errors
 from demo.conversation import FACTS, MOOD, QUESTIONS, USER, Graph, State, build_graph, turn
 from demo.days import FROM_THE_START, LATER, History, Record, context_of
+from demo.harm import A_DAY, Trial
 from langmem_tiers import MemoryContext, MemoryCoordinator, Tier, TieredStore
 
 FOLLOWED = "thousands"
 """The family whose lesson is followed through its life."""
 BAR = "▇"
+_LEVELS = "·▁▂▃▄▅▆▇█"
 VISIBLE = 0.005
 _LESSON = ("Tried: ", "Failed because: ", "Do instead: ")
 
@@ -101,6 +103,16 @@ def life_of_a_lesson(store: TieredStore, history: History) -> Panel:
     (last,) = history.of(FOLLOWED, LATER)
     rows.add_row(f"day {len(history.tasks)}", "used", _used(last, known.successors[0].key))
     return _panel(f"4. An agent that runs code, in {FROM_THE_START[0]}: one lesson's life", rows)
+
+
+def what_harms(trial: Trial) -> Panel:
+    """How often each lesson was shown, day by day, as bars, and what was held back."""
+    rows = _grid("a lesson that", f"runs of {A_DAY} a day that were shown it", "")
+    for name, shown in trial.shown.items():
+        night = trial.held_back.get(name)
+        bars = "".join(_LEVELS[round(one * (len(_LEVELS) - 1) / A_DAY)] for one in shown)
+        rows.add_row(name, bars, f"held back in night {night}" if night else "")
+    return _panel("6. Three lessons that nobody judged but the runs", rows)
 
 
 def _lesson(content: str) -> list[str]:

@@ -90,6 +90,12 @@ def test_the_demo_shows_a_lesson_s_life_and_counts_what_it_ran(
     assert f"all {sum(history.tasks)} {' '.join(totals)}" in text
 
 
+def test_the_demo_shows_harm_being_found_and_taken_out(shown: Shown) -> None:
+    _, _, text = shown.text.partition("6. Three lessons")
+    assert re.search(r"harms \S+[·▁] held back in night \d+", text)
+    assert re.search(r"helps [▆▇█]{12} (?!held)", text)
+
+
 def test_without_memory_each_task_fails_once_and_with_it_a_tenth_of_the_repeated_at_most(
     history: History,
 ) -> None:
