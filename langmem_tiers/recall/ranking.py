@@ -52,6 +52,9 @@ AURORA = {"match": 0.4, "recency": 0.2, "access": 0.15, "project": 0.15}
 CALIBRATED = {"match": 0.97, "recency": 0.012, "access": 0.009, "project": 0.009}
 """The specified parts in their own proportions, adding up to 0.03, so that they decide between
 near-equals only. With 0.1, recall@10 falls by 0.012 to 0.019 (docs/recall.md)."""
+CREDIT = 0.012
+"""What outcomes move in the profile "calibrated", up or down, at most: our own choice, as much as a
+day's recency does."""
 RECENCY_DAYS = 30
 """Recency is 1 for today's memories, and falls evenly to 0 in so many days."""
 FULL_ACCESSES = 10
@@ -86,8 +89,11 @@ def _age_in_days(memory: Recollection, asked: Asked) -> int:
     return max(0, (asked.now - memory.created_at).days)
 
 
-def _relevance(weights: Mapping[str, float]) -> ProfileFunction:
-    """The terms of the specified relevance formula, with these weights of its parts, each 0…1."""
+def _relevance(weights: Mapping[str, float], credit: float = 0.0) -> ProfileFunction:
+    """The terms of the specified relevance formula, with these weights of its parts, each 0…1.
+
+    `credit` is what outcomes count for beside them, from that much up to that much down.
+    """
 
     def terms(memory: Recollection, asked: Asked) -> Terms:
         fresh = max(0.0, 1 - _age_in_days(memory, asked) / RECENCY_DAYS)
@@ -98,6 +104,8 @@ def _relevance(weights: Mapping[str, float]) -> ProfileFunction:
         }
         if asked.project_id and memory.project_id == asked.project_id:
             parts["project"] = weights["project"]
+        if credit and memory.success_count + memory.failure_count:
+            parts["success"] = credit * (2 * _success(memory, asked) - 1)
         if memory.memory_type == REFLEXION:
             parts["reflexion"] = REFLEXION_SHARE * math.fsum(parts.values())
         return parts
@@ -171,8 +179,9 @@ PROFILES: dict[str, Profile] = {
         Profile(
             name="calibrated",
             source="The terms of aurora with 0.97 match, 0.012 recency, 0.009 accesses and 0.009 "
-            "project, so that only near-equals change places: our own choice.",
-            terms=_relevance(CALIBRATED),
+            "project, and up to 0.012 for what came of it or against it, so that only near-equals "
+            "change places: our own choice.",
+            terms=_relevance(CALIBRATED, CREDIT),
         ),
         Profile(
             name="match",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank, time_weighted
+from langmem_tiers.recall.ranking import CREDIT, PROFILES, Asked, Profile, rank, time_weighted
 from tests.support.recollections import NOW, recollection
 
 ASKED = Asked(NOW, project_id="billing", query="how are cards declined?")
@@ -74,6 +74,21 @@ def test_calibrated_lets_the_small_terms_decide_between_near_equals_only() -> No
     assert keys(rank(near, "calibrated", ASKED)) == "fo"
     assert keys(rank(far, "calibrated", ASKED)) == "of"
     assert keys(rank(far, "aurora", ASKED)) == "fo"
+
+
+def test_calibrated_lets_outcomes_decide_between_near_equals_and_aurora_knows_none() -> None:
+    bad: dict[str, Any] = {"success_count": 0, "failure_count": 30}
+    good: dict[str, Any] = {"success_count": 30, "failure_count": 0}
+    near = [recollection("b", match=0.60, **bad), recollection("g", match=0.59, **good)]
+    far = [recollection("b", match=0.70, **bad), recollection("g", match=0.59, **good)]
+    ranked = rank(near, "calibrated", ASKED)
+    assert keys(ranked) == "gb"
+    terms = [one.explanation["success"] for one in ranked]
+    assert CREDIT > terms[0] > 0 > terms[1] > -CREDIT
+    assert keys(rank(far, "calibrated", ASKED)) == "bg"
+    assert keys(rank(near, "aurora", ASKED)) == "bg"
+    untried = rank([recollection("u", match=0.6)], "calibrated", ASKED)
+    assert "success" not in untried[0].explanation
 
 
 @pytest.mark.parametrize(
