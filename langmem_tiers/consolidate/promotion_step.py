@@ -91,7 +91,7 @@ class Promote(CycleStep):
                 kept.append(BOUND)
                 findings.append(_alone(source, promote.BOUND))
                 continue
-            same = list(how.same.get(source.key, ()))
+            same = sorted(how.same.get(source.id, ()))
             detail = {
                 "general": told.content,
                 "names": names,
@@ -104,7 +104,7 @@ class Promote(CycleStep):
 
     def _same(
         self, cycle: Cycle, sources: Sequence[promotable.Promotable], how: Promoting
-    ) -> Flow[dict[str, list[str]]]:
+    ) -> Flow[dict[int, list[int]]]:
         """What is near to each, and says the same, as the judge says; nothing without one."""
         if self._judge is None:
             return {}
@@ -120,10 +120,10 @@ class Promote(CycleStep):
             for one, other in near
             if one in stored and other in stored
         ]
-        same: dict[str, list[str]] = {}
+        same: dict[int, list[int]] = {}
         for one, other in (yield from judged(self._judge, "same", pairs)):
-            same.setdefault(one.key, []).append(other.key)
-            same.setdefault(other.key, []).append(one.key)
+            same.setdefault(one.id, []).append(other.id)
+            same.setdefault(other.id, []).append(one.id)
         return same
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -149,7 +149,7 @@ class Promote(CycleStep):
         if not sources or version(sources[0].updated_at) != one["version"]:
             return
         said = one["detail"]
-        how = self._how(cycle)._replace(same={one["key"]: said.get("same", ())})
+        how = self._how(cycle)._replace(same={one["id"]: said.get("same", ())})
         worthy = promote.judged(sources[0], how)
         if isinstance(worthy, Promotion):
             return

@@ -8,6 +8,7 @@ it.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -60,7 +61,8 @@ class Said(NamedTuple):
 
     def calls(self, tool: object) -> bool:
         """Whether it called that tool: a lesson of it may be heeded in quite other words."""
-        return isinstance(tool, str) and f"{tool}(" in self.answer
+        called = rf"(?<![\w.-]){re.escape(tool)}\({{" if isinstance(tool, str) else "(?!)"
+        return re.search(called, self.answer) is not None
 
 
 class Showing(NamedTuple):
@@ -79,7 +81,7 @@ class Showing(NamedTuple):
 
 
 def _is_tried(one: Recollection) -> bool:
-    """Whether it is of a kind that is held out by itself, and anything is known to come of it."""
+    """Whether it is held out by itself, and anything is known to come of it."""
     return one.memory_type in LEARNED and one.success_count + one.failure_count > 0
 
 
@@ -183,11 +185,10 @@ def settle(
     calls = [Call("lock_run", params)]
     if said is not None:
         texts = Call("shown_to_run" if shown is None else "shown_given", params)
-        _, rows = yield Query((*calls, texts))
+        _, rows = yield Query((calls.pop(), texts))
         told = {row[0]: content_of(row[1]) for row in rows}
         heeded = {row[0] for row in rows if said.calls(row[1].get("tool"))}
         params["unused"] = sorted(not_taken_up(told, *said) - heeded)
-        calls = []
     calls.append(Call("settle" if shown is None else "settle_shown", params))
     *_, (row,) = yield Query(tuple(calls), commit=True)
     return OutcomeReport(success=success, credited=row[0], held_out=row[1], unused=row[2])

@@ -14,11 +14,11 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.reading import LOOKED_AT, normalised
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.generalise import NAME, Generaliser, abstracted, leaks
+from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
-from langmem_tiers.learn.verdict import Occurrences, Verdict, masked
+from langmem_tiers.learn.verdict import Occurrences, masked, tokens
 from langmem_tiers.learn.verdict import judged as verdict_on
 from langmem_tiers.postgres.flow import Ask, Call, Flow, apart, rows_of
 from langmem_tiers.remember.transaction import Check
@@ -49,6 +49,8 @@ class Promotable(NamedTuple):
     user_id: str | None
     days: int
     sessions: int
+    outcomes: int
+    """Known of runs that were shown it, whether they used it or not."""
     learned: list[str]
     """Projects that learned from the same failure."""
 
@@ -114,8 +116,8 @@ class Promoting(NamedTuple):
     check: Check | None = None
     seen: Mapping[str, object] = EVERYBODYS
     """The parameters that say whose memories are looked at."""
-    same: Mapping[str, Collection[str]] = MappingProxyType({})
-    """Of a memory, the keys of those that somebody judged to say the same."""
+    same: Mapping[int, Collection[int]] = MappingProxyType({})
+    """Of a memory, by its id, those that somebody judged to say the same."""
 
 
 def candidates(how: Promoting, after: int, limit: int) -> Call:
@@ -172,7 +174,7 @@ def _neighbours(source: Promotable, how: Promoting) -> Iterator[Mapping[str, Any
 
 def _says_the_same(source: Promotable, one: Mapping[str, Any], how: Promoting) -> bool:
     said = one["content"]
-    if one["key"] in how.same.get(source.key, ()):
+    if one["id"] in how.same.get(source.id, ()):
         return True
     return said is not None and same_text(said, content_of(source.value))
 
@@ -199,6 +201,7 @@ def evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evide
         importance=source.importance,
         days=source.days,
         sessions=source.sessions,
+        outcomes=source.outcomes,
     )
 
 
@@ -230,48 +233,79 @@ def said_for_all(
     """A memory in general words; None of one that is about its project alone.
 
     A person may have said it; else a model does, if one is named, else rules do. The names are
-    private ones.
+    private ones. What is a user's own stays that user's: of it nobody asks.
 
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
     content = content_of(source.value)
-    unasked = how.policy.max_bound == 1 or source.user_id is not None  # it stays that user's own
-    if unasked and how.generaliser is None:
-        own = yield from apart(partial(abstracted, content, names), len(content))
-        return Told(general or own, names)
-    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
-    rows = yield from rows_of("promotion_vocabulary", tenant=how.tenant, **params)
-    said = partial(_verdict, content, names, rows)
-    verdict = yield from apart(said, len(content) + sum(len(row[1]) for row in rows))
+    asked = how.policy.max_bound < 1 and source.user_id is None
+    ruling = (yield from _ruling(source, names, how)) if asked else Ruling((), (), bound=False)
     if general is not None:
-        return Told(general, names, verdict.private)
+        return Told(general, names, ruling.private)
     if how.generaliser is not None:
-        asked = content, [*names, *verdict.sure]
+        about = content, [*names, *ruling.sure]
         call, acall = how.generaliser
-        answer = yield Ask(partial(call, *asked), partial(acall, *asked))
-        return None if answer is None else Told(answer, names, verdict.private)
-    twice = _learned_twice(source, how)
-    if verdict.stays(how.policy.max_bound) and not twice:
+        answer = yield Ask(partial(call, *about), partial(acall, *about))
+        if answer is not None or asked:
+            return None if answer is None else Told(answer, names, ruling.private)
+    if ruling.bound:
         return None
-    private = [] if twice else verdict.private
-    left = masked(content, private)
+    left = masked(content, ruling.private)
     said_so = yield from apart(partial(abstracted, left, names), len(content))
-    return Told(said_so, names, private)
+    return Told(said_so, names, ruling.private)
+
+
+class Ruling(NamedTuple):
+    """What of a memory is not told to other projects."""
+
+    private: Sequence[str]
+    """Words that identify somebody, in its text and beside it."""
+    sure: Sequence[str]
+    bound: bool
+    """Whether it is about its project alone, or too long to be looked at as a whole."""
+
+
+def _ruling(source: Promotable, names: Sequence[str], how: Promoting) -> Flow[Ruling]:
+    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
+    alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
+    rows = yield from rows_of("promotion_vocabulary", **params, **alive)
+    ruled = partial(_ruled, source, names, how, rows)
+    return (yield from apart(ruled, sum(len(row[1]) for row in rows)))
+
+
+def _ruled(
+    source: Promotable, names: Sequence[str], how: Promoting, rows: Sequence[tuple[bool, str]]
+) -> Ruling:
+    content = content_of(source.value)
+    own, others = ([said for mine, said in rows if mine is which] for which in (True, False))
+    known = Occurrences.of(own, others)
+    verdict = verdict_on(content, names, known)
+    beside = " ; ".join(text for name in (*LISTS, *OPEN) for text in _texts(source.value.get(name)))
+    private = {*verdict.private, *verdict_on(beside, names, known).identifying}
+    bound = verdict.stays(how.policy.max_bound) or len(content) > LOOKED_AT
+    if _learned_twice(source, how):
+        bound = False
+        private = {one for one in private if one.lower() not in known.others}
+    return Ruling(sorted(private), verdict.sure, bound)
 
 
 def _learned_twice(source: Promotable, how: Promoting) -> bool:
     """Whether two projects learned it, each by itself.
 
-    Then it is about neither alone, and what it says is no one's own.
+    Then it is about neither alone, and what both say is no one's own.
     """
     alike = (one["project_id"] for one in alike_of(source, how))
     return len({*source.learned, source.value.get("project_id"), *alike} - {None}) > 1
 
 
-def _verdict(content: str, names: Sequence[str], rows: Sequence[tuple[bool, str]]) -> Verdict:
-    own, others = ([said for mine, said in rows if mine is which] for which in (True, False))
-    return verdict_on(content, names, Occurrences.of(own, others))
+def _texts(given: object) -> Iterator[str]:
+    """All texts in a value."""
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, list | dict):
+        for one in given.values() if isinstance(given, dict) else given:
+            yield from _texts(one)
 
 
 def shared_fields(given: Mapping[str, Any], told: Told) -> dict[str, Any]:
@@ -289,13 +323,15 @@ def shared_fields(given: Mapping[str, Any], told: Told) -> dict[str, Any]:
         if isinstance(value.get(name), str):
             shared[name] = abstracted(value[name], names)
     for name in LISTS:
-        if words := [one for one in _strings(value.get(name)) if _names_nobody(one, names)]:
+        if words := [one for one in _strings(given.get(name)) if _names_nobody(one, told)]:
             shared[name] = words
     return shared
 
 
-def _names_nobody(word: str, names: Sequence[str]) -> bool:
-    return NAME not in word and not leaks(word, names)
+def _names_nobody(word: str, told: Told) -> bool:
+    private = {one.casefold() for one in told.private}
+    said = {one.text.casefold() for one in tokens(word)}
+    return private.isdisjoint(said) and not leaks(word, told.names)
 
 
 def _written(given: object) -> str:

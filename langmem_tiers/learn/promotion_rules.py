@@ -126,11 +126,13 @@ class Evidence(NamedTuple):
     days: int = 0
     """On which it was shown to a run, as long as that is kept (UTC)."""
     sessions: int = 0
+    outcomes: int = 0
+    """Known of runs that were shown it, used or not."""
 
     @property
     def tried(self) -> bool:
-        """Whether anything is known to have come of it."""
-        return self.success_count + self.failure_count > 0
+        """Whether it is known of any run that was shown it how that ended."""
+        return self.success_count + self.failure_count + self.outcomes > 0
 
 
 class Criterion(NamedTuple):

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
@@ -18,7 +18,7 @@ from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.models import generaliser_of
-from langmem_tiers.learn.promotable import Promoting, evidence
+from langmem_tiers.learn.promotable import Promotable, Promoting, evidence
 from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
@@ -62,20 +62,37 @@ def promote_to_long_term(
             a model, one that seems to be about its project alone stays.
 
     Raises:
-        InvalidInputError: if there is no such memory.
+        InvalidInputError: if there is no such memory, or none of a key of `same` near to it.
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
     named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy), model)
-    if isinstance(same, str):
-        raise InvalidTypeError(f"same is a list of keys: give [{same!r}]")
+    if isinstance(same, str) or not isinstance(same, Iterable):
+        raise InvalidTypeError(f"same is a list of keys, not {short(same)}")
     alike = [memory_key(one) for one in same]
     words = None if general is None else checked_text(general, "general")
-    how = (yield from _ready(memory, promoting))._replace(same={named: alike})
+    how = yield from _ready(memory, promoting)
     one = yield from memory.flows.known(named, memory.context)
     sources = yield from evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
-    return (yield from promote_one(sources[0], how, words))
+    meant_by = {sources[0].id: [_near(sources[0], one) for one in alike]}
+    return (yield from promote_one(sources[0], how._replace(same=meant_by), words))
+
+
+def _near(source: Promotable, key: str) -> int:
+    """The memory of that key among those that are near to another.
+
+    Raises:
+        InvalidInputError: if there is none, or several projects have one.
+    """
+    found = [one["id"] for one in source.near if one["key"] == key]
+    if len(found) != 1:
+        what = "no memory" if not found else "more than one memory"
+        raise InvalidInputError(
+            f"{what} of the key {key!r} is near to {source.key!r} in working: take the keys that "
+            "`near` or a cycle's report names"
+        )
+    return int(found[0])
 
 
 def promote(

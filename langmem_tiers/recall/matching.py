@@ -102,7 +102,10 @@ def read_weights(text: str) -> Weights:
         ConfigurationError: for anything else.
     """
     try:
-        weights = Weights(**json.loads(text))
+        loaded = json.loads(text)
+        if isinstance(loaded, dict) and isinstance(alone := loaded.get("alone"), dict):
+            loaded.setdefault("lesson", {**alone, "words": 0.0})  # fitted before there were any
+        weights = Weights(**loaded)
         named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "lesson": OF_LESSONS}
         named["helps"] = ("bias",)
         lacks = [

@@ -96,6 +96,29 @@ def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
     assert memory.get_lessons(tools="harms") == []
 
 
+def test_what_is_said_anew_is_judged_anew(store: TieredStore, clock: Clock) -> None:
+    memory = coordinator(store, project_id="p")
+
+    def harmed(name: str) -> None:
+        for run in range(40):
+            named = f"{name}-{run}"
+            shown = memory.get_context("glue", run_id=named, holdout=float(run % 2), min_match=0)
+            memory.record_outcome(run_id=named, success=not shown)
+
+    memory.store("Mend it with glue", "pattern", tier="working", key="k")
+    harmed("first")
+    clock.advance(hours=1)
+    memory.store("Mend it with screws, not with glue", "pattern", tier="working", key="k")
+    assert [one for one in memory.demote() if one.demoted] == []
+    harmed("second")
+    assert [one.key for one in memory.demote() if one.demoted] == ["k"]
+    assert memory.get_context("glue", min_match=0) == []
+    clock.advance(hours=1)
+    memory.store("Mend it with nails, not with glue", "pattern", tier="working", key="k")
+    assert [one.key for one in memory.get_context("glue", min_match=0)] == ["k"]
+    assert [one for one in memory.demote() if one.demoted] == []
+
+
 @pytest.mark.proof
 def test_of_thirty_lessons_those_that_harm_are_hardly_shown_after_a_thousand_runs(
     server_url: str,

@@ -22,7 +22,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import PATIENT, coordinator, keys
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database
@@ -30,7 +30,7 @@ from tests.support.servers import fresh_database
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SALARY = "Ada's salary is 90,000 EUR"
 CANARY = "zanzibar"
-PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
 KEYS = ("kept", "noted", "held", "rejected", "intended", "proven", "wrong", "old")
 """What the other project keeps, one of each kind."""
 BEFORE, AT = datetime(2026, 3, 1, 11, tzinfo=UTC), "2026-03-05T12:00:00+00:00"

@@ -153,6 +153,59 @@ async def test_what_a_model_judges_the_same_counts_in_a_cycle(ours: Team, *, sam
     assert sorted(filter(None, (await ours.states()).values())) == ["consolidated"] * 2 * same
 
 
+async def test_what_somebody_says_is_the_same_is_known_and_named_by_one(ours: Team) -> None:
+    await say(ours, SAID_AGAIN)
+    third = ours.member(project_id="third")
+    await third("store", OPPOSITE, "procedural", tier="working", key="b")
+    for wrong, why in (("c", "no memory"), ("b", "more than one memory")):
+        with pytest.raises(InvalidInputError, match=why):
+            await ours.billing("promote_to_long_term", "a", same=[wrong])
+    assert set((await ours.states()).values()) == {None}
+
+
+async def test_what_runs_were_shown_and_failed_with_is_not_promoted_for_its_use(ours: Team) -> None:
+    await ours.billing("store", WAIT, "procedural", tier="working", key="wait", importance=0.9)
+    for day in range(8):
+        call = ours.member(project_id=BILLING, session_id=f"chat-{day % 3}")
+        await call("get_context", "a deploy hangs", run_id=f"run-{day}")
+        outcome = {"success": False, "run_id": f"run-{day}", "answer": "No idea."}
+        assert (await call("record_outcome", **outcome)).unused == 1
+        ours.clock.advance(days=1)
+    assert (await cycle(ours)).count("promote") == 0
+
+
+async def test_a_rollback_credits_nothing_that_was_not_used(ours: Team) -> None:
+    await ours.billing("store", WAIT, "procedural", tier="working", key="wait")
+    await tried(ours.billing, "wait", successes=6)
+    ours.clock.advance(days=8)
+    policy = PromotionPolicy(min_projects=1, max_bound=1)
+    move = await ours.billing("promote_to_long_term", "wait", policy=policy)
+    for run in ("x", "y"):
+        await ours.billing("get_context", "a deploy hangs", run_id=run)
+        report = await ours.billing("record_outcome", success=True, run_id=run, answer="No idea.")
+        assert report.unused == 1
+    await ours.billing("rollback", move.move)
+    assert (await ours.billing("explain", "wait")).success_count == 6
+
+
+async def test_names_stay_out_though_another_project_failed_in_the_same_way(ours: Team) -> None:
+    failed = {"failure": "psql: ConnectionError: connection refused", "tool": "psql"}
+    told = {"task_id": "t", "original_approach": "connect", "failure_reason": "refused"}
+    key = await ours.learn(
+        ours.billing,
+        {**told, **failed, "tags": ["valadao"]},
+        improved_approach="Ask Ines Valadao of Brightwater for the account 4471-2093",
+    )
+    await ours.learn(ours.shipping, {**told, **failed}, improved_approach="Start the server first")
+    await tried(ours.billing, key, successes=6)
+    ours.clock.advance(days=8)
+    move = await ours.billing("promote_to_long_term", key, policy=ASKED)
+    assert move.promoted
+    found = await ours.shipping("get", move.successor)
+    for name in ("Valadao", "Brightwater", "4471-2093", "valadao"):
+        assert name not in f"{found.content} {found.tags}"
+
+
 ACCOUNT = "AWS account 4471-2093 of Brightwater is production: Ines Valadão forbids destroy there"
 ASKED = PromotionPolicy(min_projects=1)
 

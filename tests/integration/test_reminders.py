@@ -377,7 +377,7 @@ async def test_what_is_intended_still_is_not_archived(ours: Desk, tmp_path: Path
     await ours("cancel", "closed")
     ours.clock.advance(days=400)
     old = ArchivalPolicy(url=str(tmp_path), max_share=1, default_importance=0.5)
-    report = await ours("archive", old)
+    report = await ours("archive", old, dry_run=False)
     assert report.memories == 1
     assert await ours.raised() == ["open"]
     await ours("restore_archive", report.archives[0])

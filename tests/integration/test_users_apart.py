@@ -18,7 +18,7 @@ from langmem_tiers import (
     TieredStore,
     WorkingMemoryBuffer,
 )
-from langmem_tiers.core.settings import PromotionSettings
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import Clock, tables, text_index
 from tests.support.servers import fresh_database
@@ -26,7 +26,7 @@ from tests.support.servers import fresh_database
 CANARY = "zanzibar"
 SHARED = "Deploys need two approvals."
 WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat", "agent_id": "helper"}
-PROVEN = PromotionSettings(min_access_count=0, min_age_days=0, min_projects=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
 KEYS = ("kept", "noted", "held", "rejected", "intended", "proven", "wrong", "old", "door")
 """What the user keeps, one of each kind."""
 BEFORE, AT = datetime(2026, 3, 1, 11, tzinfo=UTC), "2026-03-05T12:00:00+00:00"

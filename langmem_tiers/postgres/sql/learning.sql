@@ -296,8 +296,8 @@ CROSS JOIN LATERAL (
     WHERE m.tenant = u.tenant AND m.id = u.id AND m.tier = 'working'
       AND (%(everybody)s::boolean OR {part seen}) LIMIT 1
 ) m
-WHERE u.tenant = %(tenant)s AND u.id > %(after)s AND u.access_count > %(accesses)s
-  AND (u.success_count > 0 OR u.failure_count = 0
+WHERE u.tenant = %(tenant)s AND u.id > %(after)s
+  AND (u.success_count > 0 AND u.access_count > %(accesses)s OR u.success_count = 0 AND u.failure_count = 0
        AND jsonb_typeof(m.value -> 'importance') = 'number'
        AND m.value -> 'importance' >= to_jsonb(%(importance)s::float8))
   AND m.state IS NULL AND m.created_at < %(before)s::timestamptz
@@ -394,10 +394,12 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
         WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
-       m.valid_from, m.valid_to, m.user_id, x.days, x.sessions,
+       m.valid_from, m.valid_to, m.user_id, x.days, x.sessions, x.outcomes,
        ARRAY(
            SELECT DISTINCT k.value ->> 'project_id' FROM {memory}.memories k
            WHERE k.tenant = %(tenant)s AND k.signature = m.signature
+             AND (k.state IS NULL OR k.state = 'consolidated')
+             AND k.user_id IS NOT DISTINCT FROM m.user_id
              AND k.value ->> 'project_id' IS NOT NULL
        ) AS learned
 FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
@@ -406,7 +408,8 @@ CROSS JOIN LATERAL (
 ) m
 CROSS JOIN LATERAL (
     SELECT count(DISTINCT (e.exposed_at AT TIME ZONE 'UTC')::date) AS days,
-           count(DISTINCT e.session) AS sessions
+           count(DISTINCT e.session) AS sessions,
+           count(*) FILTER (WHERE e.succeeded IS NOT NULL) AS outcomes
     FROM {memory}.exposures e
     WHERE e.tenant = %(tenant)s AND e.id = m.id AND NOT e.held_out
 ) x
@@ -430,6 +433,7 @@ FROM (
         WHERE m.tenant = %(tenant)s AND m.tier = 'working' AND m.id <> %(id)s
           AND (m.state IS NULL OR m.state = 'consolidated')
           AND m.user_id IS NOT DISTINCT FROM %(owner)s
+          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
         ORDER BY m.updated_at DESC
         LIMIT 10000
     ) n
@@ -590,32 +594,36 @@ LIMIT %(limit)s;
 
 
 -- name: harm_candidates
--- What was learned and is current, of these types, with the runs it was shown to and those that went
--- without it, since a demotion of it was last rolled back; and what is usual of all runs. Of what no run
--- went without nothing can be said.
+-- What was learned and is current, of these types, with the latest 400 runs that it was shown to, or went
+-- without it, since it was last put or a demotion of it was rolled back; and what is usual of all runs. Of
+-- what no run went without nothing can be said.
 SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at,
        o.shown_successes, o.shown, o.held_successes, o.held, s.successes, s.tries, m.tier::text
 FROM (
-    SELECT e.id,
-           count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
-           count(*) FILTER (WHERE NOT e.held_out) AS shown,
-           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
-           count(*) FILTER (WHERE e.held_out) AS held
-    FROM {memory}.exposures e
-    WHERE e.tenant = %(tenant)s AND e.id > %(after)s AND e.succeeded IS NOT NULL
-      AND e.settled_at > coalesce((
-          SELECT max(d.undone_at) FROM {memory}.events d
-          WHERE d.tenant = %(tenant)s AND d.id = e.id AND d.kind = 'demoted'
-      ), '-infinity')
-    GROUP BY e.id
-    HAVING count(*) FILTER (WHERE e.held_out) > 0 AND count(*) >= %(enough)s
-) o
+    SELECT DISTINCT e.id FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.id > %(after)s AND e.held_out AND e.succeeded IS NOT NULL
+) h
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.id = o.id AND m.tier IN ('working', 'long_term')
+    WHERE m.tenant = %(tenant)s AND m.id = h.id AND m.tier IN ('working', 'long_term')
       AND m.state IS NULL AND (%(everybody)s::boolean OR {part seen})
       AND m.value ->> 'memory_type' = ANY (%(memory_types)s::text[]) LIMIT 1
 ) m
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
+           count(*) FILTER (WHERE NOT e.held_out) AS shown,
+           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
+           count(*) FILTER (WHERE e.held_out) AS held
+    FROM (
+        SELECT e.succeeded, e.held_out FROM {memory}.exposures e
+        WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
+          AND e.exposed_at >= m.updated_at AND e.settled_at > coalesce((
+              SELECT max(d.undone_at) FROM {memory}.events d
+              WHERE d.tenant = %(tenant)s AND d.id = m.id AND d.kind = 'demoted'
+          ), '-infinity')
+        ORDER BY e.settled_at DESC LIMIT 400
+    ) e
+) o
 CROSS JOIN (
     SELECT count(*) FILTER (WHERE s.succeeded) AS successes, count(*) AS tries
     FROM (
@@ -624,6 +632,7 @@ CROSS JOIN (
         ORDER BY e.settled_at DESC LIMIT 500
     ) s
 ) s
+WHERE o.held > 0 AND o.held + o.shown >= %(enough)s
 ORDER BY m.id
 LIMIT %(limit)s;
 
@@ -721,7 +730,7 @@ WITH heir AS MATERIALIZED (
         WHERE o.tenant = x.tenant AND o.id = h.id
           AND (o.run = x.run OR o.settled_by = x.settled_by)
     )
-    RETURNING x.succeeded, x.held_out
+    RETURNING x.succeeded, x.held_out OR x.used IS FALSE AS held_out
 ), earned AS MATERIALIZED (
     SELECT h.id, o.successes, o.failures, n.last_accessed_at, n.strength_at,
            greatest(0, coalesce(n.access_count - (h.u).access_count, 0)) AS accesses,

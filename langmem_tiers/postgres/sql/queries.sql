@@ -195,6 +195,13 @@ SELECT i.tenant, i.tier, i.namespace, i.key, i.value, i.lexemes,
 FROM input i
 JOIN life ON life.tier = i.tier
 
+-- part: held_back
+-- What was held back in working for what it said; what says something else begins anew.
+(c.state = 'demoted' AND EXISTS (
+    SELECT FROM {memory}.memories m
+    WHERE m.tenant = c.tenant AND m.id = c.id AND m.tier = 'working'
+))
+
 -- name: put
 -- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes: NULL
 -- takes the tier's own, Infinity never expires. What lives on in another memory and now says something
@@ -290,7 +297,7 @@ WITH {part input}, standing AS MATERIALIZED (
     UPDATE {memory}.events e
     SET undone_at = %(now)s::timestamptz, detail = e.detail || '{"anew": true}'
     FROM changing c
-    WHERE (c.state IN ('superseded', 'quarantined') OR c.alone) AND e.tenant = c.tenant
+    WHERE (c.state IN ('superseded', 'quarantined') OR c.alone OR {part held_back}) AND e.tenant = c.tenant
       AND e.id = c.id AND e.kind = CASE WHEN c.alone THEN 'deleted' ELSE c.state END
       AND e.undone_at IS NULL
 ), anew AS (
@@ -299,7 +306,7 @@ WITH {part input}, standing AS MATERIALIZED (
     SELECT l.tenant, l.source, 'consolidated' FROM let_go l WHERE l.recalled
     UNION ALL
     SELECT c.tenant, c.id, c.state FROM changing c
-    WHERE c.state IN ('superseded', 'quarantined') OR c.alone
+    WHERE c.state IN ('superseded', 'quarantined') OR c.alone OR {part held_back}
 ), updated AS (
     UPDATE {memory}.memories m
     SET value = CASE
