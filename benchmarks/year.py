@@ -78,6 +78,13 @@ class _Life(NamedTuple):
     accesses: list[datetime]
     outcomes: list[tuple[datetime, bool]]
 
+    @property
+    def is_little(self) -> bool:
+        """Whether it is read rarely and long ago, and does no more good than harm."""
+        lately = any(END - one <= OLD for one in self.accesses)
+        gain = sum(1 if good else -1 for _, good in self.outcomes)
+        return len(self.accesses) < RARELY and not lately and gain <= 0
+
 
 class Year:
     """A year; the same seed and sizes give the same one."""
@@ -173,7 +180,7 @@ class _Tenant:
         self._events.append(event)
         self._after(event, life)
         self._truth.family[key] = plot.kind, part.family
-        due = END - at > OLD and len(life.accesses) < RARELY and importance < UNIMPORTANT
+        due = END - at > OLD and life.is_little and importance < UNIMPORTANT
         if plot.kind == "plain" and due:
             self._truth.archived.add(key)
 

@@ -91,7 +91,7 @@ class Promoted(NamedTuple):
     updated_at: datetime
     successes: int
     failures: int
-    tier: str = Tier.LONG_TERM
+    tier: str = Tier.LONG_TERM.value
 
 
 class Tried(NamedTuple):

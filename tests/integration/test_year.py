@@ -27,9 +27,9 @@ from tests.support.year_oracle import (
     archived,
     due,
     points,
-    read_often,
     sums,
     unaccounted,
+    used,
     visible,
 )
 
@@ -84,7 +84,7 @@ def lived(
             sums(story, left),
             unaccounted(story),
             *look_back(url, story, left, count),
-            due(story, left, read_often(year.events()), story.sizes[-1].at),
+            due(story, left, used(year.events()), story.sizes[-1].at),
             gone,
             whole,
             rest,
