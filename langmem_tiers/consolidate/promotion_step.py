@@ -24,6 +24,7 @@ from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.learn import promotable, promote, rollback
+from langmem_tiers.learn.chances import LIKELY_HARM
 from langmem_tiers.learn.generalise import Generaliser
 from langmem_tiers.learn.promotable import Promoting
 from langmem_tiers.learn.promote import Promotion
@@ -41,8 +42,7 @@ TURNED = "later outcomes turned against it"
 HELPS = "runs do better with it"
 SEEMS = "runs seem to do worse with it: it is shown to fewer"
 UNKNOWN = "whether runs do better with it is not known yet"
-_HARDLY_HARM, _LIKELY_HARM = 0.05, 0.6
-"""From the latter chance on it is held out of more runs."""
+_HARDLY_HARM = 0.05
 HOLDS = "later outcomes have not turned against it"
 
 
@@ -105,19 +105,20 @@ class Promote(CycleStep):
     def _same(
         self, cycle: Cycle, sources: Sequence[promotable.Promotable], how: Promoting
     ) -> Flow[dict[int, list[int]]]:
-        """What is near to each, and says the same, as the judge says; nothing without one."""
+        """What is near to each near miss and says the same, as the judge says: it may decide."""
         if self._judge is None:
             return {}
-        near = [
-            (source.id, int(one["id"]))
+        near = {
+            tuple(sorted((source.id, int(one["id"]))))
             for source in sources
+            if _is_near_miss(promote.judged(source, how).decision)
             for one in promotable.unlike(source, how)
-        ]
+        }
         ids = sorted({one for pair in near for one in pair})
         stored = {one.id: one for one in (yield from read(cycle, ids))}
         pairs = [
             _older_first(stored[one], stored[other])
-            for one, other in near
+            for one, other in sorted(near)
             if one in stored and other in stored
         ]
         same: dict[int, list[int]] = {}
@@ -221,7 +222,7 @@ def _kept(one: rollback.Promoted | rollback.Tried, verdict: PromotionDecision) -
     if isinstance(one, rollback.Promoted):
         return HOLDS
     harm = verdict.reasons[-1].value or 0.0
-    if harm >= _LIKELY_HARM:
+    if harm >= LIKELY_HARM:
         return SEEMS
     return HELPS if harm <= _HARDLY_HARM else UNKNOWN
 
@@ -242,13 +243,17 @@ def _older_first(one: Stored, other: Stored) -> tuple[Stored, Stored]:
     return (one, other) if one.created_at <= other.created_at else (other, one)
 
 
+def _is_near_miss(decided: PromotionDecision | None) -> bool:
+    return decided is not None and len(decided.lacks) == 1
+
+
 def _missed(
     source: promotable.Promotable,
     decided: PromotionDecision | None,
     unlike: Sequence[Mapping[str, Any]],
 ) -> Iterator[Finding]:
     """That a memory lacks but one thing to be promoted, and what is near to it."""
-    if decided is None or len(decided.lacks) != 1:
+    if decided is None or not _is_near_miss(decided):
         return
     yield _alone(source, f"it lacks: {decided.lacks[0]}")
     yield from (_near(source, one) for one in unlike)

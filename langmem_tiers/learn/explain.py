@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, shown_beside
-from langmem_tiers.learn.outcome import Interval, beta_interval
+from langmem_tiers.learn.chances import Interval, beta_interval
 from langmem_tiers.learn.promotable import (
     Near,
     Promotable,

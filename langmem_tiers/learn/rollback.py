@@ -14,7 +14,8 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.learn.outcome import ENOUGH, LEARNED, HoldoutCounts, chance_of_harm
+from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm
+from langmem_tiers.learn.outcome import LEARNED
 from langmem_tiers.learn.promotable import EVERYBODYS
 from langmem_tiers.learn.promote import PAGE
 from langmem_tiers.learn.promotion_rules import (

@@ -53,8 +53,8 @@ CALIBRATED = {"match": 0.97, "recency": 0.012, "access": 0.009, "project": 0.009
 """The specified parts in their own proportions, adding up to 0.03, so that they decide between
 near-equals only. With 0.1, recall@10 falls by 0.012 to 0.019 (docs/recall.md)."""
 CREDIT = 0.012
-"""What outcomes move in the profile "calibrated", up or down, at most: our own choice, as much as a
-day's recency does."""
+"""What outcomes move in the profile "calibrated", up or down, at most: our own choice, as much as
+recency does."""
 RECENCY_DAYS = 30
 """Recency is 1 for today's memories, and falls evenly to 0 in so many days."""
 FULL_ACCESSES = 10

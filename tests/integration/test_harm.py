@@ -17,7 +17,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.learn.outcome import ENOUGH, HoldoutCounts, chance_of_harm, doubted
+from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm, doubted
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock
 
@@ -82,6 +82,8 @@ def test_what_harms_beyond_doubt_is_held_back_with_an_event_and_a_way_back(
     assert memory.rollback(str(held.move))
     assert len(memory.get_lessons(tools="harms")) == 1
     assert [one for one in memory.demote() if one.demoted] == [], "only runs since then count"
+    back = [memory.get_lessons(tools="harms", run_id=f"back-{run}") for run in range(20)]
+    assert sum(map(bool, back)) >= 15, "nor is it held out for what was known before"
 
     clock.advance(hours=1)
     for run in range(40):

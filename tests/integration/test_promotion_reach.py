@@ -153,6 +153,24 @@ async def test_what_a_model_judges_the_same_counts_in_a_cycle(ours: Team, *, sam
     assert sorted(filter(None, (await ours.states()).values())) == ["consolidated"] * 2 * same
 
 
+async def test_a_model_is_asked_of_near_misses_alone(ours: Team) -> None:
+    from langchain_openai import ChatOpenAI  # noqa: PLC0415 - loads slowly, and here alone
+
+    for call, key, text in zip((ours.billing, ours.shipping), "ab", (WAIT, OPPOSITE), strict=True):
+        await call("store", text, "procedural", tier="working", key=key)
+        await tried(call, key, successes=2, failures=5)
+    ours.clock.advance(days=8)
+    context = MemoryContext(tenant="acme")
+    with wayward() as server:
+        model = ChatOpenAI(model="local", base_url=server.url, api_key=lambda: "none")
+        graph = create_consolidation_graph(model, store=ours.store, policy=CYCLE)
+        if ours.billing.mode == "abatch":
+            await graph.ainvoke({}, context=context)
+        else:
+            graph.invoke({}, context=context)
+    assert server.asked == []
+
+
 async def test_what_somebody_says_is_the_same_is_known_and_named_by_one(ours: Team) -> None:
     await say(ours, SAID_AGAIN)
     third = ours.member(project_id="third")

@@ -593,6 +593,21 @@ ORDER BY e.target
 LIMIT %(limit)s;
 
 
+-- part: with_and_without
+-- Of the memory m, of its latest 400 outcomes since a demotion of it was last rolled back: runs that
+-- succeeded and runs in all, with it and without it.
+SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
+       count(*) FILTER (WHERE NOT e.held_out) AS shown,
+       count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
+       count(*) FILTER (WHERE e.held_out) AS held
+FROM (
+    SELECT e.succeeded, e.held_out FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
+      AND e.settled_at > coalesce((
+          SELECT max(d.undone_at) FROM {memory}.events d
+          WHERE d.tenant = %(tenant)s AND d.id = m.id AND d.kind = 'demoted'
+      ), '-infinity')
+
 -- name: harm_candidates
 -- What was learned and is current, of these types, with the latest 400 runs that it was shown to, or went
 -- without it, since it was last put or a demotion of it was rolled back; and what is usual of all runs. Of
@@ -610,17 +625,8 @@ CROSS JOIN LATERAL (
       AND m.value ->> 'memory_type' = ANY (%(memory_types)s::text[]) LIMIT 1
 ) m
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
-           count(*) FILTER (WHERE NOT e.held_out) AS shown,
-           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
-           count(*) FILTER (WHERE e.held_out) AS held
-    FROM (
-        SELECT e.succeeded, e.held_out FROM {memory}.exposures e
-        WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
-          AND e.exposed_at >= m.updated_at AND e.settled_at > coalesce((
-              SELECT max(d.undone_at) FROM {memory}.events d
-              WHERE d.tenant = %(tenant)s AND d.id = m.id AND d.kind = 'demoted'
-          ), '-infinity')
+    {part with_and_without}
+          AND e.exposed_at >= m.updated_at
         ORDER BY e.settled_at DESC LIMIT 400
     ) e
 ) o
@@ -878,8 +884,7 @@ HAVING count(*) FILTER (WHERE e.held_out) > 0
 ORDER BY m.namespace, m.key;
 
 -- name: holdout_evidence
--- Of each of these memories, among its latest 400 outcomes: runs that succeeded and runs in all, with it
--- and without it; and whether this run goes without it already. And, without a key, what is usual: the
+-- Of each of these memories, its outcomes with it and without it; and whether this run goes without it already. And, without a key, what is usual: the
 -- same of the latest 500 outcomes of whatever was shown to the user, or to nobody in particular.
 SELECT m.namespace, m.key, o.shown_successes, o.shown, o.held_successes, o.held,
        (SELECT e.held_out FROM {memory}.exposures e
@@ -890,13 +895,7 @@ CROSS JOIN LATERAL (
     WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.key = w.key AND {part seen} LIMIT 1
 ) m
 CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes,
-           count(*) FILTER (WHERE NOT e.held_out) AS shown,
-           count(*) FILTER (WHERE e.succeeded AND e.held_out) AS held_successes,
-           count(*) FILTER (WHERE e.held_out) AS held
-    FROM (
-        SELECT e.succeeded, e.held_out FROM {memory}.exposures e
-        WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
+    {part with_and_without}
         ORDER BY e.settled_at DESC LIMIT 400
     ) e
 ) o
