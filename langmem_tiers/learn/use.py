@@ -21,17 +21,16 @@ _SHORTEST: Final = 3
 def not_taken_up(shown: Mapping[K, str], question: str, answer: str) -> set[K]:
     """Which memories an answer took nothing of, by their texts.
 
-    It took one up that shares two words, or all it has, with the answer and with neither the
-    question nor any other memory. Of a memory without a word of its own nothing can be said: it is
-    not among them. An answer may be words and calls, as text.
+    It took one up that shares two words with the answer, or as many as either has, and with neither
+    the question nor any other memory. Of a memory without a word of its own nothing can be said: it
+    is not among them. An answer may be words and calls, as text.
     """
     told = {key: _stems(text) for key, text in shown.items()}
     common = Counter(one for each in told.values() for one in each)
     known, said = _stems(question), _stems(answer)
     own = {key: {one for one in each - known if common[one] == 1} for key, each in told.items()}
-    return {
-        key for key, each in own.items() if each and len(each & said) < min(TAKEN_UP, len(each))
-    }
+    most = min(TAKEN_UP, max(1, len(said - known)))  # an answer may be a word
+    return {key for key, each in own.items() if each and len(each & said) < min(most, len(each))}
 
 
 def _stems(text: str) -> frozenset[str]:

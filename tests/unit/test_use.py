@@ -19,6 +19,10 @@ def test_what_shares_two_words_of_its_own_with_the_answer_is_taken_up() -> None:
     assert not_taken_up(SHOWN, asked, 'psql({"port": 6543})') == {"retry"}
 
 
+def test_an_answer_of_a_word_takes_up_what_has_that_word() -> None:
+    assert not_taken_up(SHOWN, "Which port of the staging database?", "6543.") == {"retry"}
+
+
 def test_words_of_the_question_and_of_several_memories_say_nothing() -> None:
     asked = "How do I reach the staging database?"
     assert not_taken_up(SHOWN, asked, "The staging database? I do not know.") == {"port", "retry"}
