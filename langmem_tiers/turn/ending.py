@@ -33,6 +33,7 @@ from langmem_tiers.state.state import Goal, ProgressDelta
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn.record import TurnRecord
+from langmem_tiers.turn.relevance import weigh_calls
 from langmem_tiers.turn.trace import (
     CommitReport,
     Ending,
@@ -183,6 +184,7 @@ def _commit(
     (rows,) = yield Query((ended_call(context, record.turn),), commit=True)
     if rows:
         return (yield from _as_before(turn, record, *rows[0]))
+    vectors |= yield from weigh_calls(record, store.options)
     wanted = yield from _wanted(turn, record, success=success)
     told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
     puts = yield from memory.flows.bounded(record.pending, context, told)

@@ -79,8 +79,8 @@ def track_tool_invocation(
         result: What it answered; what is neither text nor JSON is kept as text.
         error: How it failed, if it did: then the memory has the failure's signature.
         duration: Seconds that it took.
-        relevance: To the task, from 0 to 1; if not given, the share of the prompt's words that
-            the call and its answer have.
+        relevance: To the task, from 0 to 1; if not given, the commit says how near the call's
+            memory is to the prompt: by vectors, or without a model by the words they share.
         call_id: A name that a retry has too: the same call is tracked once.
 
     Returns:
@@ -117,7 +117,7 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
         if known:
             return Tracked(tracked=True, key=known[0].key, reason="tracked before")
         check(turn, "track a tool call")
-        one = given.within(record.key("call", len(record.calls)), record.prompt)
+        one = replace(given, key=record.key("call", len(record.calls)))
         memory = one.to_memory(turn.now, record.task)
         gate = _of_a_tool(turn.memory.gate, memory, whole)
         verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict

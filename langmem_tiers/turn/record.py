@@ -19,7 +19,6 @@ from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
-from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.new import NewMemory, checked_text, share
 from langmem_tiers.state.state import ProgressDelta, stored
 from langmem_tiers.turn.layout import Fragment
@@ -73,10 +72,6 @@ class Invocation:
             source_task=task or None,
             further={"tool_call": told, **failure_fields(failure)},
         )
-
-    def within(self, key: str, prompt: str) -> Invocation:
-        """The call as a turn keeps it; its relevance, if not given, is that to the prompt."""
-        return replace(self, key=key, relevance=_relevance(prompt, self))
 
     def step(self) -> ToolCall:
         """The call as the skill extractor reads it: names, and no values."""
@@ -386,12 +381,3 @@ def told_error(error: BaseException | str) -> str:
     """What an error says of itself, of which kind it is first."""
     named = f"{type(error).__name__}: {_text(error)}" if isinstance(error, BaseException) else error
     return _said(named).strip() or "it reported an error and nothing else"
-
-
-def _relevance(prompt: str, one: Invocation) -> float | None:
-    """How much of what the turn is about a call names."""
-    sought = set(words(prompt))
-    if one.relevance is not None or not sought:
-        return one.relevance
-    said = set(words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
-    return round(len(sought & said) / len(sought), 2)

@@ -62,7 +62,7 @@ def turn() -> TurnRecord:
     for given_, answer in (("1,2", {"error": "ValueError: comma"}), ("12", {"result": "12"})):
         told = {"result": None, "error": None, **answer}
         one, _ = called("add", {"amount": given_}, told["result"], told["error"], **TOLD)
-        record.calls.append(one.within(record.key("call", len(record.calls)), record.prompt))
+        record.calls.append(replace(one, key=record.key("call", len(record.calls))))
         record.pending.append(replace(record.calls[-1].to_memory(NOW, record.task), trust=0.6))
     record.goals.append({"goal": "g", "delta": 1.0})
     record.events.append(TurnEvent(kind="memorized", at=NOW, reasons=("why",), key="k"))
@@ -82,7 +82,7 @@ def test_a_turn_is_the_same_after_it_was_json(
     record.prompt = prompt
     for number, parameters in enumerate(calls):
         one, _ = called("add", parameters, "12", None, **TOLD)
-        record.calls.append(one.within(record.key("call", number), record.prompt))
+        record.calls.append(replace(one, key=record.key("call", number)))
     record.events += [TurnEvent(kind="memorized", at=NOW, reasons=(why,)) for why in reasons]
     state = json.loads(json.dumps(record.to_state()))
 
