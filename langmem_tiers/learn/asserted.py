@@ -31,7 +31,6 @@ _MARKED: Final = re.compile(
 """How Node and Jest do; the same marks stand before much else."""
 _EXPECTS: Final = re.compile(r"^ {1,40}expect\(", re.MULTILINE)
 """What Jest shows of a claim."""
-_PARAMETERS: Final = re.compile(r"\[.*\]$")
 _OWN: Final = re.compile(r" [\u203a>] |::|\.(?=\w+$)")
 """What stands between the names of a suite, or a class, and the test's own."""
 _FRAME: Final = re.compile(
@@ -51,7 +50,8 @@ def asserted(text: str, error: str, said: str) -> str | None:
     marks = (*_NAMED, _MARKED) if holds_not or _EXPECTS.search(text) else _NAMED
     name = next((found["name"] for one in marks if (found := one.search(text))), None)
     if name is not None and (holds_not or error == "error"):
-        return f"test {_OWN.split(_PARAMETERS.sub('', name))[-1]}"[:_LONGEST]
+        plain = name.partition("[")[0] if name.endswith("]") else name  # without its parameters
+        return f"test {_OWN.split(plain)[-1]}"[:_LONGEST]
     if not holds_not:
         return None
     frames = [*_FRAME.finditer(text)]

@@ -36,7 +36,7 @@ nine in ten have more."""
 
 _TOKEN: Final = re.compile(r"[^\W_]+(?:[-_.:@/+]+[^\W_]+)*|_\w+")
 _PART: Final = re.compile(r"[A-Z]?[^\W\d_A-Z]+|[A-Z]+|\d+")
-_STARTS: Final = re.compile(r"(?:\A|[.!?:;\n]\s*[\"'(]*)\Z")
+_STARTS: Final = re.compile(r"(?:\A|[.!?:;\n]\s{0,8}[\"'(]{0,8})\Z")
 _LOOKED_BACK: Final = 8
 """Characters before a word in which the end of another sentence is sought."""
 _OFTEN: Final = 3
