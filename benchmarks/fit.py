@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -40,7 +39,17 @@ from benchmarks.fit_floor import (
 )
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
 from benchmarks.learning_node import learned, recorded
-from benchmarks.recall_data import CHATS, History, Memory, Question, Style, generated, read
+from benchmarks.recall_data import (
+    History,
+    Memory,
+    Question,
+    Style,
+    beside,
+    by_role,
+    generated,
+    read,
+    told_apart,
+)
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
@@ -64,41 +73,31 @@ EMBEDDINGS: Final[Mapping[str, type[OfflineEmbeddings]]] = {
     "multilingual": MultilingualEmbeddings,
 }
 
+_PART = 0.5
+"""What a style counts that tells another one's texts otherwise, where that counts 1."""
+_BESIDE = 40
+"""Questions a history that are asked of facts beside talk, and of the talk."""
 LESSONS = "lessons"
 _SHOWN = 10
 """The best so many candidates of each question teach what a match is worth."""
 _WRONG, _WRONG_SMALL = 60, 6
 """Questions of others to each history, and to each part of one."""
 _DIGITS = 3
-_CHATTING = {
-    one.speaker
-    for style in generated()
-    if style.name == CHATS
-    for history in style.histories
-    for one in history.memories
-    if one.speaker
-}
-_SAID = re.compile(rf"\A(On \d+ \w+ \d+, )?({'|'.join(sorted(_CHATTING))}) said: ")
 
 
-def nameless(kind: type[OfflineEmbeddings]) -> OfflineEmbeddings:
-    """Embeds what people of generated chats say without their names and the date.
+def knowing(kind: type[OfflineEmbeddings]) -> OfflineEmbeddings:
+    """Embeds each text once."""
 
-    Each question to them has a name, so that nearness would earn what `named` should. Each text is
-    embedded once.
-    """
-
-    class Nameless(kind):  # type: ignore[valid-type, misc]
+    class Knowing(kind):  # type: ignore[valid-type, misc]
         known: dict[str, list[float]] = {}  # noqa: RUF012 - one for all
 
         def embed_documents(self, texts: list[str]) -> list[list[float]]:
             """Embed texts, one vector each, in order."""
-            plain = [_SAID.sub("", text, count=1) for text in texts]
-            new = [one for one in dict.fromkeys(plain) if one not in self.known]
+            new = [one for one in dict.fromkeys(texts) if one not in self.known]
             self.known.update(zip(new, super().embed_documents(new), strict=True))
-            return [self.known[one] for one in plain]
+            return [self.known[one] for one in texts]
 
-    return Nameless()
+    return Knowing()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +108,8 @@ class Example:
     weight: float
     question: Question
     evidence: Evidence
+    chances: bool = True
+    """Whether it says what a match is worth, and not only what comes first."""
 
     @property
     def gold(self) -> np.typing.NDArray[np.bool_]:
@@ -134,11 +135,12 @@ def main(
     real = [read(one) for one in files or [MEETINGS_FILE] if files or one.exists()]
     styles = [(one, REAL_COUNTS) for one in real]
     styles += [] if alone else [*((one, 1.0) for one in generated()), (asked_for(), 1.0)]
+    ordered = [] if alone else [*otherwise(real)]
     styles += [(read(one), 0.0) for one in measured or ()]
     out.mkdir(parents=True, exist_ok=True)
     for name in model or EMBEDDINGS:
-        words = words_of(nameless(EMBEDDINGS[name]))
-        examples, trials = collected(styles, words, with_lives=not alone)
+        words = words_of(knowing(EMBEDDINGS[name]))
+        examples, trials = collected(styles, ordered, words, with_lives=not alone)
         for which, weights in fits(examples, trials, words, name):
             file = out / f"{which}.json"
             file.write_text(json.dumps(weights, indent=1) + "\n", encoding="utf-8")
@@ -147,15 +149,22 @@ def main(
 
 
 def collected(
-    styles: Sequence[tuple[Style, float]], words: Words, *, with_lives: bool
+    styles: Sequence[tuple[Style, float]],
+    ordered: Sequence[tuple[Style, float]],
+    words: Words,
+    *,
+    with_lives: bool,
 ) -> tuple[list[Example], list[Trial]]:
-    """All that is fitted on with a model."""
+    """All that is fitted on with a model; what is `ordered` alone says nothing of the chances."""
     with (
         tempfile.TemporaryDirectory() as path,
         EmbeddedPostgres(path) as server,
         System(server.url, words.embeddings) as system,
     ):
         examples, trials = collect(system, server.url, styles, words)
+        examples += [
+            replace(one, chances=False) for one in collect(system, server.url, ordered, None)[0]
+        ]
         examples += lessons(system)
     lives = list(lived(words)) if with_lives else []
     trials += [one.trial for one in lives]
@@ -196,6 +205,24 @@ def fit(
         "helps": fit_floor(trials, by_words=by_words),
     }
     return {part: _rounded(numbers) for part, numbers in found.items()}
+
+
+def otherwise(real: Sequence[Style]) -> Iterator[tuple[Style, float]]:
+    """The same as others tell it: as text alone, by roles, and facts in one tenant with talk.
+
+    Each counts a part of what it is made of.
+    """
+    logs, chats, facts = generated()
+    talks = [(logs, _PART), (chats, _PART), *((one, REAL_COUNTS * _PART) for one in real)]
+    yield from ((told_apart(one, speaker=False), share) for one, share in talks)
+    yield from ((by_role(one), share / 2) for one, share in talks[1:])
+    for style in (*beside(facts, [chats, logs], _BESIDE), *_asked_beside(real)):
+        yield style, _PART
+
+
+def _asked_beside(real: Sequence[Style]) -> Iterator[Style]:
+    for one in real[:1]:
+        yield from beside(asked_for(), [one], _BESIDE)
 
 
 def asked_for() -> Style:
@@ -242,12 +269,18 @@ def lessons(system: System) -> list[Example]:
 
 
 def collect(
-    system: System, url: str, styles: Sequence[tuple[Style, float]], words: Words
+    system: System,
+    url: str,
+    styles: Sequence[tuple[Style, float]],
+    words: Words | None,
 ) -> tuple[list[Example], list[Trial]]:
-    """Ask everything of whole histories, and of parts of them; each style has its weight."""
+    """Ask everything of whole histories, and of parts of them; each style has its weight.
+
+    Without `words`, only what they answer is asked, of the whole.
+    """
     examples: list[Example] = []
     trials: list[Trial] = []
-    every = list(_histories(styles))
+    every = [one for one in _histories(styles) if words is not None or not one[2]]
     for *_, history in track(every, "storing", console=Console(stderr=True)):
         system.remember(history)
     with psycopg.connect(url, autocommit=True) as conn:
@@ -257,7 +290,7 @@ def collect(
         asked = list(_right(system, style, history, weight / counts))
         if not size:
             examples += asked
-        if weight:
+        if weight and words is not None:
             trials += [_trial(one, words, size) for one in asked]
             trials += _wrong(system, style, size, history, words)
     return examples, trials
@@ -330,7 +363,7 @@ def _fit_match(
     not fitted on lessons.
     """
     rows, happened, share, kinds = [], [], [], []
-    for one in examples:
+    for one in filter(lambda each: each.chances, examples):
         scores, measured = _measured(one, weights, by_words=by_words)
         best = np.argsort(-scores, kind="stable")[:_SHOWN]
         rows.append(measured[best])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -118,6 +119,78 @@ def read(path: Path) -> Style:
 def generated() -> list[Style]:
     """Assistant logs, chats and stand-alone facts, which a script made for this project."""
     return [read(FOLDER / "histories" / f"{name}.jsonl") for name in (LOGS, CHATS, FACTS)]
+
+
+def told_apart(style: Style, *, speaker: bool = True) -> Style:
+    """The same where nobody said when or in which session, nor, without `speaker`, who spoke."""
+    kept = {} if speaker else {"speaker": None}
+    return _changed(
+        style,
+        "plain" if not speaker else "names alone",
+        lambda one: replace(one, session=None, turn=None, occurred_at=None, **kept),
+    )
+
+
+def by_role(style: Style) -> Style:
+    """The same with roles for names: whoever says most is the user, all others the assistant."""
+    roles = [
+        _changed(replace(style, histories=[one]), "roles", _as_roles(one))
+        for one in style.histories
+    ]
+    return replace(roles[0], histories=[one for each in roles for one in each.histories])
+
+
+def beside(facts: Style, talks: Sequence[Style], questions: int) -> Iterator[Style]:
+    """Facts that stand by themselves in one tenant with talk: asked of either, one style each."""
+    for of_facts in (True, False):
+        histories = []
+        for n, history in enumerate(facts.histories):
+            others = [one.histories[n % len(one.histories)] for one in talks]
+            told = [_renamed(one, f"{one.name}-") for one in others]
+            asked = [history] if of_facts else told
+            histories.append(
+                History(
+                    name=f"{history.name} beside {talks[0].name}, {of_facts}",
+                    memories=[*history.memories, *(each for one in told for each in one.memories)],
+                    questions=[q for one in asked for q in _spread(one.answerable, questions)],
+                )
+            )
+        what = "facts" if of_facts else "talk"
+        yield Style(name=f"{facts.name} beside {talks[0].name}: {what}", histories=histories)
+
+
+def _renamed(history: History, before: str) -> History:
+    return replace(
+        history,
+        memories=[
+            replace(one, key=before + one.key, session=one.session and before + one.session)
+            for one in history.memories
+        ],
+        questions=[
+            replace(one, gold=frozenset(before + key for key in one.gold))
+            for one in history.questions
+        ],
+    )
+
+
+def _as_roles(history: History) -> Callable[[Memory], Memory]:
+    most = Counter(one.speaker for one in history.memories if one.speaker).most_common(1)
+    user = most[0][0] if most else None
+
+    def role(one: Memory) -> Memory:
+        if one.speaker is None:
+            return one
+        return replace(one, speaker="user" if one.speaker == user else "assistant")
+
+    return role
+
+
+def _changed(style: Style, how: str, change: Callable[[Memory], Memory]) -> Style:
+    histories = [
+        replace(one, name=f"{one.name}, {how}", memories=[*map(change, one.memories)])
+        for one in style.histories
+    ]
+    return replace(style, name=f"{style.name}, {how}", histories=histories)
 
 
 def _style(name: str, found: Iterable[tuple[History, int]]) -> Style:

@@ -87,6 +87,8 @@ class Story:
     memories: dict[str, Lived] = field(default_factory=dict)
     cycles: list[Done] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
+    read: defaultdict[str, list[datetime]] = field(default_factory=lambda: defaultdict(list))
+    """When each memory was read: a replay hands over what happened between two cycles at once."""
 
     def done(self, step: str) -> int:
         """What a step carried out in all cycles."""
@@ -213,6 +215,7 @@ class Replay:
         for one in accesses:
             rounds[times[one.key]].append(one)
             times[one.key] += 1
+            self.story.read[one.key].append(self._clock.now)
         for several in rounds.values():
             self._store.batch([GetOp(_namespace(one), one.key) for one in several])
 

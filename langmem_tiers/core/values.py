@@ -120,7 +120,7 @@ def told(value: Mapping[str, Any]) -> Told:
     if not _TOLD.isdisjoint(value):
         session, speaker = _name(value.get("session_id")), _name(value.get("speaker"))
         turn = value.get("turn")
-        numbered = session and speaker and type(turn) is int and 0 <= turn < MAX_TURN
+        numbered = session and type(turn) is int and 0 <= turn < MAX_TURN
         moment = _moment(value.get("occurred_at"))
         signature = _name(value.get("signature"))
         tool = _name(value.get("tool")) if signature or _ADVICE in value else None

@@ -54,6 +54,7 @@ from langmem_tiers.remember.new import (
     read_once,
     to_write,
 )
+from langmem_tiers.remember.runs import Runs
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store.flows import StoreFlows
@@ -70,6 +71,7 @@ class MemoryFlows:
         self._store = store
         self.reader = reader
         self._lately = RecalledLately()
+        self._runs = Runs()
         self.gate = gate
 
     def admit(
@@ -142,7 +144,7 @@ class MemoryFlows:
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
-        writes = yield from self._checked(memories, context)
+        writes = self._runs.numbered((yield from self._checked(memories, context)), self._store.now)
         origins = [origin_keys(one) for one in memories]
         if any(origins):
             keys = sorted({key for named in origins for key in named})

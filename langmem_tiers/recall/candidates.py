@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +15,10 @@ from langmem_tiers.core.values import content_of
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres.flow import Row
 
+_NAMED = re.compile(
+    r"(?:[\[(][^\])\n]{1,40}[\])] ?)?([^\W\d_][\w.'\u2019-]{0,30}(?: [\w.'\u2019-]{1,30}){0,2}): \S"
+)
+"""A name of up to three words and a colon, behind when it was if that stands in brackets."""
 _LARGEST = 1e9
 """What is stored as a larger number is no importance and no boost."""
 
@@ -36,17 +41,17 @@ class Candidate(NamedTuple):
     id: int
     cosine: float | None
     """To the query, in -1…1; None for a memory without a vector."""
+    around: float | None
+    """The mean cosine of it and its neighbours: two turns before it to two after it. What has no
+    turn, or was stored among what nobody said or asked, has none but itself, here and below."""
     own: float | None
     """BM25 of its own words."""
-    around: float | None
-    """BM25 of the words of the five turns around it, without regard to their length."""
+    window: float | None
+    """BM25 of its words and those of its neighbours, without regard to their length."""
     before: float | None
     """BM25 of the turn before it."""
     words_around: int | None
-    """Distinct words of those five turns, stop words left out; None, like `answered`, where
-    `around` is."""
-    answered: bool | None
-    """Whether the turn before or after it is somebody else's."""
+    """Distinct words of all of them, stop words left out."""
     speaker: str | None
     occurred_at: datetime | None
     access_count: int
@@ -61,12 +66,22 @@ class Candidate(NamedTuple):
         return decode(self.tenant, self.namespace), self.key
 
     @property
+    def named(self) -> str | None:
+        """Who said it: as was told, else as its text begins, such as `Ann: I am back`."""
+        if self.speaker is not None:
+            return self.speaker
+        found = _NAMED.match(content_of(self.value))
+        return found and found[1]
+
+    @property
     def session(self) -> str | None:
         """The session it was said in."""
         return _text(self.value.get("session_id"))
 
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
+_NEAR = slice(_COSINE, _COSINE + 2)
+"""Both cosines, which are distances in a row."""
 _PLACE = itemgetter(*map(Candidate._fields.index, ("namespace", "key", "id")))
 
 
@@ -90,9 +105,8 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     found = []
     for row in rows:
         if row[_KEY] is not None:
-            away = row[_COSINE]
-            cosine = None if away is None else distance.cosine(away)
-            found.append(Candidate._make((*row[:_COSINE], cosine, *row[_COSINE + 1 :])))
+            near = (None if away is None else distance.cosine(away) for away in row[_NEAR])
+            found.append(Candidate._make((*row[: _NEAR.start], *near, *row[_NEAR.stop :])))
     return found
 
 

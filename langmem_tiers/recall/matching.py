@@ -1,4 +1,4 @@
-"""How well a candidate answers a question: eleven features, fitted weights, one match in 0…1.
+"""How well a candidate answers a question: thirteen features, fitted weights, one match in 0…1.
 
 The weights ship in `weights/`, a file a model of embeddings, as nearness differs between them, and
 one for all others. They were fitted by `benchmarks/fit.py` on real meetings (QMSum, MIT licence),
@@ -26,7 +26,7 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
-from langmem_tiers.recall.question import Question, days_from, name_words, small_talk
+from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
 
 K1 = 1.2
 """BM25's saturation, as in the statement."""
@@ -43,7 +43,7 @@ _SURE = 0.05
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
 _OWN = 0
-_KIND = range(4, 8)
+_KIND = range(5, 9)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
 
@@ -123,6 +123,7 @@ FEATURES = (
     "window",
     "previous",
     "dense",
+    "around",
     "named",
     "assistant",
     "when",
@@ -130,6 +131,7 @@ FEATURES = (
     "asks",
     "tells",
     "session",
+    "unspoken",
 )
 """The features in their order."""
 CHANCE = ("level", "gap", "near", "bias")
@@ -214,16 +216,18 @@ def _features(
     one: Candidate, question: Question, searched: Searched, near: float, together: float
 ) -> tuple[float, ...]:
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    talk = (1 / (1 + (one.words_around or 0) / _HALF_WINDOW)) / reach if one.answered else 0.0
-    speaker = one.speaker or ""
+    talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
+    best = max(searched.best_cosine, _LEAST_COSINE)
+    speaker = one.named or ""
     content = content_of(one.value)
     asking = content.count("?")
     role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
     return (
         (one.own or 0.0) / reach,
-        (one.around or 0.0) * talk,
+        (one.window or 0.0) * talk,
         (one.before or 0.0) * talk,
         near,
+        (one.around or 0.0) / best,
         float(not question.words.isdisjoint(name_words(speaker))),
         float(role in ASSISTANT_ROLES),
         float(question.wants_time and tells_time(content)),
@@ -231,12 +235,13 @@ def _features(
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
         _tells(one),
         together,
+        float(one.speaker is None),
     )
 
 
 def _tells(one: Candidate) -> float:
     """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
-    if (one.speaker or "").lower() in ASSISTANT_ROLES:
+    if (one.named or "").lower() in ASSISTANT_ROLES:
         return 0.0
     if (talk := small_talk(one.value)) is None:
         return 1.0
@@ -255,9 +260,8 @@ def tells_time(text: str) -> bool:
 
 def _closeness(one: Candidate, question: Question) -> float:
     """1 in the time the question names, falling off slowly after it and fast before it."""
-    if one.occurred_at is None:
-        return 0.0
-    gap = days_from(question.times, one.occurred_at.date())
+    when = one.occurred_at.date() if one.occurred_at else dated(content_of(one.value))
+    gap = None if when is None else days_from(question.times, when)
     if gap is None:
         return 0.0
     return math.exp(-gap / _DAYS_AFTER if gap >= 0 else gap / _DAYS_BEFORE)

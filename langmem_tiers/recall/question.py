@@ -68,6 +68,12 @@ _CALENDAR = frozenset((*_MONTH, *_WEEKDAYS))
 _NO_NAMES = frozenset(["the", "and", "for", "all", "our", "other", "from", "with", "will", "who"])
 
 
+_HEADING = 40
+"""Characters at the beginning of a text in which its date stands."""
+_SOME_DAY = date(2000, 1, 1)
+"""From which relative times are counted where none of them is wanted."""
+
+
 class Days(NamedTuple):
     """Days from the first to the last, both included."""
 
@@ -130,6 +136,15 @@ def days_from(times: Iterable[Days | Named], when: date) -> int | None:
     """
     gaps = [gap for one in times for gap in _gaps(one, when)]
     return min(gaps, key=abs) if gaps else None
+
+
+def dated(text: str) -> date | None:
+    """The day that a text names as it begins, such as `[8 May 2023] …`; None if it does not."""
+    for one in _times(text[:_HEADING].lower(), _SOME_DAY):
+        if isinstance(one, Named) and one.year and one.month:
+            days = _of_year(one, one.year)
+            return None if days is None else days.first
+    return None
 
 
 def _times(text: str, today: date) -> list[Days | Named]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import ASSISTANT_ROLES, ROLES, THRESHOLD, USER_ROLES, Source, Tier
+from langmem_tiers.core.memory import ASSISTANT_ROLES, THRESHOLD, USER_ROLES, Source, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
@@ -137,27 +137,13 @@ def write_of(
         place=place,
         key=key,
         value=encode_value(value, bounds),
-        texts=((FIELD, embedded_text(value)),) if embedded else (),
+        texts=((FIELD, str(value["content"])),) if embedded else (),
         lexical=str(value["content"]) if index is not None else "",
         ttl=ttl,
         tier=tier,
         told=told(value),
         trust=trust_of(value),
     )
-
-
-def embedded_text(value: Mapping[str, Any]) -> str:
-    """The text that is embedded: who said it when, and what.
-
-    Only for a named speaker: dates before what a role or nobody said cost stand-alone facts two
-    points of recall, names and dates in conversations win six (docs/recall.md).
-    """
-    content, facts = str(value["content"]), told(value)
-    if facts.speaker is None or facts.speaker.lower() in ROLES:
-        return content
-    when = facts.occurred_at
-    said = f"{facts.speaker} said: {content}"
-    return said if when is None else f"On {when.day} {when:%B %Y}, {said}"
 
 
 def normalised_tags(tags: object) -> list[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.databases import create
-from benchmarks.fit import collect, fits, nameless
+from benchmarks.fit import collect, fits, knowing
 from benchmarks.fit_floor import words_of
 from benchmarks.recall import GENERATED, run
 from benchmarks.recall_data import (
@@ -114,7 +114,7 @@ def test_metrics_of_a_ranking_by_hand() -> None:
 
 
 def test_a_fit_on_own_conversations_gives_weights_that_load(server_url: str) -> None:
-    url, words = create(server_url, "recall_fit"), words_of(nameless(LocalEmbeddings))
+    url, words = create(server_url, "recall_fit"), words_of(knowing(LocalEmbeddings))
     style = generated()[1].sample(2, 6)
     own = Style(name="own", histories=[replace(one) for one in style.histories])
     with System(url, words.embeddings) as system:

@@ -26,10 +26,10 @@ from tests.support.year_oracle import (
     Point,
     archived,
     due,
+    gains,
     points,
     sums,
     unaccounted,
-    used,
     visible,
 )
 
@@ -84,7 +84,7 @@ def lived(
             sums(story, left),
             unaccounted(story),
             *look_back(url, story, left, count),
-            due(story, left, used(year.events()), story.sizes[-1].at),
+            due(story, left, gains(year.events()), story.sizes[-1].at),
             gone,
             whole,
             rest,

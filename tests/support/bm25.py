@@ -29,7 +29,7 @@ class Scores(NamedTuple):
     """What a document scores for a query."""
 
     own: float
-    around: float
+    window: float
     before: float
 
 
@@ -43,7 +43,7 @@ def of_postgres(store: TieredStore, ask: Callable[[], object]) -> list[tuple[str
 
     found, _ = read_rows(store.run(again()), Distance.COSINE)
     return sorted(
-        (str(one.key), Scores(one.own or 0.0, one.around or 0.0, one.before or 0.0))
+        (str(one.key), Scores(one.own or 0.0, one.window or 0.0, one.before or 0.0))
         for one in found
     )
 
@@ -76,7 +76,7 @@ def _own(one: Document, idf: Mapping[str, float], mean: float) -> float:
 
 
 def _around(one: Document, documents: Sequence[Document], idf: Mapping[str, float]) -> float:
-    near = [each for each, gap in _session(one, documents) if abs(gap) <= REACH]
+    near = [each for each, gap in _session(one, documents) if abs(gap) <= REACH] or [one]
     total = 0.0
     for word, weight in idf.items():
         count = sum(each.counts.get(word, 0) for each in near)

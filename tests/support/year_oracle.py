@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -99,7 +98,7 @@ def visible(store: TieredStore, point: Point) -> set[str]:
     return {one.key for one in found}
 
 
-def due(story: Story, left: Left, used: Mapping[str, Used], now: datetime) -> set[str]:
+def due(story: Story, left: Left, gain: Mapping[str, int], now: datetime) -> set[str]:
     """What the default policy means, all of it: what is current and lives on in nothing else."""
     merged = {key for one in left.moves if one.kind == "merged" for key in (one.key, one.target)}
     gone = merged | {one.key for one in left.moves if one.kind == "superseded"}
@@ -109,33 +108,20 @@ def due(story: Story, left: Left, used: Mapping[str, Used], now: datetime) -> se
         for key, one in story.memories.items()
         if key not in gone
         and now - one.recorded > OLD
-        and used.get(key, Used()).is_little(now)
+        and gain.get(key, 0) <= 0
+        and len(story.read[key]) < RARELY
+        and max(story.read[key], default=now - 2 * OLD) < now - OLD
         and (one.stored.importance or 0) < UNIMPORTANT
         and (one.stored.tier == "working" or key in risen)
     }
 
 
-@dataclass(slots=True)
-class Used:
-    """When a memory was read, and what came of it: successes less failures."""
-
-    read: list[datetime] = field(default_factory=list)
-    gain: int = 0
-
-    def is_little(self, now: datetime) -> bool:
-        """Whether it was read rarely and long ago, and did no more good than harm."""
-        lately = max(self.read, default=now - 2 * OLD) >= now - OLD
-        return len(self.read) < RARELY and not lately and self.gain <= 0
-
-
-def used(events: Iterator[Any]) -> dict[str, Used]:
-    """How each memory was used."""
-    found: dict[str, Used] = {}
+def gains(events: Iterator[Any]) -> dict[str, int]:
+    """What came of each memory: successes less failures."""
+    found: dict[str, int] = {}
     for one in events:
-        if one.kind == "access":
-            found.setdefault(one.key, Used()).read.append(one.at)
-        elif one.kind == "outcome":
-            found.setdefault(one.key, Used()).gain += 1 if one.success else -1
+        if one.kind == "outcome":
+            found[one.key] = found.get(one.key, 0) + (1 if one.success else -1)
     return found
 
 

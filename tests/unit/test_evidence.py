@@ -39,11 +39,11 @@ _PLAIN = Candidate(
     ttl_minutes=None,
     id=1,
     cosine=None,
-    own=None,
     around=None,
+    own=None,
+    window=None,
     before=None,
     words_around=None,
-    answered=None,
     speaker=None,
     occurred_at=None,
     access_count=0,
@@ -77,11 +77,11 @@ candidates = st.builds(
     st.sampled_from(["a few words", "When? Yesterday!", "I ran on Monday", "Do you? Really?"]),
     key=st.uuids().map(str),
     cosine=st.none() | st.floats(-1, 1),
+    around=st.none() | st.floats(-1, 1),
     own=st.none() | st.floats(0, 30),
-    around=st.none() | st.floats(0, 60),
+    window=st.none() | st.floats(0, 60),
     before=st.none() | st.floats(0, 30),
     words_around=st.none() | st.integers(0, 1000),
-    answered=st.none() | st.booleans(),
     speaker=st.sampled_from([None, "user", "assistant", "Caroline", "Mel"]),
     occurred_at=st.none() | st.datetimes(timezones=st.just(UTC)),
 )
@@ -90,14 +90,42 @@ questions = st.sampled_from(
 )
 
 
-def test_neighbours_count_only_in_a_talk_and_the_less_the_longer_it_is() -> None:
-    alone = measured(candidate(around=22.0, before=11.0), "?")
-    short = measured(candidate(around=22.0, before=11.0, answered=True, words_around=0), "?")
-    long = measured(candidate(around=22.0, before=11.0, answered=True, words_around=100), "?")
+def test_neighbours_count_the_less_the_longer_they_are() -> None:
+    short = measured(candidate(window=22.0, before=11.0, words_around=0), "?")
+    long = measured(candidate(window=22.0, before=11.0, words_around=100), "?")
 
-    assert (alone["window"], alone["previous"]) == (0, 0)
     assert [short["window"], short["previous"]] == pytest.approx([1, 0.5])
     assert [long["window"], long["previous"]] == pytest.approx([0.5, 0.25])
+
+
+def test_neighbours_are_as_near_as_they_are_beside_the_nearest_of_all() -> None:
+    assert measured(candidate(around=0.25), "?")["around"] == pytest.approx(0.5)
+    assert measured(candidate(), "?")["around"] == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "named", "of_the_day"),
+    [
+        ("Caroline: I kept bees", True, False),
+        ("[8 May 2023] Caroline Mills: I kept bees", True, True),
+        ("8 May 2023 - Caroline kept bees", False, True),
+        ("https://caroline.example has the bees", False, False),
+        (
+            "Caroline kept bees until 8 May 2023, which is a day that comes late in a text",
+            False,
+            False,
+        ),
+    ],
+)
+def test_who_said_it_and_when_are_read_off_the_beginning_where_nobody_told(
+    content: str, *, named: bool, of_the_day: bool
+) -> None:
+    one = measured(candidate(content), "What did Caroline keep on 8 May 2023?")
+    assert one["named"] == named
+    assert one["date"] == of_the_day
+    assert one["unspoken"] == 1
+    told = measured(candidate(content, speaker="Ben"), "What did Caroline keep?")
+    assert (told["named"], told["unspoken"]) == (0, 0)
 
 
 @pytest.mark.parametrize(

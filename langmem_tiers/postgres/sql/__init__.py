@@ -32,6 +32,8 @@ _FILES = (
     "turn.sql",
     "trace.sql",
 )
+_MEAN = {"<=>": "avg(n.distance)", "<#>": "avg(n.distance)", "<->": "sqrt(avg(n.distance ^ 2))"}
+"""The distance of which the cosine is the mean of their cosines."""
 _MAY_BE_LOST = "set_config('synchronous_commit', 'off', true)"
 
 _QUOTED_LEXEME = "'''' || replace(replace(l.lexeme, '\\', '\\\\'), '''', '''''') || ''''"
@@ -99,6 +101,7 @@ def _loaded(schema_prefix: str, operator: str, vector_type: str) -> Mapping[str,
     common = {
         **_schemas(StoreOptions(schema_prefix=schema_prefix)),
         "operator": operator,
+        "mean_distance": _MEAN[operator],
         "vector_type": vector_type,
         "lexeme": _QUOTED_LEXEME,
         "places": _PLACES,

@@ -146,9 +146,10 @@ CASE WHEN jsonb_typeof(i.value -> 'content') = 'string' THEN i.value -> 'content
 -- part: input
 -- What is put, as it is given and as it is stored. Ids are given in the order of keys, so that ties of
 -- one batch are broken by key. What somebody said in a session has a turn there: one that was not
--- numbered follows the last, in the order of the batch.
+-- numbered follows the last, in the order of the batch. What nobody said has a turn if it was given one.
 given AS MATERIALIZED (
-    SELECT i.*, max(i.turn) OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
+    SELECT i.*, max(i.turn) FILTER (WHERE i.speaker IS NOT NULL)
+               OVER (PARTITION BY i.tenant, i.namespace, i.session) AS last_given
     FROM unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[],
                 %(values)s::text[], %(texts)s::text[], %(ttls)s::float8[], %(into)s::text[],
                 %(sessions)s::text[], %(turns)s::int[], %(speakers)s::text[],
@@ -166,8 +167,9 @@ given AS MATERIALIZED (
            CASE WHEN i.session IS NOT NULL AND i.speaker IS NOT NULL AND i.turn IS NULL
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
-               WHERE m.tenant = i.tenant AND m.namespace = i.namespace AND m.session = i.session
-                 AND m.turn IS NOT NULL
+               WHERE m.tenant = i.tenant AND m.namespace = i.namespace
+                 AND coalesce(m.session, '') = i.session
+                 AND m.turn IS NOT NULL AND m.speaker IS NOT NULL
                ORDER BY m.turn DESC LIMIT 1
            )) + row_number() OVER (
                PARTITION BY i.tenant, i.namespace, i.session, i.speaker IS NULL, i.turn IS NULL
@@ -318,8 +320,9 @@ WITH {part input}, standing AS MATERIALIZED (
             ELSE i.value END,
         lexemes = i.lexemes,
         session = i.session,
-        turn = CASE WHEN i.speaker IS NOT NULL THEN
-            coalesce(i.turn, CASE WHEN m.session = i.session THEN m.turn END, i.next_turn) END,
+        turn = coalesce(
+            i.turn, CASE WHEN m.session = i.session AND i.speaker IS NOT NULL THEN m.turn END,
+            i.next_turn),
         speaker = i.speaker,
         occurred_at = i.occurred_at,
         signature = i.signature,
@@ -847,7 +850,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words. What has all of them may be the question.
 (
-    SELECT m.id, m.tier, m.namespace, m.session, m.turn, m.lexemes,
+    SELECT m.id, m.tier, m.namespace, coalesce(m.session, '') AS session, m.turn, m.lexemes,
            CASE WHEN m.lexemes @@ q.words THEN {part asks_again} ELSE false END AS asks_again
     FROM {memory}.memories m, terms, question q
     WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
@@ -993,7 +996,8 @@ WITH RECURSIVE names AS (
     ) d
 ), own AS MATERIALIZED (
     SELECT p.id, p.tier, p.namespace, p.session, p.turn, p.asks_again,
-           sum(f.idf * p.tf * 2.2 / (p.tf + 1.2 * (0.25 + 0.75 * p.words / s.words))) AS score
+           sum(f.idf * p.tf * 2.2 / (p.tf + 1.2 * (0.25 + 0.75 * p.words / s.words))) AS score,
+           sum(f.idf * p.tf * 2.2 / (p.tf + 1.2)) AS plain
     FROM postings p
     JOIN idf f ON f.n = p.n
     CROSS JOIN scope s
@@ -1045,8 +1049,8 @@ WITH RECURSIVE names AS (
     ) w
     CROSS JOIN LATERAL (
         SELECT m.id, m.tier FROM {memory}.memories m, question q
-        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.session = w.session
-          AND m.turn = w.turn AND m.tier = w.tier
+        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
+          AND m.tier = w.tier AND coalesce(m.session, '') = w.session
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
     ) m
@@ -1066,31 +1070,41 @@ WITH RECURSIVE names AS (
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, m.distance,
-       o.score AS own, w.score AS around, b.score AS before,
-       t.words AS words_around, t.answered,
+       CASE WHEN t.talks THEN t.distance ELSE m.distance END AS distance_around,
+       o.score AS own, CASE WHEN t.talks THEN w.score ELSE o.plain END AS around,
+       CASE WHEN t.talks THEN b.score END AS before,
+       CASE WHEN t.talks THEN t.words ELSE length(m.lexemes) - 1 END AS words_around,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
 FROM found m
 LEFT JOIN own o ON o.id = m.id
-LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace AND w.session = m.session
-  AND w.turn = m.turn
-LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace AND b.session = m.session
-  AND b.turn = m.turn - 1
+LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace
+  AND w.session = coalesce(m.session, '') AND w.turn = m.turn
+LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace
+  AND b.session = coalesce(m.session, '') AND b.turn = m.turn - 1
 LEFT JOIN LATERAL (
-    -- What stands around it says something only where the words around it do.
-    SELECT sum(length(n.lexemes) - 1) AS words,
-           bool_or(abs(n.turn - m.turn) = 1 AND n.speaker <> m.speaker) AS answered
-    FROM {memory}.memories n
-    WHERE w.score IS NOT NULL
-      AND n.tenant = %(tenant)s AND n.namespace = m.namespace AND n.session = m.session
-      AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
-      AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {part visible n}
-      AND {part seen n}
+    -- What was stored one after another speaks for each other if it was said, or if somebody asks.
+    SELECT sum(length(n.lexemes) - 1) AS words, {mean_distance} AS distance,
+           m.speaker IS NOT NULL OR bool_or(n.asks) AS talks
+    FROM (
+        SELECT n.lexemes, {part content n} ~ '[?？؟]' AS asks, (
+            SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
+            WHERE v.tier = n.tier AND v.tenant = %(tenant)s AND v.namespace = n.namespace
+              AND v.id = n.id
+        ) AS distance
+        FROM {memory}.memories n
+        WHERE m.turn IS NOT NULL AND n.tenant = %(tenant)s AND n.namespace = m.namespace
+          AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
+          AND coalesce(n.session, '') = coalesce(m.session, '')
+          AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {part visible n}
+          AND {part seen n}
+    ) n
 ) t ON true
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
+WHERE t.talks OR o.score IS NOT NULL OR m.distance IS NOT NULL
 UNION ALL
 -- One row more, without a key, for what is true of the whole scope.
 SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
@@ -1126,7 +1140,7 @@ FROM scope s;
 -- evidence.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
+       NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)
@@ -1142,7 +1156,7 @@ LIMIT %(pool)s;
 -- long_term, and the user's own before what is shared. The columns are those of recall.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, NULL::bigint, NULL::boolean,
+       NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
        u.last_accessed_at, coalesce(u.strength, 0)

@@ -1,0 +1,4 @@
+-- The neighbours of a turn: of a session, or of what was stored one after another in none.
+CREATE INDEX memories_neighbours ON {memory}.memories
+    (tenant, namespace, (coalesce(session, '')), turn) WHERE turn IS NOT NULL;
+DROP INDEX {memory}.memories_turns;
