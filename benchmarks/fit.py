@@ -13,7 +13,6 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -23,9 +22,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.data import records
 from benchmarks.fit_floor import (
-    ASKED,
     LIFE,
     Trial,
     Words,
@@ -40,10 +37,11 @@ from benchmarks.fit_floor import (
 from benchmarks.fitting import Floats, Lists, fit_chance, fit_ranking
 from benchmarks.learning_node import learned, recorded
 from benchmarks.recall_data import (
+    ASKED,
     History,
-    Memory,
     Question,
     Style,
+    asked_for,
     beside,
     by_role,
     generated,
@@ -223,33 +221,6 @@ def otherwise(real: Sequence[Style]) -> Iterator[tuple[Style, float]]:
 def _asked_beside(real: Sequence[Style]) -> Iterator[Style]:
     for one in real[:1]:
         yield from beside(asked_for(), [one], _BESIDE)
-
-
-def asked_for() -> Style:
-    """Facts that stand by themselves, with what is asked of them."""
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    return Style(
-        name=ASKED,
-        histories=[
-            History(
-                name=f"asked {n}",
-                memories=[
-                    Memory(key=one["id"], content=one["text"], occurred_at=now)
-                    for one in group["memories"]
-                ],
-                questions=[
-                    Question(
-                        text=one["query"],
-                        gold=frozenset(one["relevant"]),
-                        category=one["kind"],
-                        about=group["writer"],
-                    )
-                    for one in group["queries"]
-                ],
-            )
-            for n, group in enumerate(records("asked"))
-        ],
-    )
 
 
 def lessons(system: System) -> list[Example]:

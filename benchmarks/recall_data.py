@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.data import FOLDER
+from benchmarks.data import FOLDER, records
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.importers import BadRecord, Format, read_records
 
-MEETINGS, LOGS, CHATS, FACTS = "meetings", "logs", "chats", "facts"
+MEETINGS, LOGS, CHATS, FACTS, ASKED = "meetings", "logs", "chats", "facts", "asked"
 
 _NO_ANSWER = "adversarial"
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: _NO_ANSWER}
@@ -119,6 +119,33 @@ def read(path: Path) -> Style:
 def generated() -> list[Style]:
     """Assistant logs, chats and stand-alone facts, which a script made for this project."""
     return [read(FOLDER / "histories" / f"{name}.jsonl") for name in (LOGS, CHATS, FACTS)]
+
+
+def asked_for() -> Style:
+    """Facts that stand by themselves, with what is asked of them."""
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    return Style(
+        name=ASKED,
+        histories=[
+            History(
+                name=f"asked {n}",
+                memories=[
+                    Memory(key=one["id"], content=one["text"], occurred_at=now)
+                    for one in group["memories"]
+                ],
+                questions=[
+                    Question(
+                        text=one["query"],
+                        gold=frozenset(one["relevant"]),
+                        category=one["kind"],
+                        about=group["writer"],
+                    )
+                    for one in group["queries"]
+                ],
+            )
+            for n, group in enumerate(records("asked"))
+        ],
+    )
 
 
 def told_apart(style: Style, *, speaker: bool = True) -> Style:
