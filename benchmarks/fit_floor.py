@@ -27,7 +27,7 @@ from benchmarks.fit_means import Judged as Worded
 from benchmarks.fitting import Floats, fit_chance
 from benchmarks.life import Clock
 from benchmarks.listening import Overheard
-from benchmarks.recall_data import History, Question, Style
+from benchmarks.recall_data import ASKED, History, Question, Style
 from benchmarks.recall_system import Evidence, evidence_of
 from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
@@ -39,7 +39,7 @@ FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
 NEARNESS = frozenset(["nearest", "third", "fifth", "said", "meant"])
 """What only the vectors of a known model say."""
-LIFE, ASKED = "life", "asked"
+LIFE = "life"
 SIZES = (5, 20, 80)
 """Scopes of few memories, so that these are not cut off for being few."""
 _EACH = 3

@@ -110,11 +110,7 @@ def test_neighbours_are_as_near_as_they_are_beside_the_nearest_of_all() -> None:
         ("[8 May 2023] Caroline Mills: I kept bees", True, True),
         ("8 May 2023 - Caroline kept bees", False, True),
         ("https://caroline.example has the bees", False, False),
-        (
-            "Caroline kept bees until 8 May 2023, which is a day that comes late in a text",
-            False,
-            False,
-        ),
+        ("She kept bees on the roof of our office until 8 May 2023", False, False),
     ],
 )
 def test_who_said_it_and_when_are_read_off_the_beginning_where_nobody_told(
