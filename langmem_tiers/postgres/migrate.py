@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import (
@@ -25,6 +25,8 @@ SETUP_LOCK = 0x6C616E676D656D
 BUILD_LOCK = SETUP_LOCK + 1
 """Key of the advisory lock that index builds skip over."""
 
+_ROW_BYTES = 100
+"""About what a row of vectors takes beside the vector."""
 _DOCUMENTS = 2
 """The version of documents.sql; a database that had an older one gets this one at setup."""
 
@@ -179,14 +181,29 @@ def read_migrations() -> Flow[None]:
     yield Query((Call("applied_migrations", {}),), commit=True)
 
 
-def read_state(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
-    """The tiers that have an HNSW index for the configured metric, after a check of settings."""
-    (((stored, schemas, _, language),),) = yield Query((state_call(options),), commit=True)
+class State(NamedTuple):
+    """What a store goes by that the database alone knows."""
+
+    ann_tiers: tuple[Tier, ...]
+    """The tiers that have an HNSW index for the configured metric."""
+    unindexed: int
+    """Vectors of the largest tier without one, by its size on disk."""
+
+
+def read_state(options: StoreOptions) -> Flow[State]:
+    """How the database's indexes stand, after a check of settings."""
+    (((stored, schemas, _, language, sizes),),) = yield Query((state_call(options),), commit=True)
+    vector = options.index.vector if options.index else None
     if options.index is not None:
         check_language(language, options.index.language)
-        if options.index.vector is not None:
-            check_shape(stored, options.index.vector)
-    return tuple(tier for tier in TIERS if options.schema(tier) in schemas)
+        if vector is not None:
+            check_shape(stored, vector)
+    have = tuple(tier for tier in TIERS if options.schema(tier) in schemas)
+    if vector is None or not vector.ann:
+        return State(have, 0)
+    without = [options.schema(tier) for tier in TIERS if tier not in have]
+    largest = max(((sizes or {}).get(schema, 0) for schema in without), default=0)
+    return State(have, largest // (vector.bytes + _ROW_BYTES))
 
 
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
@@ -198,7 +215,7 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    _, ((stored, have, broken, _),), rows = yield Query(
+    _, ((stored, have, broken, *_),), rows = yield Query(
         (NO_HURRY, state_call(options), Call("largest_tenants", {})), commit=True
     )
     check_shape(stored, vector)

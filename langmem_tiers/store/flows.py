@@ -49,6 +49,10 @@ _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
+_MANY = 10_000
+"""Vectors of a tier up to which exact search is fast enough for an index to wait for `optimize`."""
+_GROWN = 1.25
+"""How much a tier grows before it is looked again whether an index would pay: our own choice."""
 
 OUTCOME_WITHIN: Final = timedelta(days=30)
 """How long a run may take until its outcome is recorded: our own choice. What it was shown is then
@@ -82,7 +86,11 @@ class StoreFlows:
         self._accesses = AccessBuffer()
         self.aside: Callable[[Flow[None]], Future[None]] | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
+        self.at_length: Callable[[Flow[None]], Future[None]] | None = None
+        """Begins what takes long; without it, that waits for `optimize`."""
         self._told_of_lives = False
+        self._seen = 0
+        """Vectors without an HNSW index when it was last asked whether one would pay."""
 
     def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
@@ -288,8 +296,23 @@ class StoreFlows:
         index = self.options.index
         if index is None or time.monotonic() < self._state_expires:
             return
-        self.ann_tiers = yield from migrate.read_state(self.options)
+        self.ann_tiers, unindexed = yield from migrate.read_state(self.options)
         self._state_expires = time.monotonic() + _STATE_SECONDS
+        least = max(self._seen * _GROWN, self.options.exact_limit, _MANY)
+        if self.at_length is not None and unindexed > least:
+            self._seen = unindexed
+            self.at_length(self._index_unseen())
+
+    def _index_unseen(self) -> Flow[None]:
+        """Build the HNSW indexes that pay, while nobody waits for them."""
+        try:
+            built = yield from migrate.build_ann_indexes(self.options)
+        except DatabaseError as error:
+            _log.warning("no HNSW index was built, searches stay exact: %s", error)
+            self._seen = 0
+        else:
+            if built:
+                self._state_expires = -math.inf
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build HNSW indexes where they pay; the tiers built."""

@@ -1298,7 +1298,8 @@ SELECT EXISTS (SELECT FROM {memory}.memories WHERE lexemes IS NOT NULL);
 
 -- name: state
 -- The shape of this database's vectors, the tiers that have a usable HNSW index,
--- those where building one was broken off, and the language of the words.
+-- those where building one was broken off, the language of the words, and the bytes of vectors of each
+-- tier.
 SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        ARRAY(
            SELECT n.nspname FROM pg_index i
@@ -1313,7 +1314,10 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
            WHERE c.relname = %(index)s AND n.nspname = ANY (%(schemas)s::text[])
              AND NOT i.indisvalid
        ),
-       (SELECT value FROM {memory}.settings WHERE name = 'language');
+       (SELECT value FROM {memory}.settings WHERE name = 'language'),
+       (SELECT jsonb_object_agg(n.nspname, pg_relation_size(c.oid))
+        FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE c.relname = 'vectors' AND n.nspname = ANY (%(schemas)s::text[]));
 
 -- name: purge_usage
 -- What was written of a memory while another process removed it: counters, exposures, lineage. What
