@@ -352,7 +352,7 @@ def _fit_match(
 def _kind(one: Example, found: Candidate) -> str:
     if one.style == LESSONS:
         return "lesson"
-    return "match" if found.session else "alone"
+    return "alone" if found.alone else "match"
 
 
 def _measured(one: Example, weights: Floats, *, by_words: bool) -> tuple[Floats, Floats]:

@@ -130,7 +130,7 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
 
 
 def _when(one: Stored) -> tuple[datetime, int, int]:
-    return one.told_at, one.turn or 0, one.id
+    return one.told_at, (one.turn or 0) if one.speaker else 0, one.id
 
 
 def _project(one: Stored) -> str:

@@ -248,6 +248,10 @@ class MemoryTypes:
             "Add one with types.register(MemoryType(name=…, tier=…, title=…))"
         )
 
+    def learned(self, name: str) -> bool:
+        """Whether memories of a type tell how things are done, such as lessons and skills."""
+        return name in self and not self.get(name).personal
+
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._types
 

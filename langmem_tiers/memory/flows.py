@@ -144,7 +144,13 @@ class MemoryFlows:
         Raises:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
-        writes = self._runs.numbered((yield from self._checked(memories, context)), self._store.now)
+        checked = yield from self._checked(memories, context)
+        types, now = self.reader.types, self._store.now
+        writes = [
+            # what was learned stands by itself
+            write if types.learned(one.memory_type or "") else self._runs.numbered(write, now)
+            for one, write in zip(memories, checked, strict=True)
+        ]
         origins = [origin_keys(one) for one in memories]
         if any(origins):
             keys = sorted({key for named in origins for key in named})

@@ -78,6 +78,11 @@ class Candidate(NamedTuple):
         """The session it was said in."""
         return _text(self.value.get("session_id"))
 
+    @property
+    def alone(self) -> bool:
+        """Whether it is of no session, and nothing around it counts."""
+        return self.session is None and self.around == self.cosine
+
 
 _KEY, _VALUE, _COSINE = map(Candidate._fields.index, ("key", "value", "cosine"))
 _NEAR = slice(_COSINE, _COSINE + 2)

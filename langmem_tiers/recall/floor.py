@@ -8,7 +8,7 @@ one that it was fitted for; the weights are in `weights/`, fitted by `benchmarks
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from operator import mul
 from typing import Final, NamedTuple
 
@@ -130,35 +130,34 @@ def shown(
     *,
     among: float,
     asked: Sequence[str] | None,
+    alone: Container[tuple[tuple[str, ...], str]] = (),
 ) -> list[Recollection]:
     """Those that match well enough, where memory is likely to help with what is asked.
 
     What was learned may help with any text: a task tells nothing of its user. What is intended is
-    to match better, unless its type is `asked` for: it is raised by itself.
+    to match better, unless its type is `asked` for: it is raised by itself. What stands `alone`, by
+    namespace and key, is all that it says, unless it was learned.
     """
     if floor and helping < HELPS:
-        memories = [one for one in memories if _is_learned(one, types)]
+        memories = [one for one in memories if types.learned(one.memory_type)]
+    facts = {
+        (one.namespace, one.key)
+        for one in memories
+        if (one.namespace, one.key) in alone and not types.learned(one.memory_type)
+    }
     best = max((one.match for one in memories), default=0.0)
-    best_alone = max((one.match for one in memories if _alone(one, types)), default=0.0)
+    best_fact = max(
+        (one.match for one in memories if (one.namespace, one.key) in facts), default=0.0
+    )
     kept = []
     for one in memories:
-        alone = floor.alone is not None and _alone(one, types)
-        least = floor.least(best_alone if alone else best, among, alone=alone)
+        fact = floor.alone is not None and (one.namespace, one.key) in facts
+        least = floor.least(best_fact if fact else best, among, alone=fact)
         if one.memory_type == PROSPECTIVE and asked is None:
             least = max(least, floor.intended)
         if one.match >= least:
             kept.append(one)
     return kept
-
-
-def _alone(one: Recollection, types: MemoryTypes) -> bool:
-    """Whether it is a fact that stands by itself: all that it says."""
-    return one.session_id is None and not _is_learned(one, types)
-
-
-def _is_learned(one: Recollection, types: MemoryTypes) -> bool:
-    """Whether it tells how things are done."""
-    return one.memory_type in types and types.get(one.memory_type).personal is False
 
 
 def meant_by(vector: Sequence[float], weights: Weights) -> float:

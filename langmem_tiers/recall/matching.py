@@ -182,7 +182,7 @@ def _fitted(weights: Weights, one: Candidate) -> Mapping[str, float]:
     """What makes a chance of such a candidate's score."""
     if one.value.get("memory_type") == REFLEXION:
         return weights.lesson
-    return weights.match if one.session else weights.alone
+    return weights.alone if one.alone else weights.match
 
 
 def _chance(fitted: Mapping[str, float], measured: Sequence[float]) -> float:

@@ -70,6 +70,7 @@ _NO_NAMES = frozenset(["the", "and", "for", "all", "our", "other", "from", "with
 
 _HEADING = 40
 """Characters at the beginning of a text in which its date stands."""
+_MONTH_DAYS = 31
 _SOME_DAY = date(2000, 1, 1)
 """From which relative times are counted where none of them is wanted."""
 
@@ -136,6 +137,18 @@ def days_from(times: Iterable[Days | Named], when: date) -> int | None:
     """
     gaps = [gap for one in times for gap in _gaps(one, when)]
     return min(gaps, key=abs) if gaps else None
+
+
+def named_days(times: Iterable[Days | Named], today: date) -> list[Days]:
+    """The days that are named, up to a month each; without a year, of this one and the last."""
+    found = []
+    for one in times:
+        if isinstance(one, Days):
+            found.append(one)
+        elif one.month:
+            years = (one.year,) if one.year else (today.year - 1, today.year)
+            found += [days for year in years if (days := _of_year(one, year))]
+    return [one for one in found if (one.last - one.first).days <= _MONTH_DAYS]
 
 
 def dated(text: str) -> date | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage
@@ -43,6 +43,7 @@ from langmem_tiers.recall.question import (
     MARKS,
     Question,
     is_question,
+    named_days,
     read_question,
 )
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
@@ -53,10 +54,8 @@ from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
 
 POOL = 50
-"""Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
-SMALL_POOL = 30
-"""Candidates a leg for up to 10 memories: the same recall@10 as with 50, in two thirds of the
-time. With 20 it falls by 0.006 (docs/recall.md)."""
+"""Candidates a leg, and what a re-ranker orders again. With 30, recall@10 falls by 0.008; 100 add
+0.002 (docs/recall.md)."""
 
 REVIEWED = 3
 """How many times the limit reviewers look at, as specified."""
@@ -107,8 +106,7 @@ class Inquiry:
     def pool(self) -> int:
         """Candidates a leg."""
         reviewed = REVIEWED * self.limit if self.review else 0
-        fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
-        return fewest + len(self.exclude)
+        return max(POOL, self.limit, reviewed) + len(self.exclude)
 
     @property
     def narrowed(self) -> bool:
@@ -276,7 +274,10 @@ def sought_by(
 ) -> dict[str, Any]:
     """The parameters of the recall statements."""
     index = store.options.index
+    named = named_days(question.times, moment.now.date())
     return {
+        "first_days": [one.first for one in named],
+        "last_days": [one.last + timedelta(days=1) for one in named],
         **ask.reach.bounds,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
@@ -334,6 +335,7 @@ def _ranked(
         reader.types,
         among=sum(map(told, found)),
         asked=ask.memory_types,
+        alone={row.place for row in found if row.alone},
     )
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from secrets import randbelow
@@ -30,14 +30,12 @@ class Runs:
         """Begin with none."""
         self._of: OrderedDict[Place, tuple[Iterator[int], datetime]] = OrderedDict()
 
-    def numbered(self, writes: Sequence[Write], now: datetime) -> list[Write]:
-        """The writes, with a turn for each that has none and gets none in a session."""
-        return [
-            replace(one, told=one.told._replace(turn=self._next(one.place, now)))
-            if one.told.turn is None and not (one.told.session and one.told.speaker)
-            else one
-            for one in writes
-        ]
+    def numbered(self, one: Write, now: datetime) -> Write:
+        """The write, with a turn if it has none and gets none in a session."""
+        told = one.told
+        if told.turn is not None or (told.session and told.speaker):
+            return one
+        return replace(one, told=told._replace(turn=self._next(one.place, now)))
 
     def _next(self, place: Place, now: datetime) -> int:
         turns, last = self._of.pop(place, (iter(()), now))

@@ -205,7 +205,7 @@ def test_a_date_in_the_question_prefers_the_days_after_it() -> None:
 def test_the_match_is_a_chance_and_of_what_is_equally_near_keeps_the_order_of_the_score(
     some: list[Candidate], near: float | None, session: dict[str, str], question: str
 ) -> None:
-    alike = [one._replace(cosine=near, value={**one.value, **session}) for one in some]
+    alike = [one._replace(cosine=near, around=near, value={**one.value, **session}) for one in some]
     found = judged(*alike, question=question)
     scores = [math.fsum(one.evidence.values()) for one in found]
 

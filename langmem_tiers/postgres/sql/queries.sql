@@ -882,6 +882,33 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
     LIMIT %(pool)s
 )
 
+-- leg: recall_dated
+-- What happened in the days that the question names, the nearest of a tier's prefix first: of more
+-- than 500, those of the first days.
+(
+    SELECT d.id, d.tier
+    FROM (
+        SELECT m.id, m.tier, m.namespace
+        FROM unnest(%(first_days)s::timestamptz[], %(last_days)s::timestamptz[]) AS w (first, last)
+        CROSS JOIN LATERAL (
+            SELECT m.id, m.tier, m.namespace
+            FROM {memory}.memories m, question q
+            WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
+              AND m.occurred_at >= w.first AND m.occurred_at < w.last
+              AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+              AND NOT {part asks_again}
+            ORDER BY m.occurred_at, m.id LIMIT 500
+        ) m
+    ) d
+    ORDER BY (
+        SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
+        WHERE v.tier = d.tier AND v.tenant = %(tenant)s AND v.namespace = d.namespace
+          AND v.id = d.id
+    ), d.id
+    LIMIT %(pool)s
+)
+
 -- leg: recall_near_ann
 -- The same in a tier with an HNSW index: by it where the scope is large, else exact. It is for
 -- questions that narrow nothing further, and of no user: a filter could leave nothing of what HNSW
@@ -1054,6 +1081,8 @@ WITH RECURSIVE names AS (
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
           AND NOT {part asks_again}
     ) m
+    UNION
+    ({legs recall_dated})
     {further}
 ), found AS MATERIALIZED (
     SELECT m.*,
@@ -1104,7 +1133,8 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
-WHERE t.talks OR o.score IS NOT NULL OR m.distance IS NOT NULL
+-- What a window alone found is found where its neighbours count.
+WHERE t.talks OR w.score IS NULL OR o.score IS NOT NULL OR m.distance IS NOT NULL
 UNION ALL
 -- One row more, without a key, for what is true of the whole scope.
 SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
@@ -1131,7 +1161,8 @@ FROM scope s;
     WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-    ORDER BY m.updated_at DESC, m.turn DESC NULLS LAST, m.namespace, m.key
+    ORDER BY m.updated_at DESC, CASE WHEN m.session IS NOT NULL AND m.speaker IS NOT NULL THEN m.turn END
+        DESC NULLS LAST, m.namespace, m.key
     LIMIT %(pool)s
 )
 
@@ -1148,7 +1179,8 @@ FROM ({legs recall_page}) m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
 ) u ON true
-ORDER BY m.updated_at DESC, m.turn DESC NULLS LAST, m.namespace, m.key
+ORDER BY m.updated_at DESC, CASE WHEN m.session IS NOT NULL AND m.speaker IS NOT NULL THEN m.turn END
+        DESC NULLS LAST, m.namespace, m.key
 LIMIT %(pool)s;
 
 -- name: find
