@@ -54,8 +54,10 @@ from langmem_tiers.store.filters import Condition, filter_params
 from langmem_tiers.store.flows import StoreFlows
 
 POOL = 50
-"""Candidates a leg, and what a re-ranker orders again. With 30, recall@10 falls by 0.008; 100 add
-0.002 (docs/recall.md)."""
+"""Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
+SMALL_POOL = 40
+"""Candidates a leg for up to 10 memories. With 30, recall@10 falls by 0.006, with 50 it rises by
+0.003 (docs/recall.md), and each takes time."""
 
 REVIEWED = 3
 """How many times the limit reviewers look at, as specified."""
@@ -106,7 +108,8 @@ class Inquiry:
     def pool(self) -> int:
         """Candidates a leg."""
         reviewed = REVIEWED * self.limit if self.review else 0
-        return max(POOL, self.limit, reviewed) + len(self.exclude)
+        fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
+        return fewest + len(self.exclude)
 
     @property
     def narrowed(self) -> bool:

@@ -55,7 +55,7 @@ def test_the_cut_off_spares_right_questions_of_talk_and_refuses_names_nobody_has
     named = results.style(CHATS)
 
     assert named is not None
-    assert np.mean(named.cutoff.wrong) > 0.6
+    assert np.mean(named.cutoff.wrong) > 0.5
     lost = {style.name: np.mean(style.cutoff.lost) for style in results.styles}
     assert lost.pop(FACTS) < 0.3  # what stands alone is to match better
     assert all(one < 0.05 for one in lost.values())

@@ -1117,7 +1117,7 @@ LEFT JOIN LATERAL (
     SELECT sum(length(n.lexemes) - 1) AS words, {mean_distance} AS distance,
            m.speaker IS NOT NULL OR bool_or(n.asks) AS talks
     FROM (
-        SELECT n.lexemes, {part content n} ~ '[?？؟]' AS asks, (
+        SELECT n.lexemes, m.speaker IS NULL AND {part content n} ~ '[?？؟]' AS asks, (
             SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
             WHERE v.tier = n.tier AND v.tenant = %(tenant)s AND v.namespace = n.namespace
               AND v.id = n.id
