@@ -150,12 +150,12 @@ def asked_for() -> Style:
 
 def told_apart(style: Style, *, speaker: bool = True) -> Style:
     """The same where nobody said when or in which session, nor, without `speaker`, who spoke."""
-    kept = {} if speaker else {"speaker": None}
-    return _changed(
-        style,
-        "plain" if not speaker else "names alone",
-        lambda one: replace(one, session=None, turn=None, occurred_at=None, **kept),
-    )
+
+    def told(one: Memory) -> Memory:
+        bare = replace(one, session=None, turn=None, occurred_at=None)
+        return bare if speaker else replace(bare, speaker=None)
+
+    return _changed(style, "names alone" if speaker else "plain", told)
 
 
 def by_role(style: Style) -> Style:

@@ -186,6 +186,11 @@ class Runner:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""
         return self.aside(flow, _BRIEFLY)
 
+    def at_length(self, flow: Flow[T]) -> Future[T] | None:
+        """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
+        several = self._host.target.pool_options()["max_size"] > 1
+        return self.aside(flow) if several else None
+
 
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:
     """Ask on a loop, from another thread."""

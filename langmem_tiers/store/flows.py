@@ -86,7 +86,7 @@ class StoreFlows:
         self._accesses = AccessBuffer()
         self.aside: Callable[[Flow[None]], Future[None]] | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
-        self.at_length: Callable[[Flow[None]], Future[None]] | None = None
+        self.at_length: Callable[[Flow[None]], Future[None] | None] | None = None
         """Begins what takes long; without it, that waits for `optimize`."""
         self._told_of_lives = False
         self._seen = 0

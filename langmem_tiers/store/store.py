@@ -121,9 +121,7 @@ class TieredStore(SweepingStore):
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
         server = server or embedded_at(conn_string)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
-        self._flows.aside = self.runner.briefly
-        if target.pool_options()["max_size"] > 1:  # a build holds a connection for its time
-            self._flows.at_length = self.runner.aside
+        self._flows.aside, self._flows.at_length = self.runner.briefly, self.runner.at_length
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
