@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time
 from typing import Any, NamedTuple
 
 from langchain_core.messages import HumanMessage
@@ -279,8 +279,8 @@ def sought_by(
     index = store.options.index
     named = named_days(question.times, moment.now.date())
     return {
-        "first_days": [one.first for one in named],
-        "last_days": [one.last + timedelta(days=1) for one in named],
+        "first_days": [datetime.combine(one.first, time.min, UTC) for one in named],
+        "last_days": [datetime.combine(one.last, time.max, UTC) for one in named],
         **ask.reach.bounds,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),

@@ -167,3 +167,36 @@ def test_an_answer_without_the_word_is_found_by_the_question_before_it(
     found = memory.get_context("giraffe", limit=2)
     assert {one.content for one in found} == {"Did anybody see the giraffe?", "Near the fountain."}
     assert found[0].evidence["window"] > 0
+
+
+def test_what_happened_on_a_day_that_is_named_is_found_whatever_it_says(
+    store: TieredStore,
+) -> None:
+    memory = coordinator(store, next(_tenants), session_id="chat")
+    noise = [f"What happened on the day of meeting {n}?" for n in range(120)]
+    memory.store_many([{"content": one, "speaker": "Ada"} for one in noise])
+    memory.store("Zebras swam.", speaker="Ben", key="swam", occurred_at="2023-05-08T23:30:00+00:00")
+    asked = "What happened on the day, 8 May 2023?"
+    found = [one.key for one in memory.get_context(asked, limit=10, min_match=0)]
+    other = memory.get_context(asked.replace("8", "20"), limit=10, min_match=0)
+    assert "swam" in found
+    assert "swam" not in [one.key for one in other]
+
+
+def test_talk_that_is_stored_as_text_alone_has_neighbours_and_a_list_of_facts_has_none(
+    store: TieredStore,
+) -> None:
+    talk = coordinator(store, next(_tenants))
+    talk.store_many(["Did anybody see the giraffe?", "Near the fountain.", "Thanks."])
+    facts = coordinator(store, next(_tenants))
+    facts.store_many(["The giraffe is old.", "The fountain is near.", "The gate is shut."])
+    fountain = {
+        memory: next(
+            one.evidence.get("window", 0.0)
+            for one in memory.get_context("giraffe", min_match=0)
+            if "fountain" in one.content
+        )
+        for memory in (talk, facts)
+    }
+    assert fountain[talk] > 0
+    assert fountain[facts] == 0
