@@ -86,7 +86,7 @@ async def test_options_narrow_a_retriever_and_those_of_a_call_come_first(
         one.key for one in memory.get_context(QUERY, limit=3)
     ]
     assert await whole.ainvoke(QUERY, max_tokens=0) == []
-    assert whole.invoke("Who is Zebulon married to?", min_match=0.01) == []
+    assert whole.invoke("Who is Zebulon married to?", min_match=0.2) == []
     with pytest.raises(InvalidInputError, match="profile"):
         TieredMemoryRetriever(memory=memory, profile="nearest").invoke(QUERY)
     with pytest.raises(ValueError, match="tags_of_memory"):
