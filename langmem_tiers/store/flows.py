@@ -311,8 +311,8 @@ class StoreFlows:
             _log.warning("no HNSW index was built, searches stay exact: %s", error)
             self._seen = 0
         else:
-            if built:
-                self._state_expires = -math.inf
+            if built:  # another tier may be next
+                self._seen, self._state_expires = 0, -math.inf
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build HNSW indexes where they pay; the tiers built."""
