@@ -12,7 +12,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -54,8 +54,7 @@ from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, Memo
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.candidates import Candidate
-from langmem_tiers.recall.matching import CHANCE, OF_LESSONS, OTHER, shipped_for
+from langmem_tiers.recall.matching import BY_ITSELF, CHANCE, OF_LESSONS, OTHER, shipped_for
 from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
@@ -107,8 +106,6 @@ class Example:
     weight: float
     question: Question
     evidence: Evidence
-    chances: bool = True
-    """Whether it says what a match is worth, and not only what comes first."""
 
     @property
     def gold(self) -> np.typing.NDArray[np.bool_]:
@@ -154,16 +151,14 @@ def collected(
     *,
     with_lives: bool,
 ) -> tuple[list[Example], list[Trial]]:
-    """All that is fitted on with a model; what is `ordered` alone says nothing of the chances."""
+    """All that is fitted on with a model; what is `ordered` is not asked what it cannot answer."""
     with (
         tempfile.TemporaryDirectory() as path,
         EmbeddedPostgres(path) as server,
         System(server.url, words.embeddings) as system,
     ):
         examples, trials = collect(system, server.url, styles, words)
-        examples += [
-            replace(one, chances=False) for one in collect(system, server.url, ordered, None)[0]
-        ]
+        examples += collect(system, server.url, ordered, None)[0]
         examples += lessons(system)
     lives = list(lived(words)) if with_lives else []
     trials += [one.trial for one in lives]
@@ -331,49 +326,53 @@ def _fit_match(
 ) -> dict[str, dict[str, float]]:
     """How the score becomes a chance, from the best candidates of each question.
 
-    What was said in a session, what stands by itself and lessons are fitted apart; the ranking is
-    not fitted on lessons.
+    What stands by itself is fitted apart where a floor leaves it out, and so are lessons; the
+    ranking is not fitted on these.
     """
-    rows, happened, share, kinds = [], [], [], []
-    for one in filter(lambda each: each.chances, examples):
-        scores, measured = _measured(one, weights, by_words=by_words)
-        best = np.argsort(-scores, kind="stable")[:_SHOWN]
-        rows.append(measured[best])
-        happened.append(one.gold[best])
-        share.append(np.full(len(best), one.weight / len(best)))
-        kinds.append(np.array([_kind(one, each) for each in one.evidence.found])[best])
-    matrix, right = np.concatenate(rows), np.concatenate(happened)
-    weight, kind = np.concatenate(share), np.concatenate(kinds)
+    lessons_ = [one for one in examples if one.style == LESSONS]
+    others = [one for one in examples if one.style != LESSONS]
     return {
-        name: _chance(names, matrix[kind == name], right[kind == name], weight[kind == name])
-        for name, names in (("match", CHANCE), ("alone", CHANCE), ("lesson", OF_LESSONS))
+        "match": _chance(CHANCE, others, weights, by_words=by_words),
+        "alone": _chance(BY_ITSELF, others, weights, by_words=by_words),
+        "lesson": _chance(OF_LESSONS, lessons_, weights, by_words=by_words),
     }
 
 
-def _kind(one: Example, found: Candidate) -> str:
-    if one.style == LESSONS:
-        return "lesson"
-    return "alone" if found.alone else "match"
+def _chance(
+    names: Sequence[str], examples: Sequence[Example], weights: Floats, *, by_words: bool
+) -> dict[str, float]:
+    if not examples:
+        return dict.fromkeys(names, 0.0)
+    rows, happened, share = [], [], []
+    for one in examples:
+        scores, measured = _measured(one, weights, by_words=by_words)
+        best = np.argsort(-scores, kind="stable")[:_SHOWN]
+        if names is BY_ITSELF:
+            best = best[[one.evidence.found[place].alone for place in best]]
+        if not len(best):
+            continue
+        rows.append(np.column_stack([measured[name] for name in names[:-1]])[best])
+        happened.append(one.gold[best])
+        share.append(np.full(len(best), one.weight / min(len(scores), _SHOWN)))
+    found, bias = fit_chance(
+        np.concatenate(rows),
+        np.concatenate(happened).astype(bool),
+        np.concatenate(share),
+        np.ones(len(names) - 1, bool),
+    )
+    return dict(zip(names, (*map(float, found), bias), strict=True))
 
 
-def _measured(one: Example, weights: Floats, *, by_words: bool) -> tuple[Floats, Floats]:
-    """The scores of what was found, and what a chance is made of, in the order of OF_LESSONS."""
+def _measured(one: Example, weights: Floats, *, by_words: bool) -> tuple[Floats, dict[str, Floats]]:
+    """The scores of what was found, and what a chance is made of."""
     parts = one.evidence.matrix * weights
     scores = parts.sum(axis=1)
-    level = scores - parts[:, [name in KINDS for name in NAMES]].max(axis=0).sum()
-    near = one.evidence.cosine * (not by_words)
-    words = one.evidence.matrix[:, NAMES.index("own")]
-    return scores, np.column_stack([level, scores - scores.max(), near, words])
-
-
-def _chance(
-    names: Sequence[str], matrix: Floats, happened: Floats, weight: Floats
-) -> dict[str, float]:
-    if not len(matrix):
-        return dict.fromkeys(names, 0.0)
-    used = matrix[:, : len(names) - 1]
-    found, bias = fit_chance(used, happened.astype(bool), weight, np.ones(used.shape[1], bool))
-    return dict(zip(names, (*map(float, found), bias), strict=True))
+    return scores, {
+        "level": scores - parts[:, [name in KINDS for name in NAMES]].max(axis=0).sum(),
+        "gap": scores - scores.max(),
+        "near": one.evidence.cosine * (not by_words),
+        "words": one.evidence.matrix[:, NAMES.index("own")],
+    }
 
 
 def _ndcg(one: Example, weights: Floats) -> float:

@@ -101,8 +101,8 @@ def lessons(
     candidates, searched = read_rows(sought.rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
     found = [
-        (recollection(row, match, parts), row)
-        for row, match, parts in judge(candidates, sought.question, searched, reader.weights)
+        (recollection(one.candidate, one.match, one.evidence), one.candidate)
+        for one in judge(candidates, sought.question, searched, reader.weights)
     ]
     shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
     scored = [

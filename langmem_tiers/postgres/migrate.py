@@ -188,11 +188,16 @@ class State(NamedTuple):
     """The tiers that have an HNSW index for the configured metric."""
     unindexed: int
     """Vectors of the largest tier without one, by its size on disk."""
+    stored: int = 0
+    """Memories that were stored since the tenants were counted."""
+    counted: int = 0
+    """Those that had been stored until then."""
 
 
 def read_state(options: StoreOptions) -> Flow[State]:
     """How the database's indexes stand, after a check of settings."""
-    (((stored, schemas, _, language, sizes),),) = yield Query((state_call(options),), commit=True)
+    ((row,),) = yield Query((state_call(options),), commit=True)
+    stored, schemas, _, language, sizes, last, counted = row
     vector = options.index.vector if options.index else None
     if options.index is not None:
         check_language(language, options.index.language)
@@ -200,10 +205,11 @@ def read_state(options: StoreOptions) -> Flow[State]:
             check_shape(stored, vector)
     have = tuple(tier for tier in TIERS if options.schema(tier) in schemas)
     if vector is None or not vector.ann:
-        return State(have, 0)
+        return State(have, 0, last - (counted or 0), counted or 0)
     without = [options.schema(tier) for tier in TIERS if tier not in have]
     largest = max(((sizes or {}).get(schema, 0) for schema in without), default=0)
-    return State(have, largest // (vector.bytes + _ROW_BYTES))
+    unindexed = largest // (vector.bytes + _ROW_BYTES)
+    return State(have, unindexed, last - (counted or 0), counted or 0)
 
 
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:

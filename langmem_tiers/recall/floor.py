@@ -8,9 +8,10 @@ one that it was fitted for; the weights are in `weights/`, fitted by `benchmarks
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Sequence
+from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Final, NamedTuple
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
@@ -51,6 +52,7 @@ class Floor(NamedTuple):
         return max(self.match * part**2, self.share * best)
 
 
+_NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
@@ -130,32 +132,34 @@ def shown(
     *,
     among: float,
     asked: Sequence[str] | None,
-    alone: Container[tuple[tuple[str, ...], str]] = (),
+    alone: Mapping[tuple[tuple[str, ...], str], float] = _NOTHING,
 ) -> list[Recollection]:
     """Those that match well enough, where memory is likely to help with what is asked.
 
     What was learned may help with any text: a task tells nothing of its user. What is intended is
     to match better, unless its type is `asked` for: it is raised by itself. What stands `alone`, by
-    namespace and key, is all that it says, unless it was learned.
+    namespace and key, is all that it says: it goes by a chance of its own.
     """
     if floor and helping < HELPS:
         memories = [one for one in memories if types.learned(one.memory_type)]
     facts = {
-        (one.namespace, one.key)
+        (one.namespace, one.key): alone[one.namespace, one.key]
         for one in memories
         if (one.namespace, one.key) in alone and not types.learned(one.memory_type)
     }
     best = max((one.match for one in memories), default=0.0)
-    best_fact = max(
-        (one.match for one in memories if (one.namespace, one.key) in facts), default=0.0
-    )
+    best_fact = max(facts.values(), default=0.0)
     kept = []
     for one in memories:
-        fact = floor.alone is not None and (one.namespace, one.key) in facts
-        least = floor.least(best_fact if fact else best, among, alone=fact)
-        if one.memory_type == PROSPECTIVE and asked is None:
-            least = max(least, floor.intended)
-        if one.match >= least:
+        fact = facts.get((one.namespace, one.key))
+        intended = one.memory_type == PROSPECTIVE and asked is None
+        if intended and (one.match if fact is None else fact) < floor.intended:
+            continue
+        if fact is None or floor.alone is None:
+            enough = one.match >= floor.least(best, among, alone=False)
+        else:
+            enough = fact >= floor.least(best_fact, among, alone=True)
+        if enough:
             kept.append(one)
     return kept
 

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
@@ -74,10 +74,11 @@ class Weights:
 
     features: Mapping[str, float]
     match: Mapping[str, float]
-    """How the score of something said becomes a chance; of what stands by itself, `alone`."""
+    """How a score becomes a chance, which keeps its order."""
     alone: Mapping[str, float]
+    """How that of what stands by itself becomes the chance by which a floor leaves it out."""
     lesson: Mapping[str, float]
-    """The same of reflexions, in which the words asked count by themselves as well."""
+    """The same of reflexions, in which nearness and the words asked count by themselves as well."""
     helps: Mapping[str, float]
     """Of what `recall.floor` measures."""
     meaning: Sequence[float] = ()
@@ -103,10 +104,8 @@ def read_weights(text: str) -> Weights:
     """
     try:
         loaded = json.loads(text)
-        if isinstance(loaded, dict) and isinstance(alone := loaded.get("alone"), dict):
-            loaded.setdefault("lesson", {**alone, "words": 0.0})  # fitted before there were any
         weights = Weights(**loaded)
-        named = {"features": FEATURES, "match": CHANCE, "alone": CHANCE, "lesson": OF_LESSONS}
+        named = {"features": FEATURES, "match": CHANCE, "alone": BY_ITSELF, "lesson": OF_LESSONS}
         named["helps"] = ("bias",)
         lacks = [
             one for part, all_ in named.items() for one in all_ if one not in getattr(weights, part)
@@ -134,9 +133,11 @@ FEATURES = (
     "unspoken",
 )
 """The features in their order."""
-CHANCE = ("level", "gap", "near", "bias")
-"""What a chance is made of: the score, how far it is below the best, and nearness by itself."""
-OF_LESSONS = (*CHANCE[:-1], "words", CHANCE[-1])
+CHANCE = ("level", "gap", "bias")
+"""What a chance is made of: the score, and how far it is below the best: it keeps their order."""
+BY_ITSELF = ("level", "gap", "near", "bias")
+"""The same of what stands by itself, where a floor is to leave it out: its own nearness counts."""
+OF_LESSONS = ("level", "gap", "near", "words", "bias")
 MODELS = ("local", "minilm", "multilingual")
 OTHER = "other"
 
@@ -148,6 +149,8 @@ class Weighed(NamedTuple):
     match: float
     evidence: Mapping[str, float]
     """What each feature adds to the score, those that add nothing left out."""
+    alone: float | None
+    """The chance by which a floor goes for what stands by itself; None for all else."""
 
 
 def judge(
@@ -165,30 +168,44 @@ def judge(
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
     kind, top = sum(max(columns[i]) * factors[i] for i in _KIND), max(scores)
-    chances = [
-        _chance(_fitted(weights, one), (score - kind, score - top, one.cosine or 0.0, words))
+    every = [
+        {"level": score - kind, "gap": score - top, "near": one.cosine or 0.0, "words": words}
         for one, score, words in zip(candidates, scores, columns[_OWN], strict=True)
+    ]
+    chances = [
+        _chance(weights.lesson if _is_lesson(one) else weights.match, parts)
+        for one, parts in zip(candidates, every, strict=True)
     ]
     best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
     found = []
     for place in best:
+        one = candidates[place]
         parts = zip(FEATURES, factors, measured[place], strict=True)
         shares = {name: factor * value for name, factor, value in parts if value}
-        found.append(Weighed(candidates[place], chances[place], shares))
+        by_itself = one.alone and not _is_lesson(one)
+        alone = _chance(weights.alone, every[place]) if by_itself else None
+        found.append(Weighed(one, chances[place], shares, alone))
     return found
 
 
-def _fitted(weights: Weights, one: Candidate) -> Mapping[str, float]:
-    """What makes a chance of such a candidate's score."""
-    if one.value.get("memory_type") == REFLEXION:
-        return weights.lesson
-    return weights.alone if one.alone else weights.match
+def by_themselves(
+    weighed: Sequence[Weighed], *, but: Container[str]
+) -> dict[tuple[tuple[str, ...], str], float]:
+    """The chances by which a floor goes, by place; but for these types of memory."""
+    return {
+        one.candidate.place: one.alone
+        for one in weighed
+        if one.alone is not None and str(one.candidate.value.get("memory_type")) not in but
+    }
 
 
-def _chance(fitted: Mapping[str, float], measured: Sequence[float]) -> float:
+def _is_lesson(one: Candidate) -> bool:
+    return one.value.get("memory_type") == REFLEXION
+
+
+def _chance(fitted: Mapping[str, float], measured: Mapping[str, float]) -> float:
     """How likely a candidate is evidence, if memory helps with the question at all."""
-    factors = (fitted.get(name, 0.0) for name in OF_LESSONS[:-1])
-    speaks = sum(map(mul, factors, measured)) + fitted["bias"]
+    speaks = sum(fitted.get(name, 0.0) * one for name, one in measured.items()) + fitted["bias"]
     return 1 / (1 + math.exp(-max(speaks, -_EXPONENT)))
 
 

@@ -37,7 +37,7 @@ from langmem_tiers.recall.floor import (
     tells,
     told,
 )
-from langmem_tiers.recall.matching import Weights, judge
+from langmem_tiers.recall.matching import Weights, by_themselves, judge
 from langmem_tiers.recall.question import (
     FACTS,
     MARKS,
@@ -326,7 +326,7 @@ def _ranked(
     weighed = judge(found, one.question, searched, reader.weights, most)
     if ask.floor:
         weighed = [each for each in weighed if tells(each.candidate)]
-    memories = [recollection(row, match, evidence) for row, match, evidence in weighed]
+    memories = [recollection(each.candidate, each.match, each.evidence) for each in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
@@ -338,7 +338,7 @@ def _ranked(
         reader.types,
         among=sum(map(told, found)),
         asked=ask.memory_types,
-        alone={row.place for row in found if row.alone},
+        alone=by_themselves(weighed, but=scored_by),
     )
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping

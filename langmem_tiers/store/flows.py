@@ -41,6 +41,7 @@ from langmem_tiers.store.read import (
     refreshed,
 )
 from langmem_tiers.store.read import read as read_all
+from langmem_tiers.store.upkeep import Upkeep, optimize
 from langmem_tiers.store.write import Writing, carry_out, embed, last_writes, lock_writes
 from langmem_tiers.store.write import merged as merged_writings
 from langmem_tiers.store.write import move as move_one
@@ -49,10 +50,6 @@ _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
-_MANY = 10_000
-"""Vectors of a tier up to which exact search is fast enough for an index to wait for `optimize`."""
-_GROWN = 1.25
-"""How much a tier grows before it is looked again whether an index would pay: our own choice."""
 
 OUTCOME_WITHIN: Final = timedelta(days=30)
 """How long a run may take until its outcome is recorded: our own choice. What it was shown is then
@@ -89,8 +86,7 @@ class StoreFlows:
         self.at_length: Callable[[Flow[None]], Future[None] | None] | None = None
         """Begins what takes long; without it, that waits for `optimize`."""
         self._told_of_lives = False
-        self._seen = 0
-        """Vectors without an HNSW index when it was last asked whether one would pay."""
+        self._upkeep = Upkeep(options)
 
     def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
@@ -296,28 +292,20 @@ class StoreFlows:
         index = self.options.index
         if index is None or time.monotonic() < self._state_expires:
             return
-        self.ann_tiers, unindexed = yield from migrate.read_state(self.options)
+        state = yield from migrate.read_state(self.options)
+        self.ann_tiers = state.ann_tiers
         self._state_expires = time.monotonic() + _STATE_SECONDS
-        least = max(self._seen * _GROWN, self.options.exact_limit, _MANY)
-        if self.at_length is not None and unindexed > least:
-            self._seen = unindexed
-            self.at_length(self._index_unseen())
+        if self.at_length is not None:
+            for begin in self._upkeep.due(state):
+                self.at_length(self._kept_up(begin))
 
-    def _index_unseen(self) -> Flow[None]:
-        """Build the HNSW indexes that pay, while nobody waits for them."""
-        try:
-            built = yield from migrate.build_ann_indexes(self.options)
-        except DatabaseError as error:
-            _log.warning("no HNSW index was built, searches stay exact: %s", error)
-            self._seen = 0
-        else:
-            if built:  # another tier may be next
-                self._seen, self._state_expires = 0, -math.inf
+    def _kept_up(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
+        if (yield from begin()):
+            self._state_expires = -math.inf
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, and build HNSW indexes where they pay; the tiers built."""
-        yield Query((migrate.NO_HURRY, Call("purge_usage", {})), commit=True)
-        built = yield from migrate.build_ann_indexes(self.options)
+        built = yield from optimize(self.options)
         self._state_expires = -math.inf
         return built
 

@@ -41,7 +41,7 @@ class Script:
         if isinstance(effect, Embed):
             return TrigramEmbeddings(4).embed_documents(list(effect.texts))
         if isinstance(effect, Query):
-            shape: Any = ({"dims": 4, "vector_type": "halfvec"}, [], [], None, {})
+            shape: Any = ({"dims": 4, "vector_type": "halfvec"}, [], [], None, {}, 0, 0)
             return [[shape] if call.name == "state" else [] for call in effect.calls]
         return None
 

@@ -928,9 +928,11 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
         (
             SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
             FROM {memory}.vectors v
-            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
-              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-              AND (SELECT b.{tier} FROM big b) AND v.namespace !~ '(^|\.)@[^.]*\.$'
+            -- As one condition, of which the planner expects half of all rows: else it sorts them all.
+            WHERE v.tier = '{tier}' AND (SELECT b.{tier} FROM big b)
+              AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
+                           AND v.namespace < %({tier}_high)s
+                           AND v.namespace !~ '(^|\.)@[^.]*\.$', false)
             ORDER BY v.embedding {operator} %(query)s::{vector_type} LIMIT 4 * %(pool)s
         )
         ORDER BY distance, id
@@ -968,30 +970,43 @@ WITH RECURSIVE names AS (
                || p.plain AS forms
     FROM (SELECT {part plain_question} AS plain) p
 ), size AS MATERIALIZED (
-    SELECT count(*)::float8 AS memories FROM (
-        SELECT FROM {memory}.memories m WHERE m.tenant = %(tenant)s LIMIT %(exact_limit)s + 1
-    ) few
-), words AS MATERIALIZED (
-    SELECT l.lexeme, ({lexeme})::tsquery AS word, row_number() OVER (ORDER BY l.lexeme) AS n,
-           CASE WHEN (SELECT s.memories FROM size s) <= %(exact_limit)s THEN true ELSE (
-               SELECT count(*) FROM (
-                   SELECT FROM {memory}.memories m
-                   WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
-                     AND (m.tenant || '') = %(tenant)s
-                   LIMIT 2001
-               ) few) <= 2000
-           END AS rare
+    -- What was counted last of a large tenant; any other is counted now.
+    SELECT coalesce((
+        SELECT s.memories FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
+    ), (
+        SELECT count(*)::float8 FROM (
+            SELECT FROM {memory}.memories m WHERE m.tenant = %(tenant)s LIMIT %(exact_limit)s + 1
+        ) few
+    )) AS memories
+), asked_words AS MATERIALIZED (
+    -- The 32 rarest words, or more of a small tenant: of those that are not frequent, the longest.
+    SELECT l.lexeme, ({lexeme})::tsquery AS word, f.memories
     FROM unnest(to_tsvector(%(language)s::regconfig, %(text)s)) AS l
+    LEFT JOIN (
+        SELECT unnest(s.words) AS lexeme, unnest(s.counts) AS memories
+        FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
+    ) f ON f.lexeme = l.lexeme
     WHERE l.lexeme NOT IN (
         SELECT s.lexeme
         FROM (SELECT n.speaker FROM names n WHERE n.speaker IS NOT NULL LIMIT 100) n,
              unnest(to_tsvector(%(language)s::regconfig, n.speaker)) AS s
         WHERE lower(n.speaker) <> ALL (%(roles)s::text[])
     )
+    ORDER BY f.memories NULLS FIRST, length(l.lexeme) DESC, l.lexeme
+    LIMIT (SELECT greatest(32, 60000 / greatest(s.memories, 1)) FROM size s)
+), words AS MATERIALIZED (
+    -- Of a large tenant, the rarest words find candidates: so many that the work stays bounded. What
+    -- is not among its frequent words is taken to be in a hundredth of its memories, or in 100.
+    SELECT a.lexeme, a.word, row_number() OVER (ORDER BY a.lexeme) AS n, c.likely,
+           s.memories <= 1500 OR sum(c.likely) OVER (ORDER BY c.likely, a.lexeme)
+               <= greatest(400, least(1500, 12000 / count(*) OVER ())) AS sought
+    FROM asked_words a
+    CROSS JOIN size s
+    CROSS JOIN LATERAL (SELECT coalesce(a.memories, least(s.memories / 100, 100)) AS likely) c
 ), terms AS MATERIALIZED (
-    -- Of a large tenant, rare words alone find candidates; if none is rare, all together do.
+    -- If every word is frequent, all together find candidates.
     SELECT ({tenant_lexeme} || coalesce(
-               string_agg(w.word::text, ' | ') FILTER (WHERE w.rare),
+               string_agg(w.word::text, ' | ') FILTER (WHERE w.sought),
                string_agg(w.word::text, ' & ')
            ) || ')')::tsquery AS in_scope
     FROM words w
@@ -1016,9 +1031,8 @@ WITH RECURSIVE names AS (
            ln(1 + (greatest(s.memories, d.df) - d.df + 0.5) / (d.df + 0.5)) AS idf
     FROM words w
     CROSS JOIN scope s
-    -- A word that is not rare was not counted: it is taken to be in every fourth memory.
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN w.rare THEN count(*) ELSE s.memories / 4 END AS df
+        SELECT CASE WHEN w.sought THEN count(*) ELSE w.likely END AS df
         FROM postings p WHERE p.n = w.n AND NOT p.asks_again
     ) d
 ), own AS MATERIALIZED (
@@ -1041,24 +1055,40 @@ WITH RECURSIVE names AS (
     ) c
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM (
-                SELECT FROM {memory}.vectors v
-                WHERE v.tier = 'short_term' AND v.tenant = %(tenant)s
-                  AND v.namespace >= %(short_term_low)s AND v.namespace < %(short_term_high)s
-                LIMIT %(exact_limit)s + 1
-            ) few) > %(exact_limit)s AS short_term,
-           (SELECT count(*) FROM (
-                SELECT FROM {memory}.vectors v
-                WHERE v.tier = 'working' AND v.tenant = %(tenant)s
-                  AND v.namespace >= %(working_low)s AND v.namespace < %(working_high)s
-                LIMIT %(exact_limit)s + 1
-            ) few) > %(exact_limit)s AS working,
-           (SELECT count(*) FROM (
-                SELECT FROM {memory}.vectors v
-                WHERE v.tier = 'long_term' AND v.tenant = %(tenant)s
-                  AND v.namespace >= %(long_term_low)s AND v.namespace < %(long_term_high)s
-                LIMIT %(exact_limit)s + 1
-            ) few) > %(exact_limit)s AS long_term
+    -- Whether a tier's prefix has too many vectors for exact search.
+    SELECT EXISTS (
+               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
+               WHERE n.tier = 'short_term'
+                 AND n.namespace >= %(short_term_low)s AND n.namespace < %(short_term_high)s
+           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
+               SELECT FROM {memory}.vectors v
+               WHERE v.tier = 'short_term' AND v.tenant = %(tenant)s
+                 AND v.namespace >= %(short_term_low)s AND v.namespace < %(short_term_high)s
+               LIMIT %(exact_limit)s + 1
+           ) few) > %(exact_limit)s) AS short_term,
+           EXISTS (
+               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
+               WHERE n.tier = 'working'
+                 AND n.namespace >= %(working_low)s AND n.namespace < %(working_high)s
+           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
+               SELECT FROM {memory}.vectors v
+               WHERE v.tier = 'working' AND v.tenant = %(tenant)s
+                 AND v.namespace >= %(working_low)s AND v.namespace < %(working_high)s
+               LIMIT %(exact_limit)s + 1
+           ) few) > %(exact_limit)s) AS working,
+           EXISTS (
+               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
+               WHERE n.tier = 'long_term'
+                 AND n.namespace >= %(long_term_low)s AND n.namespace < %(long_term_high)s
+           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
+               SELECT FROM {memory}.vectors v
+               WHERE v.tier = 'long_term' AND v.tenant = %(tenant)s
+                 AND v.namespace >= %(long_term_low)s AND v.namespace < %(long_term_high)s
+               LIMIT %(exact_limit)s + 1
+           ) few) > %(exact_limit)s) AS long_term
+    FROM size s
+    LEFT JOIN {memory}.tenant_sizes z ON z.tenant = %(tenant)s
+    CROSS JOIN LATERAL (SELECT s.memories, z.tiers, z.crowded) c
 ), near AS MATERIALIZED (
     SELECT * FROM (
     {legs recall_near}
@@ -1293,6 +1323,57 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'i')
   AND EXISTS (SELECT FROM {memory}.migrations)
 ORDER BY 3 DESC, 1;
 
+-- name: tenants_to_count
+-- Tenants of more than 500 memories that grew or shrank by a fifth since they were counted; what was
+-- counted of smaller ones goes.
+WITH sized AS (
+    SELECT m.tenant, count(*) AS memories FROM {memory}.memories m
+    GROUP BY m.tenant HAVING count(*) > 500
+), small AS (
+    DELETE FROM {memory}.tenant_sizes s WHERE s.tenant NOT IN (SELECT z.tenant FROM sized z)
+), counted AS (
+    INSERT INTO {memory}.settings (name, value)
+    SELECT 'counted', to_jsonb(coalesce(pg_sequence_last_value('{memory}.memory_ids'::regclass), 0))
+    ON CONFLICT (name) DO UPDATE SET value = excluded.value
+)
+SELECT z.tenant FROM sized z
+LEFT JOIN {memory}.tenant_sizes s ON s.tenant = z.tenant
+WHERE s.tenant IS NULL OR z.memories NOT BETWEEN s.memories / 1.2 AND s.memories * 1.2
+ORDER BY z.tenant;
+
+-- name: count_tenant
+-- Count a tenant's memories, its frequent words in about 5,000 of them or a 25th, and its crowded
+-- namespaces.
+WITH size AS (
+    SELECT count(*) AS memories FROM {memory}.memories m WHERE m.tenant = %(tenant)s
+), sample AS MATERIALIZED (
+    SELECT m.lexemes FROM {memory}.memories m, size s
+    WHERE m.tenant = %(tenant)s AND m.id % least(1 + s.memories / 5000, 25) = 0
+), sampled AS (
+    SELECT count(*)::float8 AS memories FROM sample
+), frequent AS (
+    SELECT l.lexeme, count(*) * s.memories / p.memories AS memories
+    FROM size s, sampled p, sample m, unnest(m.lexemes) AS l
+    GROUP BY l.lexeme, s.memories, p.memories
+    HAVING count(*) * s.memories > least(0.02 * s.memories, 250) * p.memories
+), crowded AS (
+    SELECT v.tier, v.namespace FROM {memory}.vectors v WHERE v.tenant = %(tenant)s
+    GROUP BY v.tier, v.namespace HAVING count(*) > %(exact_limit)s
+)
+INSERT INTO {memory}.tenant_sizes (tenant, memories, words, counts, crowded, tiers)
+SELECT %(tenant)s, s.memories, f.words, f.counts, c.crowded, c.tiers
+FROM size s
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(f.lexeme ORDER BY f.lexeme), '{}') AS words,
+           coalesce(array_agg(f.memories ORDER BY f.lexeme), '{}') AS counts FROM frequent f
+) f
+CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(c.namespace ORDER BY c.namespace, c.tier), '{}') AS crowded,
+           coalesce(array_agg(c.tier ORDER BY c.namespace, c.tier), '{}') AS tiers FROM crowded c
+) c
+ON CONFLICT (tenant) DO UPDATE SET (memories, words, counts, crowded, tiers)
+    = (excluded.memories, excluded.words, excluded.counts, excluded.crowded, excluded.tiers);
+
 -- name: largest_tenants
 -- The number of vectors of the largest tenant in each tier.
 SELECT n.tier::text, max(n.vectors)
@@ -1349,7 +1430,10 @@ SELECT (SELECT value FROM {memory}.settings WHERE name = 'vector'),
        (SELECT value FROM {memory}.settings WHERE name = 'language'),
        (SELECT jsonb_object_agg(n.nspname, pg_relation_size(c.oid))
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relname = 'vectors' AND n.nspname = ANY (%(schemas)s::text[]));
+        WHERE c.relname = 'vectors' AND n.nspname = ANY (%(schemas)s::text[])),
+       -- How many memories were stored since tenants were counted, and before.
+       coalesce(pg_sequence_last_value('{memory}.memory_ids'::regclass), 0),
+       (SELECT value FROM {memory}.settings WHERE name = 'counted');
 
 -- name: purge_usage
 -- What was written of a memory while another process removed it: counters, exposures, lineage. What
