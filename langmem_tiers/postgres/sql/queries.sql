@@ -847,6 +847,11 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
      ELSE {part plain_content}
           = ANY (q.forms || (coalesce(lower(m.speaker) || ' ', '') || q.plain)) END
 
+-- part: again
+-- The same by what was found by its words: the question itself has all of them. Names are none.
+CASE WHEN EXISTS (SELECT FROM words) THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
+     ELSE {part asks_again} END
+
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words. What has all of them may be the question.
 (
@@ -875,7 +880,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
         FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-          AND NOT {part asks_again}
+          AND NOT {part again}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -897,7 +902,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
               AND m.occurred_at >= w.first AND m.occurred_at < w.last
               AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
               AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part asks_again}
+              AND NOT {part again}
             ORDER BY m.occurred_at, m.id LIMIT 500
         ) m
     ) d
@@ -942,7 +947,7 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
         FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
           AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-          AND NOT {part asks_again}
+          AND NOT {part again}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -998,8 +1003,8 @@ WITH RECURSIVE names AS (
     -- Of a large tenant, the rarest words find candidates: so many that the work stays bounded. What
     -- is not among its frequent words is taken to be in a hundredth of its memories, or in 100.
     SELECT a.lexeme, a.word, row_number() OVER (ORDER BY a.lexeme) AS n, c.likely,
-           s.memories <= 1500 OR sum(c.likely) OVER (ORDER BY c.likely, a.lexeme)
-               <= greatest(400, least(1500, 12000 / count(*) OVER ())) AS sought
+           s.memories <= 700 OR sum(c.likely) OVER (ORDER BY c.likely, a.lexeme)
+               <= greatest(200, least(700, 6000 / count(*) OVER ())) AS sought
     FROM asked_words a
     CROSS JOIN size s
     CROSS JOIN LATERAL (SELECT coalesce(a.memories, least(s.memories / 100, 100)) AS likely) c
@@ -1094,29 +1099,33 @@ WITH RECURSIVE names AS (
     {legs recall_near}
     ) n ORDER BY n.distance, n.id LIMIT %(pool)s
 ), pool AS MATERIALIZED (
-    SELECT n.id, n.tier FROM near n
-    UNION
-    (SELECT o.id, o.tier FROM own o WHERE NOT o.asks_again
-     ORDER BY o.score DESC, o.id LIMIT %(pool)s)
-    UNION
-    SELECT m.id, m.tier
+    SELECT p.id, p.tier, min(p.distance) AS distance
     FROM (
-        SELECT * FROM windows w
-        ORDER BY w.score DESC, w.namespace, w.session, w.turn LIMIT %(pool)s
-    ) w
-    CROSS JOIN LATERAL (
-        SELECT m.id, m.tier FROM {memory}.memories m, question q
-        WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
-          AND m.tier = w.tier AND coalesce(m.session, '') = w.session
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-          AND NOT {part asks_again}
-    ) m
-    UNION
-    ({legs recall_dated})
-    {further}
+        SELECT n.id, n.tier, n.distance FROM near n
+        UNION ALL
+        (SELECT o.id, o.tier, NULL FROM own o WHERE NOT o.asks_again
+         ORDER BY o.score DESC, o.id LIMIT %(pool)s)
+        UNION ALL
+        SELECT m.id, m.tier, NULL
+        FROM (
+            SELECT * FROM windows w
+            ORDER BY w.score DESC, w.namespace, w.session, w.turn LIMIT %(pool)s
+        ) w
+        CROSS JOIN LATERAL (
+            SELECT m.id, m.tier FROM {memory}.memories m, question q
+            WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
+              AND m.tier = w.tier AND coalesce(m.session, '') = w.session
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+              AND NOT {part again}
+        ) m
+        UNION ALL
+        SELECT d.id, d.tier, NULL FROM ({legs recall_dated}) d
+        {further}
+    ) p
+    GROUP BY p.id, p.tier
 ), found AS MATERIALIZED (
     SELECT m.*,
-           coalesce((SELECT min(n.distance) FROM near n WHERE n.id = m.id), (
+           coalesce(c.distance, (
                SELECT min(v.embedding {operator} %(query)s::{vector_type}) FROM {memory}.vectors v
                WHERE v.tier = m.tier AND v.tenant = %(tenant)s AND v.namespace = m.namespace
                  AND v.id = m.id
