@@ -192,7 +192,7 @@ def fit(
         [one.gold for one in asked],
         [one.weight for one in asked],
     )
-    weights = fit_ranking(lists, np.ones(len(NAMES), bool))
+    weights = fit_ranking(lists, np.zeros(len(NAMES), bool))
     found = {
         "features": dict(zip(NAMES, weights, strict=True)),
         **_fit_match(examples, weights, by_words=by_words),

@@ -180,9 +180,8 @@ def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Statements that are another one with other legs."""
     recall = names["recall"]
     yield "recall_ann", recall.replace("{legs recall_near}", "{legs recall_near_ann}")
-    yield "recall_lessons", recall.replace(
-        "{further}", "UNION ALL SELECT l.id, l.tier, NULL FROM ({legs lessons}) l"
-    )
+    further = "UNION ALL SELECT l.id, l.tier, NULL FROM ({legs lessons}) l"
+    yield "recall_lessons", recall.replace("{further}", further)
 
 
 def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT001 - its one fact
