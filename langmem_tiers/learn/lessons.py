@@ -41,7 +41,7 @@ _TASK: Final = 12
 MOST_OF_SUCCESS: Final = 1.0
 """What came of a lesson counts so much at most, for it or against it, as 2 of 2 runs say: so what
 helps comes before what harms. Our own choice."""
-_LEAST: Final = DEFAULT_FLOOR.least(0.0, 0.0, alone=True)
+_LEAST: Final = DEFAULT_FLOOR.least_lesson(0.0)
 """A match that says nothing."""
 _SURE: Final = 0.999
 IN_ANY_TOOL: Final = 0.8
@@ -110,7 +110,7 @@ def lessons(
         for (memory, row), share in zip(found, shares, strict=True)
     ]
     best_match = max((one.match for one, _ in scored), default=0.0)
-    least = sought.floor.least(best_match, 0, alone=True)
+    least = sought.floor.least_lesson(best_match)
     wanted = [each for each in scored if _matters(each[0], least, concern.tools)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     best = _distinct(wanted)[: concern.ask.limit]

@@ -26,13 +26,15 @@ POOL_TIMEOUT_SECONDS = 10.0
 CONNECTION_SETTINGS = (
     "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
     "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
+    "set_config('max_parallel_workers_per_gather', '0', false), set_config('jit', 'off', false), "
     "(SELECT set_config(s.name, %(timeout)s::text, false) FROM pg_settings s "
     "WHERE s.name = 'statement_timeout' AND %(timeout)s::text <> '0' "
     "AND s.setting::bigint NOT BETWEEN 1 AND %(timeout)s::text::bigint)"
 )
 """Every statement is static and written for one plan: planning it again for each call costs
-more than most of them take, and a plan made while tables were empty must not last. Times come
-in UTC. No statement takes for ever; a shorter time-out of the database or the role stays.
+more than most of them take, and a plan made while tables were empty must not last. To begin
+parallel workers or to compile takes longer than any, but seems cheap beside what is switched off.
+Times come in UTC. No statement takes for ever; a shorter time-out of the database or role stays.
 
 It stands here and not in queries.sql because the pool runs it on each new connection, where no
 flow runs and nothing has to be filled in."""

@@ -34,6 +34,8 @@ class Floor(NamedTuple):
     alone: tuple[float, float] | None = None
     """Both of what stands by itself, if they are others: of talk, what stands beside an answer
     helps as well, a fact is all that it says."""
+    lesson: tuple[float, float] | None = None
+    """Both of lessons, if they are others."""
 
     many: int = 0
     """Memories that tell something from which `match` counts whole. Of fewer each is likelier
@@ -51,12 +53,17 @@ class Floor(NamedTuple):
         part = min(1.0, among / self.many) if self.many else 1.0
         return max(self.match * part**2, self.share * best)
 
+    def least_lesson(self, best: float) -> float:
+        """The least match of a lesson, where this is the best one's."""
+        match, share = self.lesson or (self.match, self.share)
+        return max(match, share * best)
+
 
 _NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
-DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.1, 0.5), many=13)
+DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.025, 0.1), lesson=(0.1, 0.5), many=13)
 
 MEASURED: Final = (
     "nearest",

@@ -42,6 +42,8 @@ _QUOTED_TENANT = _QUOTED_LEXEME.replace("l.lexeme", "chr(1) || %(tenant)s::text"
 _TENANT = {
     "m_scope": "m.tenant = %(tenant)s",
     "v_scope": "v.tenant = %(tenant)s",
+    "s_scope": "s.tenant = %(tenant)s",
+    "n_scope": "true",
     "m_tenant": "m.tenant = %(tenant)s",
     "tenant_lexeme": f"{_QUOTED_TENANT} || ' & ('",
 }
@@ -50,10 +52,13 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
     "tenant": _TENANT,
     "prefix": {
         **_TENANT,
+        "n_scope": _RANGE.format("n"),
         "m_scope": f"{_TENANT['m_scope']} AND {_RANGE.format('m')}",
         "v_scope": f"{_TENANT['v_scope']} AND {_RANGE.format('v')}",
     },
     "everywhere": {
+        "s_scope": "false",
+        "n_scope": "false",
         "m_scope": "true",
         "v_scope": "true",
         "m_tenant": "true",

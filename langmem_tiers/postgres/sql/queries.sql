@@ -6,8 +6,8 @@
 -- {part NAME n}, it is said of the rows named n and not of those named m.
 -- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
 -- tier alone, as NAME_SCOPE_TIER.
--- {m_scope}, {v_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a range of one tenant's
--- namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
+-- {m_scope}, {v_scope}, {s_scope}, {n_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a
+-- range of one tenant's namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
 
 -- part: visible
 -- What is true of the rows named m at `true_at` of what is known at `known_at`. Both are now unless
@@ -798,16 +798,23 @@ UNION ALL
 
 -- name: search_ann
 -- Nearest first in tiers that have an HNSW index. A scope of few vectors is still searched
--- exactly; the probe stops counting at the limit. The number of candidates does not depend on
+-- exactly; the probe counts what was not counted, and stops at the limit. The number of candidates does not depend on
 -- the page, so that pages neither lose nor repeat. May answer fewer rows than wanted, when a
 -- filter is selective or memories have many vectors: the caller then asks search_exact.
 WITH probe AS MATERIALIZED (
-    SELECT t.tier, (
+    SELECT t.tier, coalesce((
+        SELECT CASE WHEN EXISTS (
+                   SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
+                   WHERE n.tier = t.tier AND {n_scope}
+               ) THEN true
+               WHEN s.memories <= %(exact_limit)s THEN false END
+        FROM {memory}.tenant_sizes s WHERE {s_scope}
+    ), (
         SELECT count(*) FROM (
             SELECT FROM {memory}.vectors v WHERE v.tier = t.tier AND {v_scope}
             LIMIT %(exact_limit)s + 1
         ) few
-    ) > %(exact_limit)s AS big
+    ) > %(exact_limit)s) AS big
     FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
 ), near AS (
     SELECT c.tenant, c.tier, c.namespace, c.id, min(c.distance) AS distance
@@ -849,11 +856,12 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
 
 -- part: again
 -- The same by what was found by its words: the question itself has all of them. Names are none.
-CASE WHEN EXISTS (SELECT FROM words) THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
+CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
      ELSE {part asks_again} END
 
 -- leg: recall_words
--- Memories of a tier's prefix that hold any of the words. What has all of them may be the question.
+-- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
+-- those that hold all. What has all of them may be the question.
 (
     SELECT m.id, m.tier, m.namespace, coalesce(m.session, '') AS session, m.turn, m.lexemes,
            CASE WHEN m.lexemes @@ q.words THEN {part asks_again} ELSE false END AS asks_again
@@ -861,6 +869,7 @@ CASE WHEN EXISTS (SELECT FROM words) THEN m.id = ANY (ARRAY(SELECT h.id FROM hit
     WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+    LIMIT CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN NULL ELSE 700 END
 )
 
 -- leg: recall_near
