@@ -12,7 +12,7 @@ import json
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -106,6 +106,8 @@ class Example:
     weight: float
     question: Question
     evidence: Evidence
+    chances: bool = True
+    """Whether it says what a match is worth, and not only what comes first."""
 
     @property
     def gold(self) -> np.typing.NDArray[np.bool_]:
@@ -151,14 +153,16 @@ def collected(
     *,
     with_lives: bool,
 ) -> tuple[list[Example], list[Trial]]:
-    """All that is fitted on with a model; what is `ordered` is not asked what it cannot answer."""
+    """All that is fitted on with a model; what is `ordered` alone says nothing of the chances."""
     with (
         tempfile.TemporaryDirectory() as path,
         EmbeddedPostgres(path) as server,
         System(server.url, words.embeddings) as system,
     ):
         examples, trials = collect(system, server.url, styles, words)
-        examples += collect(system, server.url, ordered, None)[0]
+        examples += [
+            replace(one, chances=False) for one in collect(system, server.url, ordered, None)[0]
+        ]
         examples += lessons(system)
     lives = list(lived(words)) if with_lives else []
     trials += [one.trial for one in lives]
@@ -192,7 +196,7 @@ def fit(
         [one.gold for one in asked],
         [one.weight for one in asked],
     )
-    weights = fit_ranking(lists, np.zeros(len(NAMES), bool))
+    weights = fit_ranking(lists, np.ones(len(NAMES), bool))
     found = {
         "features": dict(zip(NAMES, weights, strict=True)),
         **_fit_match(examples, weights, by_words=by_words),
@@ -330,7 +334,7 @@ def _fit_match(
     ranking is not fitted on these.
     """
     lessons_ = [one for one in examples if one.style == LESSONS]
-    others = [one for one in examples if one.style != LESSONS]
+    others = [one for one in examples if one.style != LESSONS and one.chances]
     return {
         "match": _chance(CHANCE, others, weights, by_words=by_words),
         "alone": _chance(BY_ITSELF, others, weights, by_words=by_words),

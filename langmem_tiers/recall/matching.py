@@ -1,4 +1,4 @@
-"""How well a candidate answers a question: eighteen features, fitted weights, one match in 0…1.
+"""How well a candidate answers a question: thirteen features, fitted weights, one match in 0…1.
 
 The weights ship in `weights/`, a file a model of embeddings, as nearness differs between them, and
 one for all others. They were fitted by `benchmarks/fit.py` on real meetings (QMSum, MIT licence),
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES
-from langmem_tiers.core.types import REFLEXION
+from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
@@ -43,8 +43,6 @@ _SURE = 0.05
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
 _OWN = 0
-_WORDS = (0, 1)
-"""The features "own" and "window"."""
 _KIND = range(5, 9)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
@@ -133,11 +131,6 @@ FEATURES = (
     "tells",
     "session",
     "unspoken",
-    "own_root",
-    "window_root",
-    "both",
-    "session_own",
-    "session_window",
 )
 """The features in their order."""
 CHANCE = ("level", "gap", "bias")
@@ -180,7 +173,7 @@ def judge(
         for one, score, words in zip(candidates, scores, columns[_OWN], strict=True)
     ]
     chances = [
-        _chance(weights.lesson if _is_lesson(one) else weights.match, parts)
+        _chance(_fitted(weights, one), parts)
         for one, parts in zip(candidates, every, strict=True)
     ]
     best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
@@ -206,6 +199,14 @@ def by_themselves(
     }
 
 
+def _fitted(weights: Weights, one: Candidate) -> Mapping[str, float]:
+    """What makes the match of such a candidate's score; what is intended is met by itself."""
+    if _is_lesson(one):
+        return weights.lesson
+    intended = one.alone and one.value.get("memory_type") == PROSPECTIVE
+    return weights.alone if intended else weights.match
+
+
 def _is_lesson(one: Candidate) -> bool:
     return one.value.get("memory_type") == REFLEXION
 
@@ -223,28 +224,17 @@ def features(
     best = max(searched.best_cosine, _LEAST_COSINE)
     near = [(one.cosine or 0.0) / best for one in candidates]
     every = zip(candidates, near, _together(candidates, near), strict=True)
-    found = [_features(one, question, searched, *nearness) for one, *nearness in every]
-    by_words = (_best_of_sessions(candidates, [row[place] for row in found]) for place in _WORDS)
-    return [(*row, *of_session) for row, *of_session in zip(found, *by_words, strict=True)]
-
-
-def _best_of_sessions(candidates: Sequence[Candidate], values: Sequence[float]) -> list[float]:
-    """The mean of the three best of each one's session; 0 for what is of none."""
-    several: dict[str, list[float]] = defaultdict(list)
-    for one, value in zip(candidates, values, strict=True):
-        if (session := one.session) is not None:
-            several[session].append(value)
-    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
-    return [means.get(one.session or "", 0.0) for one in candidates]
+    return [_features(one, question, searched, *nearness) for one, *nearness in every]
 
 
 def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[float]:
     """How near the session of each is as a whole; without one each is by itself."""
-    means = _best_of_sessions(candidates, near)
-    return [
-        mean if one.session else alone
-        for one, mean, alone in zip(candidates, means, near, strict=True)
-    ]
+    sessions = [one.session or n for n, one in enumerate(candidates)]
+    several: dict[str | int, list[float]] = defaultdict(list)
+    for session, one in zip(sessions, near, strict=True):
+        several[session].append(one)
+    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
+    return [means[session] for session in sessions]
 
 
 def _features(
@@ -257,10 +247,9 @@ def _features(
     content = content_of(one.value)
     asking = content.count("?")
     role = str(one.value.get("role") or speaker).lower() if question.about_assistant else ""
-    own, window = (one.own or 0.0) / reach, (one.window or 0.0) * talk
     return (
-        own,
-        window,
+        (one.own or 0.0) / reach,
+        (one.window or 0.0) * talk,
         (one.before or 0.0) * talk,
         near,
         (one.around or 0.0) / best,
@@ -272,9 +261,6 @@ def _features(
         _tells(one),
         together,
         float(one.speaker is None),
-        math.sqrt(own),
-        math.sqrt(window),
-        own * window,
     )
 
 

@@ -17,7 +17,7 @@ from tests.support.plans import MODES, Mode, indexes, plan, rows_read, sequentia
 
 SIZES = (1_000, 5_000, 20_000)
 BOUND = 6_000
-"""Rows that any recall may read: of the largest tenant, a third of a common word's alone is more."""
+"""Rows that any recall may read: fewer than the largest tenant has of a frequent word."""
 
 _FILL = """
 SELECT setseed(0.5);

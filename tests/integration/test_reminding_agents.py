@@ -88,7 +88,7 @@ async def test_what_is_intended_is_recalled_for_what_is_about_it_alone(way: Way)
     all_: dict[str, Any] = {"min_match": 0}
     for query, options, found in (
         (train, {}, 0),
-        (train, named, 0),
+        (train, named, 1),
         (train, {"min_match": 0.0001}, 0),
         (train, {"min_match": 0.0001, **named}, 1),
         (train, all_, 1),

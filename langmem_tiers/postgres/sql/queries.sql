@@ -1007,7 +1007,7 @@ WITH RECURSIVE names AS (
         WHERE lower(n.speaker) <> ALL (%(roles)s::text[])
     )
     ORDER BY f.memories NULLS FIRST, length(l.lexeme) DESC, l.lexeme
-    LIMIT (SELECT greatest(32, 60000 / greatest(s.memories, 1)) FROM size s)
+    LIMIT (SELECT greatest(32, 30000 / greatest(s.memories, 1)) FROM size s)
 ), words AS MATERIALIZED (
     -- Of a large tenant, the rarest words find candidates: so many that the work stays bounded. What
     -- is not among its frequent words is taken to be in a hundredth of its memories, or in 100.
