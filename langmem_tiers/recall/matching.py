@@ -173,8 +173,7 @@ def judge(
         for one, score, words in zip(candidates, scores, columns[_OWN], strict=True)
     ]
     chances = [
-        _chance(_fitted(weights, one), parts)
-        for one, parts in zip(candidates, every, strict=True)
+        _chance(_fitted(weights, one), parts) for one, parts in zip(candidates, every, strict=True)
     ]
     best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
     found = []
