@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import growth
+from benchmarks.recall_data import History, Memory
 from tests.support.servers import fresh_database
 
 pytestmark = pytest.mark.slow
@@ -31,10 +32,10 @@ def test_an_exponent_is_the_slope_of_both_logarithms() -> None:
 
 
 def test_a_tenant_larger_than_what_there_is_to_tell_is_told_it_again_under_other_keys() -> None:
-    memory = growth.Memory(
+    memory = Memory(
         key="a", content="I am back", speaker="Ann", session="s", turn=1, occurred_at=None
     )
-    told = growth.told([growth.History(name="h", memories=[memory], questions=[])])
+    told = growth.told([History(name="h", memories=[memory], questions=[])])
     one, two = next(told), next(told)
     assert one.content == two.content
     assert len({one.key, two.key}) == len({one.session, two.session}) == 2
