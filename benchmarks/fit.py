@@ -345,8 +345,6 @@ def _fit_match(
 def _chance(
     names: Sequence[str], examples: Sequence[Example], weights: Floats, *, by_words: bool
 ) -> dict[str, float]:
-    if not examples:
-        return dict.fromkeys(names, 0.0)
     rows, happened, share = [], [], []
     for one in examples:
         scores, measured = _measured(one, weights, by_words=by_words)
@@ -358,6 +356,8 @@ def _chance(
         rows.append(np.column_stack([measured[name] for name in names[:-1]])[best])
         happened.append(one.gold[best])
         share.append(np.full(len(best), one.weight / min(len(scores), _SHOWN)))
+    if not rows:
+        return dict.fromkeys(names, 0.0)
     found, bias = fit_chance(
         np.concatenate(rows),
         np.concatenate(happened).astype(bool),
