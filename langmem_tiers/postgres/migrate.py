@@ -198,6 +198,7 @@ def read_state(options: StoreOptions) -> Flow[State]:
     """How the database's indexes stand, after a check of settings."""
     ((row,),) = yield Query((state_call(options),), commit=True)
     stored, schemas, _, language, sizes, last, counted = row
+    since = (last - (counted or 0), counted or 0)
     vector = options.index.vector if options.index else None
     if options.index is not None:
         check_language(language, options.index.language)
@@ -205,11 +206,10 @@ def read_state(options: StoreOptions) -> Flow[State]:
             check_shape(stored, vector)
     have = tuple(tier for tier in TIERS if options.schema(tier) in schemas)
     if vector is None or not vector.ann:
-        return State(have, 0, last - (counted or 0), counted or 0)
+        return State(have, 0, *since)
     without = [options.schema(tier) for tier in TIERS if tier not in have]
     largest = max(((sizes or {}).get(schema, 0) for schema in without), default=0)
-    unindexed = largest // (vector.bytes + _ROW_BYTES)
-    return State(have, unindexed, last - (counted or 0), counted or 0)
+    return State(have, largest // (vector.bytes + _ROW_BYTES), *since)
 
 
 def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:

@@ -304,7 +304,7 @@ class StoreFlows:
             self._state_expires = -math.inf
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
-        """Tidy up, and build HNSW indexes where they pay; the tiers built."""
+        """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
         built = yield from optimize(self.options)
         self._state_expires = -math.inf
         return built

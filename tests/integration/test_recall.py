@@ -235,6 +235,27 @@ def test_words_alone_are_recalled_by_words_and_a_query_of_a_megabyte_is_answered
             assert len(memory.get_context(query, min_match=0)) == found
 
 
+@pytest.mark.parametrize("index", [None, False], ids=["indexed", "not indexed"])
+def test_a_question_that_stands_in_a_talk_is_no_answer_though_it_was_not_indexed(
+    shared_url: str, index: Any
+) -> None:
+    with TieredStore(shared_url, index=text_index()) as opened:
+        memory = coordinator(opened, next(_tenants))
+        said = {"session_id": "s", "memory_type": "episodic"}
+        for turn, (speaker, text) in enumerate(
+            [
+                ("Ann", "The zebra is in the cellar"),
+                ("Ben", "Where did the zebra go?"),
+                ("Ann", "The zebra went to the cellar"),
+            ]
+        ):
+            value = {**said, "text": text, "speaker": speaker, "turn": turn}
+            place = memory.context.namespace(Tier.WORKING)
+            opened.put(place, f"k{turn}", value, index if turn == 1 else None)
+        found = memory.get_context("Where did the zebra go?", min_match=0)
+        assert {one.key for one in found} == {"k0", "k2"}
+
+
 WRONG: list[dict[str, Any]] = [
     *({"query": query} for query in (None, b"x", "a\0b", "\ud83e")),
     *({"tiers": tiers} for tiers in ("working", 5, ["warm"], [])),

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import TieredStore
+from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.postgres.flow import Call
 from tests.support import plans
 from tests.support.coordinating import coordinator, recall_call
@@ -74,7 +75,7 @@ def test_what_is_read_is_bounded_whatever_the_size_and_the_question(
     for size in SIZES:
         memory = coordinator(grown, f"tenant{size}")
         call = recall_call(grown, partial(memory.get_context, QUESTIONS[asked], limit=10))
-        settings = [Call("hnsw_settings", {"ef_search": "400"})]
+        settings = [Call("hnsw_settings", {"ef_search": str(EF_SEARCH)})]
         root = plan(grown, call, mode, settings=settings)
         assert sequential(root) == []
         assert ("vectors_hnsw_cosine" in indexes(root)) == (size > 2_000)

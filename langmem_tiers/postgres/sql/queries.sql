@@ -7,7 +7,8 @@
 -- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
 -- tier alone, as NAME_SCOPE_TIER.
 -- {m_scope}, {v_scope}, {s_scope}, {n_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a
--- range of one tenant's namespaces) and NAME_everywhere. {filter}: loaded without, and with as NAME_filtered_SCOPE.
+-- range of one tenant's namespaces) and NAME_everywhere. {filter}: loaded without, and with as
+-- NAME_filtered_SCOPE.
 
 -- part: visible
 -- What is true of the rows named m at `true_at` of what is known at `known_at`. Both are now unless
@@ -798,9 +799,9 @@ UNION ALL
 
 -- name: search_ann
 -- Nearest first in tiers that have an HNSW index. A scope of few vectors is still searched
--- exactly; the probe counts what was not counted, and stops at the limit. The number of candidates does not depend on
--- the page, so that pages neither lose nor repeat. May answer fewer rows than wanted, when a
--- filter is selective or memories have many vectors: the caller then asks search_exact.
+-- exactly; the probe counts what was not counted, and stops at the limit. The number of candidates
+-- does not depend on the page, so that pages neither lose nor repeat. May answer fewer rows than
+-- wanted, when a filter is selective or memories have many vectors: the caller then asks search_exact.
 WITH probe AS MATERIALIZED (
     SELECT t.tier, coalesce((
         SELECT CASE WHEN EXISTS (
@@ -855,8 +856,10 @@ CASE WHEN coalesce(length({part content}) > q.longest, true) THEN false
           = ANY (q.forms || (coalesce(lower(m.speaker) || ' ', '') || q.plain)) END
 
 -- part: again
--- The same by what was found by its words: the question itself has all of them. Names are none.
-CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
+-- The same by what was found by its words: the question itself has all of them. Names are none, and
+-- what is not indexed has none.
+CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
+     THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
      ELSE {part asks_again} END
 
 -- leg: recall_words
@@ -935,7 +938,7 @@ CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN m.id = ANY (ARRAY(SEL
             FROM {memory}.vectors v
             WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
               AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-              AND NOT (SELECT b.{tier} FROM big b)
+              AND NOT (SELECT b.big FROM big b WHERE b.tier = '{tier}')
             ORDER BY 2, v.id
         )
         UNION ALL
@@ -943,7 +946,7 @@ CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN m.id = ANY (ARRAY(SEL
             SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
             FROM {memory}.vectors v
             -- As one condition, of which the planner expects half of all rows: else it sorts them all.
-            WHERE v.tier = '{tier}' AND (SELECT b.{tier} FROM big b)
+            WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
               AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
                            AND v.namespace < %({tier}_high)s
                            AND v.namespace !~ '(^|\.)@[^.]*\.$', false)
@@ -1069,40 +1072,27 @@ WITH RECURSIVE names AS (
     ) c
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
-    -- Whether a tier's prefix has too many vectors for exact search.
-    SELECT EXISTS (
-               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
-               WHERE n.tier = 'short_term'
-                 AND n.namespace >= %(short_term_low)s AND n.namespace < %(short_term_high)s
-           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
-               SELECT FROM {memory}.vectors v
-               WHERE v.tier = 'short_term' AND v.tenant = %(tenant)s
-                 AND v.namespace >= %(short_term_low)s AND v.namespace < %(short_term_high)s
-               LIMIT %(exact_limit)s + 1
-           ) few) > %(exact_limit)s) AS short_term,
-           EXISTS (
-               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
-               WHERE n.tier = 'working'
-                 AND n.namespace >= %(working_low)s AND n.namespace < %(working_high)s
-           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
-               SELECT FROM {memory}.vectors v
-               WHERE v.tier = 'working' AND v.tenant = %(tenant)s
-                 AND v.namespace >= %(working_low)s AND v.namespace < %(working_high)s
-               LIMIT %(exact_limit)s + 1
-           ) few) > %(exact_limit)s) AS working,
-           EXISTS (
-               SELECT FROM unnest(c.tiers, c.crowded) AS n (tier, namespace)
-               WHERE n.tier = 'long_term'
-                 AND n.namespace >= %(long_term_low)s AND n.namespace < %(long_term_high)s
-           ) OR (c.memories > %(exact_limit)s AND (SELECT count(*) FROM (
-               SELECT FROM {memory}.vectors v
-               WHERE v.tier = 'long_term' AND v.tenant = %(tenant)s
-                 AND v.namespace >= %(long_term_low)s AND v.namespace < %(long_term_high)s
-               LIMIT %(exact_limit)s + 1
-           ) few) > %(exact_limit)s) AS long_term
-    FROM size s
-    LEFT JOIN {memory}.tenant_sizes z ON z.tenant = %(tenant)s
-    CROSS JOIN LATERAL (SELECT s.memories, z.tiers, z.crowded) c
+    -- Whether a tier's prefix has too many vectors for exact search: as was counted, or else counted now.
+    SELECT t.tier, coalesce((
+        SELECT CASE WHEN EXISTS (
+                   SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
+                   WHERE n.tier = t.tier AND n.namespace >= t.low AND n.namespace < t.high
+               ) THEN true
+               WHEN s.memories <= %(exact_limit)s THEN false END
+        FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
+    ), (
+        SELECT count(*) FROM (
+            SELECT FROM {memory}.vectors v
+            WHERE v.tier = t.tier AND v.tenant = %(tenant)s
+              AND v.namespace >= t.low AND v.namespace < t.high
+            LIMIT %(exact_limit)s + 1
+        ) few
+    ) > %(exact_limit)s) AS big
+    FROM unnest(
+        enum_range(NULL::{memory}.tier),
+        ARRAY[%(short_term_low)s, %(working_low)s, %(long_term_low)s]::text[],
+        ARRAY[%(short_term_high)s, %(working_high)s, %(long_term_high)s]::text[]
+    ) AS t (tier, low, high)
 ), near AS MATERIALIZED (
     SELECT * FROM (
     {legs recall_near}
