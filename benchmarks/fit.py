@@ -189,7 +189,7 @@ def fit(
     examples: Sequence[Example], trials: Sequence[Trial], *, by_words: bool = False
 ) -> dict[str, Any]:
     """All numbers of a file of weights; examples that weigh nothing are left out."""
-    examples = [one for one in examples if one.weight]
+    examples = [_without_words(one) if by_words else one for one in examples if one.weight]
     asked = [one for one in examples if one.style != LESSONS]
     lists = Lists.of_questions(
         [one.evidence.matrix for one in asked],
@@ -203,6 +203,13 @@ def fit(
         "helps": fit_floor(trials, by_words=by_words),
     }
     return {part: _rounded(numbers) for part, numbers in found.items()}
+
+
+def _without_words(one: Example) -> Example:
+    """As a model is fitted that has no vectors of single words."""
+    matrix = one.evidence.matrix.copy()
+    matrix[:, NAMES.index("alike")] = 0
+    return replace(one, evidence=replace(one.evidence, matrix=matrix))
 
 
 def otherwise(real: Sequence[Style]) -> Iterator[tuple[Style, float]]:

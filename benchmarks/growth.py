@@ -19,10 +19,14 @@ from typing import Annotated
 import numpy as np
 import psycopg
 import typer
+from pgvector import HalfVector
+from pgvector.psycopg import register_vector
 
+from benchmarks.data import statements
 from benchmarks.databases import environment
 from benchmarks.recall import FILES
-from benchmarks.recall_data import History, Memory, generated, read
+from benchmarks.recall_data import History, Memory, Question, generated, read
+from benchmarks.recall_peers import Bm25
 from benchmarks.recall_system import System
 from benchmarks.tables import (
     Bar,
@@ -35,10 +39,11 @@ from benchmarks.tables import (
     progress,
     ratio_bar,
 )
-from langmem_tiers import EmbeddedPostgres, MemoryContext, MemoryCoordinator
+from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 QUICK = (100, 300)
+BY_HAND, BM25 = "SQL by hand", "BM25 in the process"
 WANTED = 0.25
 """The exponent that time may grow with: ten times as many memories take 1.8 times as long."""
 
@@ -102,7 +107,7 @@ def run(url: str, sizes: Sequence[int]) -> Grown:
     with System(url) as system, progress("memories") as bar:
         task = bar.add_task("storing", total=sum(sizes))
         for size in sizes:
-            memories = list(itertools.islice(told(histories), size))
+            memories = told_to(histories, size)
             system.remember(History(name=f"of {size}", memories=memories, questions=[]))
             bar.advance(task, size)
         system.store.optimize()
@@ -110,7 +115,10 @@ def run(url: str, sizes: Sequence[int]) -> Grown:
             conn.execute("VACUUM ANALYZE")
         for size in sizes:
             bar.update(task, description=f"asking {size:,}")
-            for name, call, texts in calls(system, f"of {size}", questions):
+            tenant, memories = f"of {size}", told_to(histories, size)
+            for name, call, texts in itertools.chain(
+                calls(system, tenant, questions), others(url, tenant, memories, questions)
+            ):
                 found.times.setdefault(name, {})[size] = measured(call, texts)
     return found
 
@@ -123,6 +131,11 @@ def told(histories: Sequence[History]) -> Iterator[Memory]:
             for one in history.memories:
                 session = one.session and before + one.session
                 yield replace(one, key=before + one.key, session=session)
+
+
+def told_to(histories: Sequence[History], size: int) -> list[Memory]:
+    """What the tenant of that size is told."""
+    return list(itertools.islice(told(histories), size))
 
 
 def asked(histories: Sequence[History]) -> Questions:
@@ -150,6 +163,27 @@ def calls(
     yield "search", lambda text: system.store.search((tenant,), query=text), questions.short
 
 
+def others(
+    url: str, tenant: str, memories: Sequence[Memory], questions: Questions
+) -> Iterator[tuple[str, Callable[[str], object], Sequence[str]]]:
+    """What is timed beside it: SQL as one writes it first, and BM25 in the process."""
+    embeddings = LocalEmbeddings()
+    with psycopg.connect(url, autocommit=True, prepare_threshold=0) as conn:
+        register_vector(conn)
+        text = statements("growth")["by_hand"]
+
+        def by_hand(query: str) -> object:
+            vector = HalfVector(embeddings.embed_query(query))
+            asked = {"tenant": tenant, "text": query, "vector": vector}
+            return conn.execute(text, asked, binary=True).fetchall()
+
+        yield BY_HAND, by_hand, questions.short
+    asked = [Question(text=one, gold=frozenset([""]), category="") for one in questions.short]
+    bm25 = Bm25(url, History(name=tenant, memories=memories, questions=asked))
+    of_text = {one.text: one for one in asked}
+    yield BM25, lambda text: bm25.ranked(of_text[text], 10), questions.short
+
+
 def measured(call: Callable[[str], object], texts: Sequence[str]) -> float:
     """Milliseconds a call: the median of rounds, each the median of its questions."""
     for text in texts:
@@ -172,6 +206,10 @@ def sheet(found: Grown, sizes: Sequence[int]) -> Sheet:
         (name, *(f"{times[size]:.1f}" for size in sizes), f"{found.exponent(name):.2f}")
         for name, times in found.times.items()
     ]
+    ours = found.times["get_context"]
+    for name in (BY_HAND, BM25):
+        shares = (f"{ours[size] / found.times[name][size]:.2f}" for size in sizes)
+        rows.append((f"get_context / {name}", *shares, ""))
     columns = ("ms a call, p50, one client", *(f"{size:,}" for size in sizes), "exponent")
     return Sheet("One tenant that grows", columns, rows)
 
@@ -189,7 +227,7 @@ def plot(found: Grown, sizes: Sequence[int]) -> Sheet:
 
 def bars(found: Grown) -> Iterator[Bar]:
     """What may grow with the size, and how fast."""
-    for name in found.times:
+    for name in (one for one in found.times if one not in {BY_HAND, BM25}):
         claim = f"{name}: exponent of its time over the size of a tenant"
         yield ratio_bar(claim, "<=", WANTED, found.exponent(name), "")
 

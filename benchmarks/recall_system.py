@@ -17,7 +17,9 @@ from langmem_tiers import LocalEmbeddings, MemoryContext, MemoryCoordinator
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.base import words_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.recall.alike import Words
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
 from langmem_tiers.recall.matching import FEATURES, Weights, features, judge
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
@@ -54,6 +56,8 @@ class Evidence:
     own: Floats
     reading: Reading
     scope: Searched
+    words: Words | None = None
+    """What told how alike single words are."""
 
     @property
     def telling(self) -> list[Candidate]:
@@ -67,7 +71,7 @@ class Evidence:
 
     def matched(self, weights: Weights) -> list[str]:
         """The keys by the match that these weights make, best first."""
-        judged = judge(self.found, self.reading, self.scope, weights)
+        judged = judge(self.found, self.reading, self.scope, weights, self.words)
         return [one.candidate.key for one in judged]
 
     def ranked(self, scores: Floats) -> list[str]:
@@ -133,12 +137,13 @@ def evidence_of(
     """What a store found for the question that it was just asked, but for one session."""
     every, scope = read_rows(store.rows, Distance.COSINE)
     found = [one for one in every if without is None or one.session != without]
-    reading = read_question(question, now)
+    reading, words = read_question(question, now), words_of(store)
     return Evidence(
         found=found,
-        matrix=np.array(features(found, reading, scope), float).reshape(-1, len(NAMES)),
+        matrix=np.array(features(found, reading, scope, words), float).reshape(-1, len(NAMES)),
         cosine=np.array([one.cosine or 0.0 for one in found]),
         own=np.array([one.own or 0.0 for one in found]),
         reading=reading,
         scope=scope,
+        words=words,
     )

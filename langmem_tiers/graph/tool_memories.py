@@ -20,10 +20,9 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.memory.base import weights_for
+from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.matching import Weights
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import (
@@ -126,7 +125,7 @@ def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Searc
         floor=DEFAULT_FLOOR,
         needs=needs(asked.text or ""),
     )
-    best = yield from only(recall([ask], _reader(weights_for(store)), flows))
+    best = yield from only(recall([ask], _reader(store), flows))
     return [_item(one) for one in best[asked.offset :]]
 
 
@@ -136,8 +135,10 @@ def _item(one: Recollection) -> SearchItem:
     return SearchItem(one.namespace, one.key, dict(one.value), *moments, one.match)
 
 
-def _reader(weights: Weights) -> Reader:
-    return Reader(weights=weights, types=MemoryTypes(), count_tokens=approximate_tokens)
+def _reader(store: TieredStore | TierView) -> Reader:
+    weights, words = weights_for(store), words_of(store)
+    counted = approximate_tokens
+    return Reader(weights=weights, words=words, types=MemoryTypes(), count_tokens=counted)
 
 
 def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -> Flow[list[T]]:

@@ -102,7 +102,7 @@ def lessons(
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
     found = [
         (recollection(one.candidate, one.match, one.evidence), one.candidate)
-        for one in judge(candidates, sought.question, searched, reader.weights)
+        for one in judge(candidates, sought.question, searched, reader.weights, reader.words)
     ]
     shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
     scored = [

@@ -27,6 +27,7 @@ from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.recall.alike import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
 from langmem_tiers.recall.recall import Reader, approximate_tokens
@@ -124,6 +125,7 @@ class Memory:
         """How its recalls go about it."""
         return Reader(
             weights=weights_for(self.tiered_store) if weights is None else self._weights(weights),
+            words=words_of(self.tiered_store),
             types=self.types,
             count_tokens=self.count_tokens,
             timeout_ms=self.settings.query_timeout_ms,
@@ -207,6 +209,12 @@ def is_local(store: object) -> bool:
 def weights_for(store: object) -> Weights:
     """What a store's memories are matched by, where nobody says."""
     return shipped_for(model_of(store))
+
+
+def words_of(store: object) -> Words | None:
+    """What tells how alike words are, where the model of a store's texts does."""
+    embed = (getattr(store, "index_config", None) or {}).get("embed")
+    return embed if isinstance(embed, LocalEmbeddings | MiniLMEmbeddings) else None
 
 
 def _checked_store(store: object) -> TieredStore:

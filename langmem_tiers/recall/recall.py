@@ -18,6 +18,7 @@ from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.recall.alike import Words
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import (
     Candidate,
@@ -125,6 +126,8 @@ class Reader:
     """What every recall of a caller goes by."""
 
     weights: Weights
+    words: Words | None
+    """What tells how alike single words are; None where nothing does."""
     types: MemoryTypes
     count_tokens: Callable[[str], int]
     timeout_ms: int | None = None
@@ -311,11 +314,8 @@ def _ranked(
         newest = _wanted(read_columns(rows, distance), ask)
         memories = [recollection(row, 0.0, {}) for row in newest]
         floor = Floor(intended=ask.floor.intended)  # none of them matches
-        return (
-            newest,
-            shown(memories, floor, 1.0, reader.types, among=0, asked=ask.memory_types),
-            1.0,
-        )
+        kept = shown(memories, floor, 1.0, reader.types, among=0, asked=ask.memory_types)
+        return newest, kept, 1.0
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
     # No more are ranked than are asked for, where nothing orders them anew or leaves some out.
@@ -323,7 +323,7 @@ def _ranked(
     scored_by = reader.types.scored
     reorders = scored_by or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
-    weighed = judge(found, one.question, searched, reader.weights, most)
+    weighed = judge(found, one.question, searched, reader.weights, reader.words, most=most)
     if ask.floor:
         weighed = [each for each in weighed if tells(each.candidate)]
     memories = [recollection(each.candidate, each.match, each.evidence) for each in weighed]
