@@ -136,8 +136,9 @@ _STEM: Final = 6
 """Characters of a word that count."""
 _WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
 _CLASSES: Final = (
-    (re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
+    (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
     (
+        re.compile(r"\.\S|://"),
         re.compile(
             r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
             r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
@@ -145,10 +146,10 @@ _CLASSES: Final = (
         ),
         " 0url ",
     ),
-    (re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
-    (re.compile(r"\b\d\w*"), " 0 "),
+    (re.compile("[$€£]"), re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
+    (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
 )
-"""What counts as one of its kind, whatever it is."""
+"""What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
 
 
 class Likeness(NamedTuple):
@@ -163,7 +164,7 @@ class Likeness(NamedTuple):
 def likeness(text: str) -> Likeness:
     """The passage of a text that reads most like an attack."""
     weights = shipped()
-    several = (Likeness(scored(weights, features(one)), one) for one in passages(text))
+    several = (Likeness(scored(weights, names), one) for one, names in _read(text))
     return max(several, default=Likeness(-math.inf, ""), key=attrgetter("score"))
 
 
@@ -187,20 +188,29 @@ def sentences_of(text: str) -> list[str]:
 
 def passages(text: str) -> list[str]:
     """Each sentence, and each three that follow each other: neither hides among others."""
+    return list(dict.fromkeys(one for one, _ in _read(text)))
+
+
+def _read(text: str) -> Iterator[tuple[str, frozenset[str]]]:
+    """The passages, and what counts of each: of several sentences, what counts of any."""
     sentences = sentences_of(text)
-    runs = [
-        "\n".join(sentences[place : place + TOGETHER])
-        for place in range(max(1, len(sentences) - TOGETHER + 1))
-    ]
-    return list(dict.fromkeys((*sentences, *runs))) if sentences else []
+    each = [*map(_names, sentences)]
+    yield from zip(sentences, each, strict=True)
+    for place in range(max(1, len(sentences) - TOGETHER + 1) if len(sentences) > 1 else 0):
+        run = slice(place, place + TOGETHER)
+        yield "\n".join(sentences[run]), frozenset[str]().union(*each[run])
 
 
 def features(text: str) -> frozenset[str]:
     """What counts of a text: its words, alone and in pairs."""
-    return frozenset(name for one in sentences_of(text) for name, _ in _features(one))
+    return frozenset[str]().union(*map(_names, sentences_of(text)))
 
 
 @lru_cache(maxsize=2_000)
+def _names(sentence: str) -> frozenset[str]:
+    return frozenset(name for name, _ in _features(sentence))
+
+
 def _features(sentence: str) -> tuple[tuple[str, str], ...]:
     """What counts of a sentence, each as it is named and as it is written."""
     words = [(one[:_STEM].lower(), one) for one in tokens(sentence)]
@@ -210,14 +220,15 @@ def _features(sentence: str) -> tuple[tuple[str, str], ...]:
 
 def tokens(text: str) -> list[str]:
     """The words and signs of a text as they stand, with what counts as one of its kind named so."""
-    for pattern, kind in _CLASSES:
-        text = pattern.sub(kind, text)
+    for sign, pattern, kind in _CLASSES:
+        if sign.search(text):
+            text = pattern.sub(kind, text)
     return _WORD.findall(spaced(text))
 
 
 def scored(weights: Mapping[str, float], found: frozenset[str]) -> float:
     """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
-    several = sum(weights.get(one, 0.0) for one in found)
+    several = math.fsum(map(weights.__getitem__, found & weights.keys()))
     return weights[BIAS] + several / math.sqrt(max(1, len(found)))
 
 
