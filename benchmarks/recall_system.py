@@ -19,7 +19,7 @@ from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.alike import Words
+from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
 from langmem_tiers.recall.matching import FEATURES, Weights, features, judge
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
@@ -56,13 +56,14 @@ class Evidence:
     own: Floats
     reading: Reading
     scope: Searched
-    words: Words | None = None
-    """What told how alike single words are."""
+    alike: Sequence[float] = ()
+    """How alike the words of each are."""
 
     @property
-    def telling(self) -> list[Candidate]:
-        """What was found and is no small talk."""
-        return [one for one in self.found if (small_talk(one.value) or 0.0) < TALKS]
+    def telling(self) -> list[tuple[Candidate, float]]:
+        """What was found and is no small talk, with how alike its words are."""
+        every = zip(self.found, self.alike, strict=True)
+        return [each for each in every if (small_talk(each[0].value) or 0.0) < TALKS]
 
     @property
     def keys(self) -> list[str]:
@@ -71,7 +72,7 @@ class Evidence:
 
     def matched(self, weights: Weights) -> list[str]:
         """The keys by the match that these weights make, best first."""
-        judged = judge(self.found, self.reading, self.scope, weights, self.words)
+        judged = judge(self.found, self.reading, self.scope, weights, self.alike)
         return [one.candidate.key for one in judged]
 
     def ranked(self, scores: Floats) -> list[str]:
@@ -137,13 +138,14 @@ def evidence_of(
     """What a store found for the question that it was just asked, but for one session."""
     every, scope = read_rows(store.rows, Distance.COSINE)
     found = [one for one in every if without is None or one.session != without]
-    reading, words = read_question(question, now), words_of(store)
+    reading = read_question(question, now)
+    alike = likeness(found, reading, scope, words_of(store))
     return Evidence(
         found=found,
-        matrix=np.array(features(found, reading, scope, words), float).reshape(-1, len(NAMES)),
+        matrix=np.array(features(found, reading, scope, alike), float).reshape(-1, len(NAMES)),
         cosine=np.array([one.cosine or 0.0 for one in found]),
         own=np.array([one.own or 0.0 for one in found]),
         reading=reading,
         scope=scope,
-        words=words,
+        alike=alike,
     )

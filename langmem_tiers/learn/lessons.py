@@ -19,6 +19,7 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
@@ -100,9 +101,10 @@ def lessons(
     sought = yield from _sought(concern, reader, store)
     candidates, searched = read_rows(sought.rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
+    alike = likeness(candidates, sought.question, searched, reader.words)
     found = [
         (recollection(one.candidate, one.match, one.evidence), one.candidate)
-        for one in judge(candidates, sought.question, searched, reader.weights, reader.words)
+        for one in judge(candidates, sought.question, searched, reader.weights, alike)
     ]
     shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
     scored = [

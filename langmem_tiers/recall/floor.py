@@ -72,6 +72,7 @@ MEASURED: Final = (
     "said",
     "own",
     "second",
+    "alike",
     "known",
     "no_unknown_name",
     "known_name",
@@ -85,7 +86,7 @@ MEASURED: Final = (
 
 def measured(
     question: Question,
-    found: Sequence[Candidate],
+    found: Sequence[tuple[Candidate, float]],
     searched: Searched,
     *,
     needs: float,
@@ -93,15 +94,18 @@ def measured(
 ) -> tuple[float, ...]:
     """What speaks for a question that memory can help with; most parts in a range near 0…1.
 
-    The nearest by meaning, the third and fifth of them, and the nearest that a user said; the two
-    best by words; the share of the words that occurs; names; how many memories there are; digits;
-    and what the question by itself says, by its words (`needs`) and by its vector (`meant`), each
-    the logarithm of odds.
+    Each of what was found comes with how alike its words are. The nearest by meaning, the third and
+    fifth of them, and the nearest that a user said; the two best by words; the most alike; the
+    share of the words that occurs; names; how many memories there are; digits; and what the
+    question by itself says, by its words (`needs`) and by its vector (`meant`), each the logarithm
+    of odds.
     """
-    near = sorted((one.cosine or 0.0 for one in found), reverse=True)
-    said = (one.cosine or 0.0 for one in found if (one.speaker or "").lower() in USER_ROLES)
+    alike = max((each for _, each in found), default=0.0)
+    rows = [one for one, _ in found]
+    near = sorted((one.cosine or 0.0 for one in rows), reverse=True)
+    said = (one.cosine or 0.0 for one in rows if (one.speaker or "").lower() in USER_ROLES)
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    own = sorted(((one.own or 0.0) / reach for one in found), reverse=True)
+    own = sorted(((one.own or 0.0) / reach for one in rows), reverse=True)
     speakers = frozenset(word for one in searched.speakers for word in name_words(one))
     known = (question.names & searched.known_names) | (question.names & speakers)
     return (
@@ -111,6 +115,7 @@ def measured(
         max(said, default=0.0),
         _at(own, 0),
         _at(own, 1),
+        alike,
         searched.known / searched.sought if searched.sought else 1.0,
         float(not question.names - known),
         float(bool(known)),
@@ -176,8 +181,21 @@ def meant_by(vector: Sequence[float], weights: Weights) -> float:
     return sum(map(mul, vector, weights.meaning)) if weights.meaning else 0.0
 
 
-def helps(parts: Sequence[float], weights: Weights) -> float:
-    """The chance, in 0…1, that memory helps with a question, of which these are the parts."""
+def helps(
+    question: Question,
+    found: Sequence[Candidate],
+    alike: Sequence[float],
+    searched: Searched,
+    weights: Weights,
+    *,
+    needs: float,
+    meant: float,
+) -> float:
+    """The chance, in 0…1, that memory helps with a question; what a vector alone seeks, it does."""
+    if not question.text.strip():
+        return 1.0
+    telling = [each for each in zip(found, alike, strict=True) if tells(each[0])]
+    parts = measured(question, telling, searched, needs=needs, meant=meant)
     score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
     return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
 from importlib.resources import files
+from itertools import repeat
 from operator import mul
 from statistics import fmean
 from typing import NamedTuple
@@ -25,7 +26,6 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of
-from langmem_tiers.recall.alike import Words, likeness
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, dated, days_from, name_words, small_talk
 
@@ -160,17 +160,17 @@ def judge(
     question: Question,
     searched: Searched,
     weights: Weights,
-    words: Words | None = None,
+    alike: Sequence[float] = (),
     *,
     most: int | None = None,
 ) -> list[Weighed]:
     """Judge all candidates of one question; the best of them, or all, by their match.
 
-    `words` tell how alike single words are, if anything does.
+    `alike` is what `recall.alike` says of each, if it says anything.
     """
     if not candidates:
         return []
-    measured = features(candidates, question, searched, words)
+    measured = features(candidates, question, searched, alike)
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
     columns = list(zip(*measured, strict=True))
@@ -227,14 +227,13 @@ def features(
     candidates: Sequence[Candidate],
     question: Question,
     searched: Searched,
-    words: Words | None = None,
+    alike: Sequence[float] = (),
 ) -> list[tuple[float, ...]]:
     """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
     near = [(one.cosine or 0.0) / best for one in candidates]
-    alike = likeness(candidates, question, searched, words)
     together = _together(candidates, near)
-    every = map(_Beside, near, together, alike)
+    every = map(_Beside, near, together, alike or repeat(0.0))
     return [
         _features(one, question, searched, beside)
         for one, beside in zip(candidates, every, strict=True)

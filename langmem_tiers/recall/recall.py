@@ -18,11 +18,10 @@ from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.recall.alike import Words
+from langmem_tiers.recall.alike import Words, likeness
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import (
     Candidate,
-    Searched,
     read_columns,
     read_rows,
     recollection,
@@ -33,7 +32,6 @@ from langmem_tiers.recall.floor import (
     Floor,
     helps,
     meant_by,
-    measured,
     shown,
     tells,
     told,
@@ -323,14 +321,23 @@ def _ranked(
     scored_by = reader.types.scored
     reorders = scored_by or ask.floor or ask.profile is not PROFILES["match"]
     most = ask.pool if reorders else ranks
-    weighed = judge(found, one.question, searched, reader.weights, reader.words, most=most)
+    alike = likeness(found, one.question, searched, reader.words)
+    weighed = judge(found, one.question, searched, reader.weights, alike, most=most)
     if ask.floor:
         weighed = [each for each in weighed if tells(each.candidate)]
     memories = [recollection(each.candidate, each.match, each.evidence) for each in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
-    helping = _helps(one, found, searched, reader)
+    helping = helps(
+        one.question,
+        found,
+        alike,
+        searched,
+        reader.weights,
+        needs=ask.needs,
+        meant=one.meant,
+    )
     memories = shown(
         memories,
         ask.floor,
@@ -342,15 +349,6 @@ def _ranked(
     )
     asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
     return found, rank(memories, ask.profile, asked, ranks), helping
-
-
-def _helps(one: _Sought, found: Sequence[Candidate], searched: Searched, reader: Reader) -> float:
-    """The chance that memory helps with what is asked; what a vector alone seeks, it does."""
-    if not one.ask.query.strip():
-        return 1.0
-    telling, words = [row for row in found if tells(row)], one.ask.needs
-    parts = measured(one.question, telling, searched, needs=words, meant=one.meant)
-    return helps(parts, reader.weights)
 
 
 def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:

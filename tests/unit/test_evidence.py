@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.floor import HELPS, helps
-from langmem_tiers.recall.floor import measured as parts_of
 from langmem_tiers.recall.matching import (
     FEATURES,
     Weighed,
@@ -232,8 +231,9 @@ def scope_of(*speakers: str, **facts: Any) -> Searched:
 
 def can_answer(question: str, scope: Searched, cosine: float = 0.5) -> bool:
     found = [candidate(cosine=cosine, speaker="user")] * 5
-    parts = parts_of(asked(question), found, scope, needs=0.0, meant=0.0)
-    return bool(helps(parts, shipped_for("local")) >= HELPS)
+    weights, alike = shipped_for("local"), [0.0] * len(found)
+    chance = helps(asked(question), found, alike, scope, weights, needs=0.0, meant=0.0)
+    return bool(chance >= HELPS)
 
 
 def test_a_question_can_be_answered_where_its_names_or_words_are_known() -> None:
