@@ -37,7 +37,7 @@ from langmem_tiers.remember.means import bounded, is_strange
 
 FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
-NEARNESS = frozenset(["nearest", "third", "fifth", "said", "alike", "meant"])
+NEARNESS = frozenset(["nearest", "third", "fifth", "said", "meant"])
 """What only the vectors of a known model say."""
 LIFE = "life"
 SIZES = (5, 20, 80)

@@ -60,10 +60,9 @@ class Evidence:
     """How alike the words of each are."""
 
     @property
-    def telling(self) -> list[tuple[Candidate, float]]:
-        """What was found and is no small talk, with how alike its words are."""
-        every = zip(self.found, self.alike, strict=True)
-        return [each for each in every if (small_talk(each[0].value) or 0.0) < TALKS]
+    def telling(self) -> list[Candidate]:
+        """What was found and is no small talk."""
+        return [one for one in self.found if (small_talk(one.value) or 0.0) < TALKS]
 
     @property
     def keys(self) -> list[str]:

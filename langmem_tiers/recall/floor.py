@@ -72,7 +72,6 @@ MEASURED: Final = (
     "said",
     "own",
     "second",
-    "alike",
     "known",
     "no_unknown_name",
     "known_name",
@@ -86,7 +85,7 @@ MEASURED: Final = (
 
 def measured(
     question: Question,
-    found: Sequence[tuple[Candidate, float]],
+    found: Sequence[Candidate],
     searched: Searched,
     *,
     needs: float,
@@ -94,18 +93,15 @@ def measured(
 ) -> tuple[float, ...]:
     """What speaks for a question that memory can help with; most parts in a range near 0…1.
 
-    Each of what was found comes with how alike its words are. The nearest by meaning, the third and
-    fifth of them, and the nearest that a user said; the two best by words; the most alike; the
-    share of the words that occurs; names; how many memories there are; digits; and what the
-    question by itself says, by its words (`needs`) and by its vector (`meant`), each the logarithm
-    of odds.
+    The nearest by meaning, the third and fifth of them, and the nearest that a user said; the two
+    best by words; the share of the words that occurs; names; how many memories there are; digits;
+    and what the question by itself says, by its words (`needs`) and by its vector (`meant`), each
+    the logarithm of odds.
     """
-    alike = max((each for _, each in found), default=0.0)
-    rows = [one for one, _ in found]
-    near = sorted((one.cosine or 0.0 for one in rows), reverse=True)
-    said = (one.cosine or 0.0 for one in rows if (one.speaker or "").lower() in USER_ROLES)
+    near = sorted((one.cosine or 0.0 for one in found), reverse=True)
+    said = (one.cosine or 0.0 for one in found if (one.speaker or "").lower() in USER_ROLES)
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    own = sorted(((one.own or 0.0) / reach for one in rows), reverse=True)
+    own = sorted(((one.own or 0.0) / reach for one in found), reverse=True)
     speakers = frozenset(word for one in searched.speakers for word in name_words(one))
     known = (question.names & searched.known_names) | (question.names & speakers)
     return (
@@ -115,7 +111,6 @@ def measured(
         max(said, default=0.0),
         _at(own, 0),
         _at(own, 1),
-        alike,
         searched.known / searched.sought if searched.sought else 1.0,
         float(not question.names - known),
         float(bool(known)),
@@ -184,7 +179,6 @@ def meant_by(vector: Sequence[float], weights: Weights) -> float:
 def helps(
     question: Question,
     found: Sequence[Candidate],
-    alike: Sequence[float],
     searched: Searched,
     weights: Weights,
     *,
@@ -194,8 +188,9 @@ def helps(
     """The chance, in 0…1, that memory helps with a question; what a vector alone seeks, it does."""
     if not question.text.strip():
         return 1.0
-    telling = [each for each in zip(found, alike, strict=True) if tells(each[0])]
-    parts = measured(question, telling, searched, needs=needs, meant=meant)
+    parts = measured(
+        question, [one for one in found if tells(one)], searched, needs=needs, meant=meant
+    )
     score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
     return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
 

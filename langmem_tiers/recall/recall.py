@@ -332,7 +332,6 @@ def _ranked(
     helping = helps(
         one.question,
         found,
-        alike,
         searched,
         reader.weights,
         needs=ask.needs,

@@ -231,8 +231,7 @@ def scope_of(*speakers: str, **facts: Any) -> Searched:
 
 def can_answer(question: str, scope: Searched, cosine: float = 0.5) -> bool:
     found = [candidate(cosine=cosine, speaker="user")] * 5
-    weights, alike = shipped_for("local"), [0.0] * len(found)
-    chance = helps(asked(question), found, alike, scope, weights, needs=0.0, meant=0.0)
+    chance = helps(asked(question), found, scope, shipped_for("local"), needs=0.0, meant=0.0)
     return bool(chance >= HELPS)
 
 
