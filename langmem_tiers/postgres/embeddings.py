@@ -11,7 +11,9 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from heapq import nlargest
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +51,10 @@ at most, whichever they are. Measured on one of two shared cores."""
 _MATRIX_AXES: Final = 2
 _WORDS: Final = 20_000
 """Single words whose vectors are kept, 20 MB of them at most."""
+_ASKED: Final = 32
+"""Words of a question that are compared, those with the longest vectors."""
+_UNTHREADED: Final = 200_000
+"""Products in one multiplication: OpenBLAS begins threads from 262,144 on."""
 
 # Handing work to a thread and back costs about as much as embedding thirty short texts, and
 # below these bounds the event loop is held for a few milliseconds at most.
@@ -103,9 +109,9 @@ class LocalEmbeddings(OfflineEmbeddings):
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
         """How alike the words of each text are to those asked, each word in its own right.
 
-        Each word asked counts by its nearest one in the text, that is by the cosine of both, and
-        by the length of its own vector, which is longest for rare words. 1 is for a text that has
-        them all, and 0 for one without a word.
+        Each word asked, up to 32, counts by its nearest one in the text, that is by the cosine of
+        both, and by the length of its own vector, which is longest for rare words. 1 is for a text
+        that has them all, and 0 for one without a word.
 
         Raises:
             EmbeddingError: the model's files are damaged, or not the expected ones.
@@ -174,19 +180,31 @@ def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) 
     import numpy as np
 
     places = {word: n for n, word in enumerate(dict.fromkeys(chain.from_iterable(texts)))}
-    sought = [_word(table, word) for word in asked]
+    sought = nlargest(_ASKED, (_word(table, word) for word in asked), key=itemgetter(1))
     total = sum(length for _, length in sought)
     if not places or not total:
         return [0.0] * len(texts)
     shares = np.array([[length / total] for _, length in sought], dtype=np.float32)
-    every = np.concatenate([_word(table, word)[0] for word in places]).reshape(-1, table.dims)
-    near = np.stack([vector for vector, _ in sought]) @ every.T
     counts = [len(text) for text in texts]
     starts = np.cumsum([0, *counts[:-1]])[np.array(counts) > 0]
     each = [places[word] for text in texts for word in text]
+    near = _cosines([vector for vector, _ in sought], [_word(table, word)[0] for word in places])
     best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
     found = iter(best.tolist())
     return [max(0.0, next(found)) if count else 0.0 for count in counts]
+
+
+def _cosines(
+    some: "list[NDArray[np.float32]]", others: "list[NDArray[np.float32]]"
+) -> "NDArray[np.float32]":
+    """Of each with each, in pieces that BLAS multiplies without threads, which it waits for."""
+    import numpy as np
+
+    left, dims = np.stack(some), len(some[0])
+    every = np.concatenate(others).reshape(-1, dims)
+    piece = max(1, _UNTHREADED // (len(some) * dims))
+    parts = [left @ every[at : at + piece].T for at in range(0, len(every), piece)]
+    return np.concatenate(parts, axis=1)
 
 
 def _load(path: Path | None, sha256: Mapping[str, str]) -> Model:
