@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from langmem_tiers.core.config import checked_number, checked_whole
-from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.checks import checked_number, checked_whole
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
@@ -131,6 +132,14 @@ class ArchivalPolicy:
         url: object = self.url
         if not (isinstance(url, str) and url.strip()):
             raise ConfigurationError(f"url names a directory for archives, not {short(url)}")
+        agent: object = self.agent_id
+        if agent is not None and not (isinstance(agent, str) and agent):
+            raise ConfigurationError(f"agent_id is an agent's name, or None, not {short(agent)}")
+        for what, text in (("url", url), ("agent_id", agent or "")):
+            try:
+                utf8_bytes(str(text), what)
+            except InvalidInputError as error:
+                raise ConfigurationError(str(error)) from error
         checked_number(self.older_than_days, "older_than_days", 0, MOST_DAYS)
         checked_whole(self.max_access_count, "max_access_count", 0, MOST_TIMES)
         checked_number(self.max_importance, "max_importance", 0, 1)
@@ -212,6 +221,10 @@ class ConsolidationSchedule:
         """Check what a caller may have set."""
         every: object = self.every
         turns = self.every_turns
+        if not isinstance(self.on_session_end, bool):
+            raise ConfigurationError(
+                f"on_session_end is True or False, not {short(self.on_session_end)}"
+            )
         if every is None and turns is None and not self.on_session_end:
             raise ConfigurationError(
                 "nothing is ever due: give every=timedelta(…), every_turns=…, or on_session_end"

@@ -15,7 +15,7 @@ from langmem_tiers.consolidate.archive import ArchivedMemory, Files
 from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import ArchiveError, InvalidInputError
+from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
@@ -132,7 +132,7 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
     file = next((one for one in files if archive in (one.archive, one.url)), None)
     if file is None:
         raise InvalidInputError(
-            f"there is no archive {archive!r} of {how.tenant!r}: {_named(files)}"
+            f"there is no archive {short(archive)} of {how.tenant!r}: {_named(files)}"
         )
     if not file.remaining:
         return RestoreReport(restored=0)
@@ -162,7 +162,9 @@ def _wanted(
     reached = [one for one in held.values() if how.reaches(one)]
     unknown = set(keys) - {one.key for one in reached}
     if unknown:
-        raise InvalidInputError(f"{archive!r} holds no memory of the key {min(unknown)!r}")
+        raise InvalidInputError(
+            f"{short(archive)} holds no memory of the key {short(min(unknown))}"
+        )
     return {one.id for one in reached if one.key in keys}
 
 

@@ -6,16 +6,24 @@ swapped without touching its configuration.
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from langmem_tiers.core.checks import (
+    check_known,
+    checked_choice,
+    checked_list,
+    checked_strings,
+    checked_whole,
+    is_number,
+)
 from langmem_tiers.core.context import check_template, user_of
-from langmem_tiers.core.errors import ConfigurationError, TooLargeError, short
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.vectors import Distance, VectorOptions
@@ -39,7 +47,7 @@ HNSW with an iterative filter begins to win."""
 EF_SEARCH = 400
 """Candidates HNSW keeps while searching: recall@10 of 0.99 and more at 100,000 vectors."""
 
-_PREFIX = re.compile(r"[a-z_][a-z0-9_]{0,39}")
+_PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}")
 
 
 _MOST: Final = {
@@ -58,25 +66,6 @@ def _check(value: object, key: str) -> None:
         raise ConfigurationError(
             f"{key} is a whole number of milliseconds up to {most:,}, or null for no end, "
             f"not {short(value)}"
-        )
-
-
-def checked_whole(value: object, key: str, low: int, high: int) -> int:
-    """A whole number in this range, or a ConfigurationError that begins with its key."""
-    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-        return value
-    raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {short(value)}")
-
-
-def checked_number(
-    value: object, key: str, low: float, high: float, *, but: Collection[float] = ()
-) -> None:
-    """Refuse what is no number in this range, or one of those, by a ConfigurationError."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not (number and low <= value <= high and value not in but):  # type: ignore[operator]
-        left_out = f" other than {' and '.join(map(str, but))}" if but else ""
-        raise ConfigurationError(
-            f"{key} is a number from {low} to {high:,}{left_out}, not {short(value)}"
         )
 
 
@@ -181,6 +170,8 @@ class Bounds:
 
     def listed(self, given: Iterable[T], what: str) -> Iterable[T]:
         """What a memory lists, to be read as often as need be, unless it is too much."""
+        if not isinstance(given, Iterable):  # whose field it is says what it must be
+            return given
         if isinstance(given, Iterator) or (isinstance(given, Sized) and len(given) > self.batch):
             return self._few("batch", given, what)
         return given
@@ -191,7 +182,7 @@ class Bounds:
 
     def _few(self, name: str, given: Iterable[T], what: str) -> list[T]:
         most: int = getattr(self, name)
-        found = list(islice(given, most + 1))
+        found = list(islice(checked_list(given, what, "several"), most + 1))
         if len(found) > most:
             number = f"{len(given):,}" if isinstance(given, Sized) else f"more than {most:,}"
             raise _beyond(name, most, f"{what} of {number}")
@@ -247,10 +238,10 @@ class StoreOptions:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        reserved = self.schema_prefix.startswith("pg_")
-        if reserved or (self.schema_prefix and not _PREFIX.fullmatch(self.schema_prefix)):
+        prefix: object = self.schema_prefix
+        if not isinstance(prefix, str) or (prefix and not _PREFIX.fullmatch(prefix)):
             raise ConfigurationError(
-                f"schema_prefix {self.schema_prefix!r} must be 1 to 40 lower-case letters, "
+                f"schema_prefix {short(prefix)} must be 1 to 40 lower-case letters, "
                 "digits or underscores, start with a letter or an underscore, and not with pg_"
             )
         for tier, minutes in self.tier_ttl.items():
@@ -259,11 +250,11 @@ class StoreOptions:
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
             check_template(template)
-        if self.exact_limit < 1:
-            raise ConfigurationError("exact_limit must be at least 1 vector")
-        if self.trace_days is not None and not 0 < self.trace_days <= sys.float_info.max:
+        checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
+        days: Any = self.trace_days
+        if days is not None and not (is_number(days) and 0 < days <= sys.float_info.max):
             raise ConfigurationError(
-                f"trace_days is {self.trace_days}: use more than 0 days, or None to keep all"
+                f"trace_days is {short(days)}: use more than 0 days, or None to keep all"
             )
 
     @property
@@ -306,7 +297,11 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     Raises:
         ConfigurationError: for an unknown key or a value that cannot work.
     """
-    own = [key for key in index if not str(key).startswith("__")]  # LangGraph's are none of ours
+    if not isinstance(index, Mapping):
+        raise ConfigurationError(f"index is a mapping, such as {{'dims': 384}}, not {short(index)}")
+    keys: Iterable[object] = index
+    # LangGraph's are none of ours.
+    own = [key for key in keys if not (isinstance(key, str) and key.startswith("__"))]
     check_known(own, _INDEX_KEYS, "index")
     if (index.get("dims") is None) != (index.get("embed") is None):
         raise ConfigurationError(
@@ -315,13 +310,15 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     fields = index.get("fields")
     if fields is None:
         fields = ["$"]
-    if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
-        raise ConfigurationError('index `fields` is a list of paths, such as ["content"]')
+    try:
+        paths = checked_strings(fields, "index `fields`")
+    except InvalidTypeError as error:
+        raise ConfigurationError(f'{error}; give paths, such as ["content"]') from error
     language = index.get("language", "english")
     if not isinstance(language, str) or not re.fullmatch(r"\w+", language):
         raise ConfigurationError("index `language` names a Postgres text search configuration")
     vector = None if index.get("dims") is None else _parse_vector(index)
-    return IndexOptions(vector=vector, fields=tuple(fields), language=language)
+    return IndexOptions(vector=vector, fields=tuple(paths), language=language)
 
 
 _TTL_KEYS = ("default_ttl", "refresh_on_read", "omit_expired", "sweep_interval_minutes")
@@ -341,25 +338,30 @@ def check_ttl(ttl: object) -> None:
     for key in ("default_ttl", "sweep_interval_minutes"):
         if ttl.get(key) is not None:
             positive_minutes(ttl[key], f"ttl[{key!r}]")
+    for key in ("refresh_on_read", "omit_expired"):
+        if not isinstance(ttl.get(key), bool | None):
+            raise ConfigurationError(f"ttl[{key!r}] is True or False, not {short(ttl[key])}")
 
 
 def positive_minutes(value: object, what: str) -> float:
     """A number of minutes above zero, or a ConfigurationError."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or not 0 < value <= sys.float_info.max
-    ):
-        raise ConfigurationError(f"{what} is a positive number of minutes, not {value!r}")
-    return value
+    minutes: Any = value
+    if not (is_number(minutes) and 0 < minutes <= sys.float_info.max):
+        raise ConfigurationError(f"{what} is a positive number of minutes, not {short(value)}")
+    return minutes  # type: ignore[no-any-return]
 
 
 def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
-    ann = index.get("ann_index_config") or {}
+    given = index.get("ann_index_config")
+    ann = {} if given is None else given
+    if not isinstance(ann, Mapping):
+        raise ConfigurationError(
+            f"ann_index_config is a mapping, such as {{'kind': 'hnsw'}}, not {short(ann)}"
+        )
     check_known(ann, _ANN_KEYS, "ann_index_config")
-    vector_type = _choice(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
+    vector_type = _chosen(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
     distance = index.get("distance_type", Distance.COSINE)
-    kind = _choice(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
+    kind = _chosen(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
     dims = checked_whole(index["dims"], "dims", 1, 16_000)
     if dims > _MAX_DIMS[vector_type]:
         raise ConfigurationError(
@@ -368,7 +370,7 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         )
     return VectorOptions(
         dims=dims,
-        distance=Distance(_choice(distance, tuple(Distance), "distance_type")),
+        distance=Distance(_chosen(distance, tuple(Distance), "distance_type")),
         vector_type=vector_type,
         ann=kind == "hnsw",
         m=checked_whole(ann.get("m", 16), "m", 2, 100),
@@ -376,16 +378,23 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     )
 
 
-def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
-    """Refuse an option that is not known, and say which may be meant."""
-    for key in given:
-        if str(key) not in known:
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-            raise ConfigurationError(f"{what} has no option {key!r}{hint}")
+def _chosen(value: object, choices: Iterable[str], what: str) -> str:
+    return str(checked_choice(value, choices, what, ConfigurationError))
 
 
-def _choice(value: object, choices: Iterable[str], what: str) -> str:
-    if value not in tuple(choices):
-        raise ConfigurationError(f"{what} {value!r} is not one of {', '.join(choices)}")
-    return str(value)
+def user_templates(given: Any) -> tuple[tuple[str, ...], ...]:
+    """Templates of namespaces as they are kept; what they say is checked with the options."""
+    try:
+        several = checked_list(given, "user_namespaces", "templates")
+        return tuple(tuple(checked_strings(one, "a template of it")) for one in several)
+    except InvalidTypeError as error:
+        raise ConfigurationError(f"{error}; give [('memories', '{{user_id}}')]") from error
+
+
+def check_clock(clock: Any) -> None:
+    """Refuse what tells no time, or one without a time zone; None is the machine's."""
+    now = clock() if callable(clock) else None
+    if clock is not None and not (isinstance(now, datetime) and now.tzinfo is not None):
+        raise ConfigurationError(
+            f"clock must tell timezone-aware time: datetime.now(UTC), not {short(clock)}"
+        )

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 from zoneinfo import ZoneInfo
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
 from langmem_tiers.core.zones import zone_of
 
 ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
+_DEPTHS: Final = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}
+"""Names behind the tenant in a tier's namespace."""
 USER = "@"
 """What the last label of a namespace begins with that is one user's."""
 USER_HERE = "{user_id}"
@@ -64,6 +68,7 @@ class MemoryContext:
                 raise InvalidTypeError(f"{name} is a string, not {type(given).__name__}")
             if not given:
                 raise InvalidInputError(f"{name} is empty: leave it out, or name one")
+            utf8_bytes(given, name)
         if self.tenant == "langgraph":
             raise InvalidInputError(
                 "LangGraph keeps the tenant 'langgraph' to itself: name another"
@@ -86,9 +91,14 @@ class MemoryContext:
         `_`, which stands for none, becomes `%5F`, and `@` at the beginning of one `%40`.
         """
         names = (self.project_id, self.session_id)
-        depth = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}[tier]
+        named: object = tier
+        depth = _DEPTHS.get(tier) if isinstance(named, str) else None
+        if depth is None:
+            raise InvalidInputError(
+                f"there is no tier {short(tier)}: use one of {', '.join(TIERS)}"
+            )
         labels = [ABSENT if name is None else label_of(name) for name in names[:depth]]
-        own = users_labels(self.user_id) if personal else ()
+        own = users_labels(self.user_id) if checked_flag(personal, "personal") else ()
         return (_escaped(self.tenant), *labels, *own)
 
     def places(self, tier: Tier) -> tuple[tuple[str, ...], ...]:

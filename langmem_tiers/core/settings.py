@@ -38,9 +38,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from langmem_tiers.core.config import Bounds, check_known, checked_number, checked_whole
+from langmem_tiers.core.checks import (
+    check_known,
+    checked_mapping,
+    checked_number,
+    checked_path,
+    checked_whole,
+)
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
 
@@ -172,7 +179,7 @@ MOST_DAYS = 36_500
 def _model_name(value: object, key: str) -> None:
     if value is not None and not (isinstance(value, str) and value.strip()):
         raise ConfigurationError(
-            f"{key} names a model, such as 'provider:model', or is null, not {value!r}"
+            f"{key} names a model, such as 'provider:model', or is null, not {short(value)}"
         )
 
 
@@ -209,11 +216,12 @@ class MemorySettings:
             ConfigurationError: for a file that cannot be read, a key that is not known, or a
                 value that cannot work. Each source must be sound by itself.
         """
-        env = os.environ if env is None else env
+        env = os.environ if env is None else checked_mapping(env, "env", "os.environ")
         file = path if path is not None else env.get(CONFIG_VARIABLE) or None
         settings = cls()
         if file is not None:
-            settings = _over(settings, _document(Path(file)), f"in {os.fspath(file)}")
+            named = checked_path(file, "path")
+            settings = _over(settings, _document(named), f"in {str(named)[:_SHOWN]}")
         return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
 
     def chat_model(self) -> BaseChatModel | None:
@@ -262,6 +270,8 @@ def _made(module: str, function: str, key: str, name: str | None) -> Any:
         ) from error
 
 
+_SHOWN: Final = 200
+"""Characters of a path in a message."""
 _ROOT = {"memory": MemorySettings}
 _SECTIONS = {
     "coordinator": CoordinatorSettings,
@@ -277,17 +287,23 @@ def _document(file: Path) -> object:
     try:
         return yaml.safe_load(file.expanduser().read_bytes())
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{file} is not YAML: {error}") from error
+        raise ConfigurationError(f"{str(file)[:_SHOWN]} is not YAML: {error}") from error
     except (OSError, RuntimeError) as error:  # the latter where ~somebody is nobody
         raise ConfigurationError(
-            f"{file} cannot be read ({getattr(error, 'strerror', error)}): name a YAML file, by "
-            f"path or by {CONFIG_VARIABLE}, or leave both out"
+            f"{str(file)[:_SHOWN]} cannot be read ({getattr(error, 'strerror', error)}): name a "
+            f"YAML file, by path or by {CONFIG_VARIABLE}, or leave both out"
         ) from error
 
 
 def _variables(env: Mapping[str, str]) -> dict[str, Any]:
     """What the environment sets, as a file would say it."""
-    given = {name.lower(): text for name, text in env.items() if name.startswith(PREFIX) and text}
+    named: Mapping[Any, Any] = env
+    ours = {
+        one: text
+        for one, text in named.items()
+        if isinstance(one, str) and isinstance(text, str) and text
+    }
+    given = {name.lower(): text for name, text in ours.items() if name.startswith(PREFIX)}
     document: dict[str, Any] = {}
     for name, text in sorted(given.items()):
         if any(one.startswith(f"{name}__") for one in given):
@@ -339,6 +355,8 @@ def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> 
         return {}
     if not isinstance(given, Mapping):
         where = ".".join(path) or "the document"
-        raise ConfigurationError(f"{where} holds {', '.join(known)}, each with a value: {given!r}")
+        raise ConfigurationError(
+            f"{where} holds {', '.join(known)}, each with a value: {short(given)}"
+        )
     check_known(given, known, ".".join(path) or "the document")
     return given

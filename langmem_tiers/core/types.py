@@ -12,6 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from langmem_tiers.core.checks import (
+    checked_choice,
+    checked_flag,
+    checked_kind,
+    checked_list,
+    is_number,
+)
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Tier
 
@@ -71,12 +78,8 @@ class MemoryType:
         """Check what a caller may have set."""
         _check_name(self.name)
         _check_title(self.title, self.name)
-        if self.tier not in tuple(Tier):
-            raise InvalidInputError(
-                f"the tier of memory type {self.name!r} is one of {', '.join(Tier)}, "
-                f"not {self.tier!r}"
-            )
-        object.__setattr__(self, "tier", Tier(self.tier))
+        tier = checked_choice(self.tier, Tier, f"the tier of memory type {self.name!r}")
+        object.__setattr__(self, "tier", Tier(tier))
         if self.ttl is not None:
             _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {self.name!r}")
         _positive(self.boost, _MAX_BOOST, f"the boost of memory type {self.name!r}")
@@ -91,7 +94,7 @@ class MemoryType:
         if not isinstance(found, Mapping):
             raise InvalidInputError(
                 f"the extractor of memory type {self.name!r} returns a mapping of fields, "
-                f"not {found!r}"
+                f"not {short(found)}"
             )
         return {**found, **given}
 
@@ -117,10 +120,10 @@ class MemoryType:
         if self.score is None:
             return memory.match
         score = self.score(memory, query)
-        if not _is_number(score) or not 0 <= score <= 1:
+        if not is_number(score) or not 0 <= score <= 1:
             raise InvalidInputError(
                 f"the scorer of memory type {self.name!r} returns a number from 0 to 1, "
-                f"not {score!r}"
+                f"not {short(score)}"
             )
         return float(score)
 
@@ -129,7 +132,7 @@ def _check_name(name: object) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInputError(
             "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
-            f"letter, not {name!r}"
+            f"letter, not {short(name)}"
         )
 
 
@@ -138,13 +141,9 @@ def _check_title(title: object, name: str) -> None:
         raise InvalidInputError(f"memory type {name!r} needs a title for its section")
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _positive(value: float, most: float, what: str) -> None:
-    if not _is_number(value) or not 0 < value <= most:
-        raise InvalidInputError(f"{what} is above 0 and at most {most:,.0f}, not {value!r}")
+    if not is_number(value) or not 0 < value <= most:
+        raise InvalidInputError(f"{what} is above 0 and at most {most:,.0f}, not {short(value)}")
 
 
 # Five types name no tier in their specification: they outlive their session and prove themselves
@@ -209,7 +208,7 @@ class MemoryTypes:
         self._types: dict[str, MemoryType] = {}
         self.scored: dict[str, MemoryType] = {}
         """Those that have a score of their own, by name."""
-        for one in types:
+        for one in checked_list(types, "types", "memory types"):
             self.register(one)
 
     def register(self, memory_type: MemoryType, *, replace: bool = False) -> None:
@@ -218,7 +217,8 @@ class MemoryTypes:
         Raises:
             InvalidInputError: if the name is taken and `replace` is False.
         """
-        if memory_type.name in self._types and not replace:
+        checked_kind(memory_type, MemoryType, "memory_type")
+        if not checked_flag(replace, "replace") and memory_type.name in self._types:
             raise InvalidInputError(
                 f"memory type {memory_type.name!r} is registered already: choose another name, "
                 "or pass replace=True"

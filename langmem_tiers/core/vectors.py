@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import EmbeddingError
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 
@@ -102,7 +103,7 @@ def pack_all(
 def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None:
     """Pack one vector; None if it has no direction and the metric needs one."""
     try:
-        numbers = list(vector)
+        numbers = list(checked_list(vector, "a vector", "numbers"))
         length = math.hypot(*numbers)
     except (TypeError, ValueError, OverflowError) as error:
         raise EmbeddingError(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, get_args
 
-from langmem_tiers.core.config import checked_number, checked_whole
+from langmem_tiers.core.checks import checked_choice, checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
 from langmem_tiers.learn.chances import ENOUGH, chance_at_most
@@ -83,8 +83,7 @@ class PromotionPolicy(PromotionSettings):
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
         PromotionSettings.__post_init__(self)
-        if self.rule not in get_args(Rule):
-            raise ConfigurationError(f"rule is 'thresholds' or 'beta', not {self.rule!r}")
+        checked_choice(self.rule, get_args(Rule), "rule", ConfigurationError)
         names: object = self.memory_types
         if not (isinstance(names, tuple | list) and all(isinstance(one, str) for one in names)):
             raise ConfigurationError(f"memory_types is a tuple of names, not {short(names)}")

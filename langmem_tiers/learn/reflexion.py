@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
+from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
@@ -176,7 +177,12 @@ def pattern(
     return NewMemory(
         content=content,
         memory_type=PATTERN,
-        key=stable_key(context, PATTERN, checked_text(content, "content"), source_task or ""),
+        key=stable_key(
+            context,
+            PATTERN,
+            checked_text(content, "content"),
+            "" if source_task is None else checked_kind(source_task, str, "source_task"),
+        ),
         tags=tags,
         source_task=source_task,
     )

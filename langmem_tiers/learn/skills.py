@@ -121,7 +121,7 @@ def skill_candidates(
     if isinstance(min_support, bool) or not isinstance(min_support, int):
         raise InvalidTypeError(f"min_support is a whole number, not {short(min_support)}")
     if min_support < 1:
-        raise InvalidInputError(f"min_support is {min_support}: use 1 or more")
+        raise InvalidInputError(f"min_support is {short(min_support)}: use 1 or more")
     seen = [(trace, _steps(trace)) for trace in traces]
     failed = {trace.run for trace, _ in seen if not trace.succeeded}
     runs = _recurring([(trace.run, steps) for trace, steps in seen], failed, min_support)

@@ -8,12 +8,14 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Unpack
 
+from langmem_tiers.core.checks import checked_flag, checked_list
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.namespaces import check_key, utf8_bytes
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
+from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
@@ -166,23 +168,20 @@ class Asking:
         return name
 
     def _memory_types(self, names: Sequence[str]) -> list[str]:
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
-        return [self._types.get(name).name for name in names]
+        several = checked_list(names, "memory_types", "names")
+        return [self._types.get(name).name for name in several]
 
 
 def no_option(name: str, known: Sequence[str]) -> str:
     """What to say of an option that there is not."""
     ours = [one for one in known if one == _OTHERS_WORDS.get(name)]
-    near = ours or get_close_matches(name, known, n=1)
+    near = ours or get_close_matches(name[:LINE], known, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
-    return f"there is no option {name!r}: {hint}"
+    return f"there is no option {short(name)}: {hint}"
 
 
 def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
-    if isinstance(names, str) or not isinstance(names, Iterable):
-        raise InvalidTypeError(f"tiers is a list of names, not {short(names)}")
-    chosen = tuple(to_tier(name) for name in names)
+    chosen = tuple(to_tier(name) for name in checked_list(names, "tiers", "names"))
     if not chosen:
         raise InvalidInputError(f"no tier to look in: name one of {', '.join(TIERS)}, or none")
     return chosen
@@ -193,7 +192,7 @@ def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> 
     if isinstance(limit, bool) or not isinstance(limit, int):
         raise InvalidTypeError(f"{what} is a whole number, not {type(limit).__name__}")
     if not 0 <= limit <= most:
-        raise InvalidInputError(f"{what} is {limit}: use a number from 0 to {most:,}")
+        raise InvalidInputError(f"{what} is {short(limit)}: use a number from 0 to {most:,}")
     return limit
 
 
@@ -204,7 +203,9 @@ def checked_tokens(tokens: object) -> int | None:
     if isinstance(tokens, bool) or not isinstance(tokens, int):
         raise InvalidTypeError(f"max_tokens is a whole number, not {type(tokens).__name__}")
     if tokens < 0:
-        raise InvalidInputError(f"max_tokens is {tokens}: use 0 or more, or None for no budget")
+        raise InvalidInputError(
+            f"max_tokens is {short(tokens)}: use 0 or more, or None for no budget"
+        )
     return tokens
 
 
@@ -229,9 +230,7 @@ def floor_of(given: object) -> Floor:
 
 
 def _keys(given: Iterable[str]) -> frozenset[str]:
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidTypeError(f"exclude is a list of keys, not {short(given)}")
-    return frozenset(map(memory_key, given))
+    return frozenset(map(memory_key, checked_list(given, "exclude", "keys")))
 
 
 def _among_lists(given: Any) -> Any:
@@ -242,13 +241,6 @@ def _among_lists(given: Any) -> Any:
     return {**given, **{name: {"$contains": given[name]} for name in asked}}
 
 
-def checked_flag(given: object, what: str) -> bool:
-    """True or False, and nothing that is like it."""
-    if not isinstance(given, bool):
-        raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
-    return given
-
-
 def memory_key(key: object) -> str:
     """The key of one memory, and not what has one."""
     if key is None:
@@ -256,7 +248,7 @@ def memory_key(key: object) -> str:
     if not isinstance(key, str):
         hint = f": pass the {type(key).__name__}'s .key" if hasattr(key, "key") else ""
         raise InvalidTypeError(f"a key is a string, not {type(key).__name__}{hint}")
-    return key
+    return check_key(key)
 
 
 def new_memories(
@@ -275,14 +267,20 @@ def _of(one: Mapping[str, Any] | str) -> NewMemory:
         raise InvalidTypeError(
             f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
         )
-    return new_memory(**{str(name): given for name, given in one.items()})
+    return new_memory(**{_named(name): given for name, given in one.items()})
+
+
+def _named(name: object) -> str:
+    return name if isinstance(name, str) else short(name)
 
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:
     """The arguments of `store`, which says what they mean."""
     for name in fields:
         if name not in _OF_STORE:
-            raise InvalidTypeError(f"store takes no {name!r}: use one of {', '.join(_OF_STORE)}")
+            raise InvalidTypeError(
+                f"store takes no {short(name)}: use one of {', '.join(_OF_STORE)}"
+            )
     given = {name: one for name, one in fields.items() if one is not None or name == _ROUTED}
     if "tier" in given:
         given["tier"] = to_tier(given["tier"])

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.checks import checked_choice, checked_path
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
@@ -136,9 +136,11 @@ class Memory:
     def _weights(self, file: str | os.PathLike[str]) -> Weights:
         """Weights of the caller's own."""
         try:
-            weights = read_weights(Path(file).read_text("utf-8"))
+            weights = read_weights(checked_path(file, "weights").read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(f"the weights cannot be read: {error}") from error
+            raise ConfigurationError(
+                f"the weights cannot be read: {short(str(error), 400)}"
+            ) from error
         index = self.tiered_store.options.index
         dims = 0 if index is None or index.vector is None else index.vector.dims
         if weights.meaning and len(weights.meaning) != dims:
@@ -172,10 +174,7 @@ class Memory:
 
     def _panel(self, model: BaseChatModel | None, storage: str) -> Panel | None:
         """The panel that somebody waits for, if there is a model."""
-        if storage not in STORAGE:
-            raise ConfigurationError(
-                f"review_storage is one of {', '.join(STORAGE)}, not {short(storage, 40)}"
-            )
+        checked_choice(storage, STORAGE, "review_storage", ConfigurationError)
         if model is None:
             if storage != STORAGE[0]:
                 raise ConfigurationError(

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -92,7 +93,9 @@ def update_context(
     Raises:
         InvalidInputError: if neither is given, or the embedding does not fit the store.
     """
-    if embedding is None and not (isinstance(text, str) and text.strip()):
+    if text is not None and not isinstance(text, str):
+        raise InvalidTypeError(f"a text is a string, not {short(text)}")
+    if embedding is None and not (text or "").strip():
         raise InvalidInputError("there is no context: give a text, an embedding, or both")
     recalling = get_context(
         buffer.memory, text or "", embedding=embedding, limit=buffer.capacity, profile="match"
@@ -183,7 +186,7 @@ class WorkingMemoryBuffer:
         The context stays the same: nothing fades, and what is in mind already keeps the higher of
         its two relevances.
         """
-        found = list(recollections)
+        found = list(checked_list(recollections, "recollections", "what get_context returns"))
         for one in found:
             if not isinstance(one, Recollection):
                 raise InvalidTypeError(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.core.checks import checked_choice, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source, StoreResult
 from langmem_tiers.core.reading import normalised
@@ -78,11 +79,11 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
     Raises:
         InvalidInputError: for what is no event, or no concept.
     """
-    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+    if isinstance(given, Mapping):
         raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
     field, name, otherwise = _FIELDS[what]
     found: dict[str, dict[str, Any]] = {}
-    for one in given:
+    for one in checked_list(() if given is None else given, f"{what}s", "mappings"):
         if not isinstance(one, Mapping):
             raise InvalidTypeError(
                 f"{what}s are mappings with a description and a {field}, not {short(one)}"
@@ -103,13 +104,10 @@ def checked_options(
         InvalidInputError: for tools that are no names, an `intends` that is not known, or days that
             are no number above 0 and up to 36500.
     """
-    if isinstance(before_tools, str) or not isinstance(before_tools, Iterable):
-        raise InvalidTypeError(f"before_tools is a list of names, not {short(before_tools)}")
-    tools = tuple(checked_text(one, "the name of a tool") for one in before_tools)
-    if intends not in {"keywords", "asked"}:
-        raise InvalidInputError(f"intends is 'keywords' or 'asked', not {short(intends, 40)}")
-    number = isinstance(expire_days, int | float) and not isinstance(expire_days, bool)
-    if expire_days is not None and not (number and 0 < expire_days <= _MOST_DAYS):
+    named = checked_list(before_tools, "before_tools", "names")
+    tools = tuple(checked_text(one, "the name of a tool") for one in named)
+    checked_choice(intends, ("keywords", "asked"), "intends")
+    if expire_days is not None and not (is_number(expire_days) and 0 < expire_days <= _MOST_DAYS):
         raise InvalidInputError(
             f"expire_days is {short(expire_days, 40)}: give days, above 0 and up to {_MOST_DAYS}, "
             "or None for never"
@@ -129,7 +127,7 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
         raise InvalidTypeError(f"session_data is a mapping, not {type(given).__name__}")
     if unknown := given.keys() - {"session_id", "events", "concepts"}:
         raise InvalidInputError(
-            f"session_data has {min(map(str, unknown))!r}: use session_id, events and concepts"
+            f"session_data has {min(map(short, unknown))}: use session_id, events and concepts"
         )
     return given
 

@@ -34,7 +34,7 @@ from langmem_tiers.memory.short_term import close_task, get_active_tasks
 from langmem_tiers.memory.tending import consolidate_session
 from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.triggers import If
 from langmem_tiers.state.state import Task, checked_id
@@ -67,7 +67,7 @@ def on_session_start(
         memory,
         query,
         state=state,
-        predicates={**(predicates or {}), SESSION_STARTS: lambda _: True},
+        predicates={**checked_predicates(predicates), SESSION_STARTS: lambda _: True},
         limit=limit,
         lease_seconds=lease_seconds,
         run_id=run_id,
@@ -205,8 +205,8 @@ def on_session_stop(
     """
     data = checked_data(session_data)
     session = label(data.get("session_id"), "session_id") or hooks.session_id
-    events = told_of(data.get("events") or (), "event")
-    concepts = told_of(data.get("concepts") or (), "concept")
+    events = told_of(data.get("events"), "event")
+    concepts = told_of(data.get("concepts"), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [
         {**one, "session_id": session, "memory_type": kind, "key": its.key(kind, one["content"])}

@@ -10,9 +10,10 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.checks import checked_flag, checked_list
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Tier
-from langmem_tiers.core.namespaces import Place, utf8_bytes
+from langmem_tiers.core.namespaces import Place, check_key, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
@@ -23,7 +24,7 @@ from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
-from langmem_tiers.memory.asking import checked_flag, memory_key
+from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -66,9 +67,7 @@ def promote_to_long_term(
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
     named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy), model)
-    if isinstance(same, str) or not isinstance(same, Iterable):
-        raise InvalidTypeError(f"same is a list of keys, not {short(same)}")
-    alike = [memory_key(one) for one in same]
+    alike = [check_key(memory_key(one)) for one in checked_list(same, "same", "keys")]
     words = None if general is None else checked_text(general, "general")
     how = yield from _ready(memory, promoting)
     one = yield from memory.flows.known(named, memory.context)

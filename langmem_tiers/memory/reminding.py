@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
@@ -21,7 +22,7 @@ from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
-from langmem_tiers.remember.new import NewMemory, label, parsed_moment
+from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
 from langmem_tiers.remind import closing, raising
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
@@ -101,6 +102,9 @@ def intend(
         memory.intend("Ask her for the new figures", cue="when Anna mentions the budget")
         ```
     """
+    checked_content(content)
+    if not isinstance(topic, bool | Topic):
+        raise InvalidTypeError(f"topic is True, False or a Topic, not {short(topic)}")
     about = Topic.of(content, cue_in(content)) if topic is True else topic or None
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = checked_priority(priority)
@@ -266,16 +270,15 @@ def _prospective(
     content: str, priority: Priority, key: str | None, fields: Mapping[str, Any]
 ) -> NewMemory:
     """The memory of an intention, with its priority where every client reads metadata."""
-    metadata = fields.get("metadata") or {}
+    given = fields.get("metadata")
+    metadata = {} if given is None else given
     if not isinstance(metadata, Mapping):
         raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
-    given = {"memory_type": "prospective", **fields}
+    told = {"memory_type": "prospective", **fields}
     return new_memory(
-        content, key=key, **{**given, "metadata": {**metadata, "priority": priority.value}}
+        content, key=key, **{**told, "metadata": {**metadata, "priority": priority.value}}
     )
 
 
 def _keys(after: object) -> list[str]:
-    if isinstance(after, str) or not isinstance(after, Iterable):
-        raise InvalidTypeError(f"after is a list of keys, not {short(after)}")
-    return [memory_key(key) for key in after]
+    return [memory_key(key) for key in checked_list(after, "after", "keys")]

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key
@@ -127,7 +128,7 @@ def list_quarantined(
         memory.tiered_store.flows.moment(),
         checked_limit(limit),
         after=after,
-        own=own,
+        own=checked_flag(own, "own"),
     )
 
 

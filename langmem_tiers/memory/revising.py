@@ -100,7 +100,7 @@ def revise(
 
 def checked_answer(answer: object) -> str:
     """An answer, which may be none."""
-    return checked_text(answer, "answer") if answer else ""
+    return "" if isinstance(answer, str) and not answer else checked_text(answer, "answer")
 
 
 def _nothing() -> Flow[Revision]:

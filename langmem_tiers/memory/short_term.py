@@ -257,7 +257,7 @@ def set_emotional_state(
         last_updated=state.now,
         confidence_level=confidence_level,
         conversation_sentiment=conversation_sentiment,
-        stress_indicators=stress_indicators or {},
+        stress_indicators={} if stress_indicators is None else stress_indicators,
     )
     return flows.set_emotional_state(state.whose, mood)
 

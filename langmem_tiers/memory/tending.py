@@ -21,12 +21,12 @@ from langmem_tiers.consolidate.restore import (
 from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow

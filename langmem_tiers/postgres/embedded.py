@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Literal, Self
 
-from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError
+from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, short
 from langmem_tiers.postgres.cluster import (
     NEWEST,
     PROGRAMS,
@@ -82,8 +83,9 @@ class EmbeddedPostgres:
             InvalidInputError: `path` cannot be a path, or `version` is neither 16 nor 18.
 
         """
-        if version is not None and version not in PROGRAMS:
-            msg = f"There is no embedded Postgres {version}: pass version=16 or version=18."
+        named: object = version
+        if named is not None and not (type(named) is int and named in PROGRAMS):
+            msg = f"There is no embedded Postgres {short(version)}: pass version=16 or version=18."
             raise InvalidInputError(msg)
         self.path: Final = _absolute(path)
         self._version = version
@@ -314,16 +316,13 @@ if sys.platform != "win32":
 
 def _expanded(path: str | os.PathLike[str]) -> Path:
     try:
-        return Path(path).expanduser()
+        return checked_path(path, "path").expanduser()
     except RuntimeError as error:
-        msg = f"{os.fspath(path)!r} names no home directory that exists: write the path out."
+        msg = f"{short(os.fspath(path))} names no home directory that exists: write the path out."
         raise InvalidInputError(msg) from error
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:
-    if not os.fspath(path) or "\0" in os.fspath(path):
-        msg = f"{os.fspath(path)!r} is no path: name the directory the data shall live in."
-        raise InvalidInputError(msg)
     return _expanded(path).resolve()
 
 

@@ -17,7 +17,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_tiers.core.errors import EmbeddingError, InvalidInputError
+from langmem_tiers.core.checks import checked_mapping, checked_path
+from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.postgres.offline import (
     Model,
     OfflineEmbeddings,
@@ -103,8 +104,9 @@ class LocalEmbeddings(OfflineEmbeddings):
         if path is None and sha256 is not None:
             msg = "The built-in model's sums are fixed: pass sha256 only together with path."
             raise InvalidInputError(msg)
-        self._path = None if path is None else Path(path).expanduser().absolute()
-        self._sha256 = dict(sha256 or {})
+        self._path = None if path is None else checked_path(path, "path").expanduser().absolute()
+        sums = {} if sha256 is None else checked_mapping(sha256, "sha256", "{file: sum}")
+        self._sha256 = dict(sums)
 
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
         """How alike the words of each text are to those asked, each word in its own right.
@@ -124,7 +126,13 @@ class LocalEmbeddings(OfflineEmbeddings):
             True
 
         """
-        return _alike(self._table(), asked, texts)
+        try:
+            return _alike(self._table(), asked, texts)
+        except (TypeError, ValueError) as error:  # hot: nothing is looked at beforehand
+            raise InvalidTypeError(
+                f"asked is a list of words, and texts are lists of words, not {short(asked)} and "
+                f"{short(texts)}"
+            ) from error
 
     def _table(self) -> "_Table":
         model = self._model()

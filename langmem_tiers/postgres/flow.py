@@ -37,7 +37,7 @@ from typing import (
     cast,
 )
 
-from langmem_tiers.core.errors import ConflictError
+from langmem_tiers.core.errors import ConflictError, InvalidTypeError, short
 from langmem_tiers.core.tracing import RunType, traced
 
 T = TypeVar("T")
@@ -138,6 +138,13 @@ class Unit(NamedTuple):
 
 Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together | Unit
 Flow: TypeAlias = Generator[Effect, Any, T]
+
+
+def checked_flow(flow: Flow[T]) -> Flow[T]:
+    """What can be driven, and nothing else."""
+    if not isinstance(flow, Generator):
+        raise InvalidTypeError(f"a flow is a generator of effects, not {short(flow)}")
+    return flow
 
 
 def unit(flow: Flow[T]) -> Flow[T]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from langchain_core.embeddings import Embeddings
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import (
     EmbeddingError,
     InvalidInputError,
@@ -54,7 +55,7 @@ class OfflineEmbeddings(Embeddings):
             MissingExtraError: the wheel with the model is not installed.
 
         """
-        for text in texts:
+        for text in checked_list(texts, "texts"):
             _check(text)
         model = self._model()
         return [list(_embedded(model, text)) for text in texts]
@@ -68,9 +69,12 @@ class OfflineEmbeddings(Embeddings):
 
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
-        if self._key() in _loaded and self._quick(texts):
-            return self.embed_documents(texts)
-        return await asyncio.to_thread(self.embed_documents, texts)
+        several = list(checked_list(texts, "texts"))
+        for text in several:
+            _check(text)
+        if self._key() in _loaded and self._quick(several):
+            return self.embed_documents(several)
+        return await asyncio.to_thread(self.embed_documents, several)
 
     async def aembed_query(self, text: str) -> list[float]:
         """Embed one text without holding the event loop for long."""

@@ -11,7 +11,13 @@ import psycopg
 from langchain_core.embeddings import Embeddings
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from langmem_tiers.core.errors import EmbeddingFailedError, TieredMemoryError, masked, worded
+from langmem_tiers.core.checks import checked_kind
+from langmem_tiers.core.errors import (
+    EmbeddingFailedError,
+    TieredMemoryError,
+    masked,
+    worded,
+)
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.connection import Connections
@@ -152,7 +158,7 @@ class Session:
                 return (yield from self._script(effect))
             if isinstance(effect, Build):
                 return (yield from self._build(effect))
-            return (yield from self._query(effect))
+            return (yield from self._query(checked_kind(effect, Query, "what a flow yields")))
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
 

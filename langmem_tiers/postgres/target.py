@@ -14,7 +14,7 @@ from psycopg.rows import DictRow, dict_row, tuple_row
 from psycopg_pool import ConnectionPool
 
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url
 from langmem_tiers.postgres.flow import Flow, Query
@@ -66,20 +66,24 @@ class Target:
         options: StoreOptions,
         conninfo: str,
         embeddings: Embeddings | None,
-        pool: Mapping[str, Any],
+        pool: Mapping[str, Any] | None,
     ) -> Self:
         """The database of a store.
 
         Raises:
             ConfigurationError: for what no pool can be made of.
         """
+        if pool is not None and not isinstance(pool, Mapping):
+            raise ConfigurationError(
+                f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(pool)}"
+            )
         vector = options.index.vector if options.index else None
         target = cls(
             conninfo=conninfo,
             statements=sql.statements(options, vector),
             embeddings=embeddings,
             vector_type=vector.vector_type if vector else None,
-            pool=pool,
+            pool={} if pool is None else pool,
             statement_timeout_ms=options.bounds.statement_timeout_ms,
         )
         target._check()
@@ -112,7 +116,9 @@ class Target:
         try:
             ConnectionPool(self.conninfo, **self.pool_options())
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"pool_config does not fit psycopg_pool: {error}") from error
+            raise ConfigurationError(
+                f"pool_config does not fit psycopg_pool: {short(str(error), 400)}"
+            ) from error
 
     def connection_options(self) -> dict[str, Any]:
         """Arguments of each connection."""
@@ -120,10 +126,16 @@ class Target:
             "prepare_threshold": 0,
             "application_name": "langmem-tiers",
             "connect_timeout": 5,
-            **(self.pool.get("kwargs") or {}),
+            **self._kwargs(),
             "autocommit": True,  # these two are what sessions are written for
             "row_factory": tuple_row,
         }
+
+    def _kwargs(self) -> Mapping[str, Any]:
+        given = self.pool.get("kwargs")
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(given)}")
+        return given or {}
 
     def connection_settings(self) -> dict[str, str]:
         """The parameters of CONNECTION_SETTINGS."""
@@ -164,7 +176,10 @@ def _wrong_in(conninfo: object) -> str | None:
     if driver := _DRIVER.match(conninfo):
         return f"{driver[0]!r} names a driver, as for SQLAlchemy: leave {driver[1]!r} out"
     try:
+        conninfo.encode()
         found = conninfo_to_dict(conninfo)
+    except UnicodeEncodeError:
+        return "it is not Unicode"
     except psycopg.ProgrammingError as error:
         said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
         return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from itertools import chain, combinations
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.recall.dedupe import Feature, features, words
@@ -109,6 +109,9 @@ def choose(
     )
 
 
+_MOST_TOKENS: Final = 2**63
+
+
 def counted(text: str, count_tokens: TokenCounter) -> int:
     """The tokens of a text.
 
@@ -116,11 +119,11 @@ def counted(text: str, count_tokens: TokenCounter) -> int:
         InvalidInputError: if the counter returned no whole number of 0 or more.
     """
     tokens: object = count_tokens(text)
-    if isinstance(tokens, int) and not isinstance(tokens, bool) and tokens >= 0:
+    if isinstance(tokens, int) and not isinstance(tokens, bool) and 0 <= tokens <= _MOST_TOKENS:
         return tokens
     raise InvalidInputError(
-        f"the token counter returned {tokens!r} for {shortened(text, 40)!r}: it is to return a "
-        "whole number of 0 or more"
+        f"the token counter returned {short(tokens)} for {shortened(text, 40)!r}: it is to return "
+        "a whole number of 0 or more"
     )
 
 

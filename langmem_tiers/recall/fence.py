@@ -12,6 +12,8 @@ from unicodedata import normalize
 from langchain_core.messages import SystemMessage
 
 from langmem_tiers.core import prompts
+from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
@@ -76,11 +78,12 @@ def recalled_text(
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
     """
-    first = list(lessons)
+    first = _recollections(lessons, "lessons")
     taken = {(one.namespace, one.key) for one in first}
-    rest = [one for one in recollections if (one.namespace, one.key) not in taken]
-    zone = None if now is None else now.tzinfo
-    due, others = list(reminders), _by_days(rest, zone, asked)
+    known = _recollections(recollections, "recollections")
+    rest = [one for one in known if (one.namespace, one.key) not in taken]
+    zone = None if now is None else _zone(now)
+    due, others = checked_strings(reminders, "reminders"), _by_days(rest, zone, asked)
     if not first and not due and not others:
         return ""
     today = [] if now is None else [RECALLED_TODAY.format(today=f"{now:%a} {now.date()}")]
@@ -88,6 +91,18 @@ def recalled_text(
     parts += [REMINDERS_HEAD, *due] if due else []
     parts += [REST_HEAD, *others] if parts and others else others
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
+
+
+def _zone(now: object) -> tzinfo | None:
+    moment = checked_kind(now, datetime, "now")
+    if moment.tzinfo is not None and moment.utcoffset() is None:
+        raise InvalidInputError(f"now has a time zone that tells no time: {short(moment)}")
+    return moment.tzinfo
+
+
+def _recollections(given: Iterable[Recollection], what: str) -> list[Recollection]:
+    several = list(checked_list(given, what, "what get_context returns"))
+    return [checked_kind(one, Recollection, f"one of {what}") for one in several]
 
 
 def _by_days(ranked: Sequence[Recollection], zone: tzinfo | None, asked: str | None) -> list[str]:
@@ -130,6 +145,9 @@ def _line(one: Recollection, zone: tzinfo | None) -> str:
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
     """A system message that ends with what was recalled; the given one is left as it is."""
+    checked_kind(text, str, "text")
+    if system is not None:
+        checked_kind(system, SystemMessage, "system")
     if not text:
         return system
     if system is None:

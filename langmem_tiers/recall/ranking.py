@@ -10,8 +10,10 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.checks import is_number
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.types import REFLEXION
 
 Terms = Mapping[str, float]
@@ -126,8 +128,9 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
         mostly_recent = time_weighted(0.8)
         ```
     """
-    if not 0 <= recency_weight <= 1:
-        raise InvalidInputError(f"recency_weight is {recency_weight}; give a number in 0…1.")
+    if not is_number(recency_weight) or not 0 <= recency_weight <= 1:
+        given = short(recency_weight)
+        raise InvalidInputError(f"recency_weight is {given}; give a number in 0…1.")
 
     source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
     return Profile(name="time", source=source, terms=_beside("recency", recency_weight, _recency))
@@ -218,11 +221,15 @@ def profile_named(name: str) -> Profile:
     Raises:
         InvalidInputError: There is none of that name; the message has the nearest one.
     """
+    if not isinstance(name, str):
+        raise InvalidTypeError(
+            f"a profile's name is one of {', '.join(PROFILES)}, not {short(name)}"
+        )
     if (found := PROFILES.get(name)) is not None:
         return found
-    (nearest,) = get_close_matches(name, PROFILES, n=1, cutoff=0.0)
+    (nearest,) = get_close_matches(name[:LINE], PROFILES, n=1, cutoff=0.0)
     raise InvalidInputError(
-        f"There is no ranking profile {name!r}. Did you mean {nearest!r}? "
+        f"There is no ranking profile {short(name)}. Did you mean {nearest!r}? "
         f"There are {', '.join(PROFILES)}; or give a function of your own."
     )
 
@@ -302,14 +309,14 @@ _LARGEST = 1e15
 def _finite(name: object, term: object, memory: Recollection, profile: Profile) -> float:
     if not isinstance(name, str):
         raise InvalidTypeError(
-            f"The ranking profile {profile.name!r} returned a term called {name!r}: name terms by "
-            "text."
+            f"The ranking profile {profile.name!r} returned a term called {short(name)}: name "
+            "terms by text."
         )
     number: Any = term
     real = type(term) is float or (isinstance(term, Real) and not isinstance(term, bool))
     if real and abs(number) <= _LARGEST:
         return float(number)
     raise InvalidInputError(
-        f"The ranking profile {profile.name!r} returned {term!r} for memory {memory.key!r}: "
+        f"The ranking profile {profile.name!r} returned {short(term)} for memory {memory.key!r}: "
         "return a number that is neither NaN nor beyond 1e15, or a mapping of names to such."
     )

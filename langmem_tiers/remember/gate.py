@@ -13,6 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
@@ -96,16 +97,18 @@ class GatePolicy:
             if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
                 raise InvalidTypeError(f"{name} is {meant}, not {short(given)}")
         if self.longest < 1:
-            raise InvalidInputError(f"longest is {self.longest}: use 1 or more characters")
+            raise InvalidInputError(f"longest is {short(self.longest)}: use 1 or more characters")
         if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
-            raise InvalidInputError(f"consensus is {self.consensus}: use a number from 0 to 10")
+            raise InvalidInputError(
+                f"consensus is {short(self.consensus)}: use a number from 0 to 10"
+            )
         checked_trust(self.keep_copies_from, "keep_copies_from")
         _check_private(self.private)
         _check_capacity(self.capacity, "capacity")
         _check_capacity(self.tier_capacity, "tier_capacity")
         if unknown := self.tier_capacity.keys() - set(TIERS):
             raise InvalidInputError(
-                f"tier_capacity has no {min(unknown)!r}: bound one of {', '.join(TIERS)}"
+                f"tier_capacity has no {short(min(unknown))}: bound one of {', '.join(TIERS)}"
             )
 
 
@@ -125,7 +128,9 @@ _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
 
 def _check_private(private: Mapping[Any, Any]) -> None:
     for kind, decision in private.items():
-        if not isinstance(kind, str) or decision not in list(Decision):
+        if not isinstance(kind, str) or not (
+            isinstance(decision, str) and decision in list(Decision)
+        ):
             raise InvalidInputError(
                 f"private[{short(kind)}] is {short(decision)}: name a kind, and one of "
                 f"{', '.join(Decision)} for it"
@@ -186,7 +191,7 @@ def judge(
     early = _refused_unread(candidate, policy) or _known(candidate, copied, policy)
     if early is not None:
         return early
-    found = tuple(one for detect in detectors for one in detect(candidate.content))
+    found = _found_by(detectors, candidate.content)
     verdict = _private(found, policy)
     if verdict is not None and verdict.decision is Decision.REJECT:
         return verdict
@@ -227,8 +232,7 @@ def needs_review(
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
     """A text that is no memory as it may be kept; one with private data that is refused may not."""
-    found = tuple(one for detect in detectors for one in detect(text))
-    verdict = _private(found, policy)
+    verdict = _private(_found_by(detectors, text), policy)
     return "(private)" if verdict is not None and not verdict.stored else text
 
 
@@ -274,6 +278,22 @@ def _known(candidate: Candidate, copied: Known | None, policy: GatePolicy) -> Ve
             repeats=copied.key,
         )
     return None
+
+
+def _found_by(detectors: Sequence[Detector], content: str) -> tuple[Private, ...]:
+    """What detectors find in a text.
+
+    Raises:
+        InvalidTypeError: if one returns anything else.
+    """
+    several = (
+        checked_list(detect(content), "what a detector returns", _FOUND) for detect in detectors
+    )
+    return tuple(checked_kind(one, Private, _ONE_FOUND) for found in several for one in found)
+
+
+_FOUND: Final = "Private(kind, start, end)"
+_ONE_FOUND: Final = "what a detector returns"
 
 
 def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
+from langmem_tiers.core.checks import checked_list, checked_strings
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -148,10 +149,8 @@ def write_of(
 
 def normalised_tags(tags: object) -> list[str]:
     """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
-    if isinstance(tags, str) or not isinstance(tags, Iterable):
-        raise InvalidTypeError(f"tags is a list of strings, such as ['python'], not {short(tags)}")
     found = []
-    for tag in tags:
+    for tag in checked_list(tags, "tags", "strings, such as ['python']"):
         if not isinstance(tag, str):
             raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
         utf8_bytes(tag, "tag")
@@ -192,7 +191,9 @@ def utc(moment: datetime, what: str) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError as error:
-        raise InvalidInputError(f"{what} lies beyond the calendar in UTC: {moment}") from error
+        raise InvalidInputError(
+            f"{what} lies beyond the calendar in UTC: {short(moment)}"
+        ) from error
 
 
 def checked_text(given: object, what: str) -> str:
@@ -279,6 +280,8 @@ def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
     Raises:
         TooLargeError: if one of them is too long.
     """
+    label(one.source, "source")
+    label(one.speaker, "speaker")
     return replace(
         one,
         tags=bounds.listed(one.tags, "a list of tags"),
@@ -374,9 +377,4 @@ def _mapping(given: object, what: str) -> dict[str, Any]:
 
 
 def _texts(texts: object, what: str) -> list[str]:
-    if isinstance(texts, str) or not isinstance(texts, Iterable):
-        raise InvalidTypeError(f"{what} is a list of strings, not {short(texts)}")
-    found = list(texts)
-    if not all(isinstance(text, str) for text in found):
-        raise InvalidTypeError(f"{what} is a list of strings")
-    return found
+    return checked_strings(texts, what)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from langchain.agents.middleware import PIIMatch, PIIMiddleware
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.checks import checked_strings
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.gate import Detector, Private
 
 Found: TypeAlias = Callable[[str], list[PIIMatch]]
@@ -44,16 +47,24 @@ def detectors(*kinds: str, **patterns: str | Found) -> tuple[Detector, ...]:
         assert [one.kind for detect in found for one in detect("My badge is B-1234")] == ["badge"]
         ```
     """
-    named: dict[str, str | Found | None] = {kind: SECRETS.get(kind) for kind in kinds}
+    known = checked_strings(kinds, "kinds")
+    named: dict[str, str | Found | None] = {kind: SECRETS.get(kind) for kind in known}
     return tuple(_detector(kind, given) for kind, given in {**named, **patterns}.items())
 
 
 def _detector(kind: str, given: str | Found | None) -> Detector:
+    if given is not None and not isinstance(given, str) and not callable(given):
+        raise InvalidTypeError(f"{short(kind)} is a pattern or a function, not {short(given)}")
     try:
-        find = PIIMiddleware(kind, detector=given).detector
+        with warnings.catch_warnings(action="ignore"):  # re's, of what a pattern may mean one day
+            find = PIIMiddleware(kind, detector=given).detector
+    except re.error as error:
+        raise InvalidInputError(
+            f"the pattern of {short(kind)} is no regular expression ({error}): {short(given)}"
+        ) from error
     except ValueError as error:
         raise InvalidInputError(
-            f"no detector of {kind!r}: use email, credit_card, ip, mac_address, url, "
+            f"no detector of {short(kind)}: use email, credit_card, ip, mac_address, url, "
             f"{', '.join(SECRETS)}, or give it a pattern"
         ) from error
 

@@ -11,7 +11,13 @@ from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError
+from langmem_tiers.core.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotQuarantinedError,
+    short,
+)
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
@@ -202,12 +208,14 @@ def _call(
 
 def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
+    if version is not None and not isinstance(version, datetime):
+        raise InvalidTypeError(f"version is what list_quarantined told, not {short(version)}")
     lock = lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
     held = Call("held", {"tenant": one.place.tenant, "id": one.id})
     _, rows = yield Query((lock, held))
     _checked(rows, one.key)
     value, stands = rows[0]
-    if version not in (None, stands):
+    if version is not None and version != stands:
         raise ConflictError(
             f"the memory {one.key!r} was written again at {stands.isoformat()}, after it was "
             "listed: look at it again with list_quarantined(); nothing was done"

@@ -265,7 +265,7 @@ def checked_score(said: object, most: float) -> Score:
 
 def _check_name(name: object) -> None:
     if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"a reviewer has a name, not {name!r}")
+        raise InvalidInputError(f"a reviewer has a name, not {short(name)}")
 
 
 def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:

@@ -12,6 +12,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.context import user_of
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import THRESHOLD, Source
@@ -71,7 +72,7 @@ class TrustPolicy:
                 meant = "a mapping of names to trusts"
                 raise InvalidTypeError(f"{what} is {meant}, not {short(named)}")
             for name, value in named.items():
-                checked_trust(value, f"{what}[{name!r}]")
+                checked_trust(value, f"{what}[{short(name)}]")
 
     def of_source(self, source: str) -> float:
         """How far a source is trusted; one that is not known, as `unknown` is."""
@@ -110,9 +111,8 @@ def checked_trust(value: object, what: str) -> float:
     Raises:
         InvalidInputError: for anything else.
     """
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not 0 <= value <= 1:  # type: ignore[operator]
-        raise InvalidInputError(f"{what} is a trust from 0 to 1, not {value!r}")
+    if not is_number(value) or not 0 <= value <= 1:  # type: ignore[operator]
+        raise InvalidInputError(f"{what} is a trust from 0 to 1, not {short(value)}")
     return float(value)  # type: ignore[arg-type]
 
 

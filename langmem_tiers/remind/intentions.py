@@ -12,6 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -156,7 +157,7 @@ _TOKEN = re.compile(r"([0-9]+)\.([0-9]+)")
 
 def checked_priority(priority: object) -> Priority:
     """A priority by its name."""
-    if priority not in tuple(Priority):
+    if not isinstance(priority, str) or priority not in tuple(Priority):
         raise InvalidInputError(f"priority is high, medium or low, not {short(priority)}")
     return Priority(str(priority))
 
@@ -188,9 +189,9 @@ def checked_kinds(kinds: Any) -> frozenset[str] | None:
 
 def _known(given: Any, names: Sequence[str], what: str) -> list[str]:
     """One of these names, or several of them."""
-    several = [given] if isinstance(given, str) else list(given)
+    several = [given] if isinstance(given, str) else list(checked_list(given, what, "names"))
     for one in several:
-        if one not in names:
+        if not isinstance(one, str) or one not in names:
             raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(names)}")
     return several
 
@@ -268,8 +269,8 @@ def checked_seconds(seconds: object) -> float | None:
         raise InvalidTypeError(f"lease_seconds is a number, not {type(seconds).__name__}")
     if not 0 < seconds <= _MOST_SECONDS:
         raise InvalidInputError(
-            f"lease_seconds is {seconds}: use a number above 0, at most {_MOST_SECONDS:,.0f}; or "
-            "None to deliver at once"
+            f"lease_seconds is {short(seconds)}: use a number above 0, {_MOST_SECONDS:,.0f} at "
+            "most, or None to deliver at once"
         )
     return float(seconds)
 

@@ -184,9 +184,9 @@ def amount(spent: object) -> Decimal:
         raise InvalidTypeError(f"an amount is a Decimal or a number, not {type(spent).__name__}")
     exact = Decimal(repr(spent)) if isinstance(spent, float) else Decimal(spent)
     if not exact.is_finite() or not 0 <= exact <= MOST_SPENT:
-        raise InvalidInputError(f"the amount is {spent}: use one from 0 to {MOST_SPENT:,}")
+        raise InvalidInputError(f"the amount is {short(spent)}: use one from 0 to {MOST_SPENT:,}")
     if exact.normalize(_EXACT).as_tuple().exponent < _SMALLEST:  # type: ignore[operator]
-        raise InvalidInputError(f"the amount is {spent}: round it to nine decimals")
+        raise InvalidInputError(f"the amount is {short(spent)}: round it to nine decimals")
     return exact
 
 

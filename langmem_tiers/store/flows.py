@@ -20,9 +20,11 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
+from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
@@ -311,6 +313,8 @@ class StoreFlows:
 
     def stats(self, tenant: str | None) -> Flow[list[TierStats]]:
         """What each tier holds, but for what has expired and is not to be seen."""
+        if tenant is not None:
+            encode((checked_kind(tenant, str, "tenant"),))
         yield from self.flush_aside()
         params = {
             "tenant": tenant,

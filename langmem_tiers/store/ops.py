@@ -22,6 +22,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
+from langmem_tiers.core.checks import checked_choice, checked_flag
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -75,7 +76,7 @@ def to_get(op: GetOp) -> Get:
     """Check and translate a get."""
     _check_labels(op, op.namespace)
     place = encode(op.namespace) if op.namespace else _NOWHERE
-    return Get(place, check_key(op.key), bool(op.refresh_ttl))
+    return Get(place, check_key(op.key), _refresh(op.refresh_ttl))
 
 
 def to_write(op: PutOp, options: StoreOptions) -> Write:
@@ -101,7 +102,7 @@ def to_tier(name: object) -> Tier:
     Raises:
         InvalidInputError: if there is none.
     """
-    if name not in tuple(Tier):
+    if not isinstance(name, str) or name not in tuple(Tier):
         raise InvalidInputError(f"there is no tier {short(name)}: use one of {', '.join(TIERS)}")
     return Tier(str(name))
 
@@ -136,8 +137,11 @@ def to_search_items(page: Sequence[Found], distance: Distance) -> list[SearchIte
 def _check_labels(op: Op, labels: Sequence[str]) -> None:
     if not isinstance(labels, (tuple, list)):
         raise InvalidTypeError(
-            f"a namespace is a tuple of labels, such as ('acme', 'notes'), not {labels!r}"
+            f"a namespace is a tuple of labels, such as ('acme', 'notes'), not {short(labels)}"
         )
+    for one in labels:
+        if not isinstance(one, str):
+            raise InvalidTypeError(f"a label of a namespace is a string, not {short(one)}")
     validate_op_namespace(op)
 
 
@@ -155,14 +159,14 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
         text=op.query or None,
         limit=_limit(op.limit, bounds),
         offset=_rows(op.offset, "offset"),
-        refresh=bool(op.refresh_ttl),
+        refresh=_refresh(op.refresh_ttl),
     )
 
 
 def _list_namespaces(op: ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
-    given = op.match_conditions or ()
+    given: object = () if op.match_conditions is None else op.match_conditions
     if not isinstance(given, tuple | list):
-        raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {given!r}")
+        raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {short(given)}")
     conditions = [_match(condition) for condition in bounds.conditions(given)]
     tenants = {labels[0] for kind, labels in conditions if kind == "prefix" and labels}
     depth = op.max_depth
@@ -179,11 +183,10 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
     path: object = condition.path if isinstance(condition, MatchCondition) else None
     if not isinstance(condition, MatchCondition) or not isinstance(path, str | tuple | list):
         raise InvalidTypeError(
-            f"a match condition is MatchCondition('prefix' or 'suffix', labels), not {condition!r}"
+            "a match condition is MatchCondition('prefix' or 'suffix', labels), not "
+            f"{short(condition)}"
         )
-    kind = str(condition.match_type)
-    if kind not in ("prefix", "suffix"):
-        raise InvalidInputError(f"unknown match type {kind!r}: use 'prefix' or 'suffix'")
+    kind = checked_choice(condition.match_type, ("prefix", "suffix"), "a match type")
     labels = (path,) if isinstance(path, str) else tuple(path)
     if labels:
         _check_labels(GetOp(labels, ""), labels)
@@ -202,8 +205,12 @@ def _rows(number: object, what: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidTypeError(f"{what} is a whole number, not {type(number).__name__}")
     if not 0 <= number <= _MAX_ROWS:
-        raise InvalidInputError(f"{what} is {number}: use a number from 0 to {_MAX_ROWS:,}")
+        raise InvalidInputError(f"{what} is {short(number)}: use a number from 0 to {_MAX_ROWS:,}")
     return number
+
+
+def _refresh(given: object) -> bool:
+    return given is not None and checked_flag(given, "refresh_ttl")
 
 
 def _minutes(ttl: object) -> float | None:
@@ -215,7 +222,8 @@ def _minutes(ttl: object) -> float | None:
         raise InvalidTypeError(f"a TTL is a number of minutes, not {type(ttl).__name__}")
     if not 0 <= ttl <= _MAX_TTL_MINUTES:
         raise InvalidInputError(
-            f"a TTL of {ttl} minutes makes no sense: use 0 to {_MAX_TTL_MINUTES:,.0f}, or None"
+            f"a TTL of {short(ttl)} minutes makes no sense: use 0 to {_MAX_TTL_MINUTES:,.0f}, or "
+            "None"
         )
     return float(ttl)
 
@@ -227,7 +235,7 @@ def _index_paths(index: object, configured: IndexOptions | None) -> Sequence[str
         return ()
     if not isinstance(index, list | tuple) or not all(isinstance(path, str) for path in index):
         raise InvalidInputError(
-            f"index is None, False or a list of paths, not {index!r}; for one path: ['text']"
+            f"index is None, False or a list of paths, not {short(index)}; for one path: ['text']"
         )
     paths = _checked_paths(index)
     return tuple(dict.fromkeys(paths)) if configured else ()
@@ -263,7 +271,9 @@ def _texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, st
         try:
             texts = get_text_at_path(value, path if path == "$" else _tokens(path))
         except TypeError as error:
-            raise InvalidTypeError(f"the value cannot be indexed at {path!r}: {error}") from error
+            raise InvalidTypeError(
+                f"the value cannot be indexed at {short(path)}: {error}"
+            ) from error
         for i, text in enumerate(texts):
             name = path if len(texts) == 1 else f"{path}.{i}"
             while name in named:

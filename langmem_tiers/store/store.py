@@ -20,14 +20,16 @@ from langmem_tiers.core.config import (
     TRACE_DAYS,
     Bounds,
     StoreOptions,
+    check_clock,
     check_ttl,
     parse_index,
+    user_templates,
 )
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.postgres.flow import Flow, both, checked_flow
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
@@ -108,18 +110,16 @@ class TieredStore(SweepingStore):
             exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
             bounds=DEFAULT if bounds is None else bounds,
-            user_namespaces=tuple(map(tuple, user_namespaces)),
+            user_namespaces=user_templates(user_namespaces),
         )
         check_ttl(ttl)
-        if clock is not None and clock().tzinfo is None:
-            raise ConfigurationError("clock must tell timezone-aware time: datetime.now(UTC)")
+        check_clock(clock)
         self.index_config = index
         self.ttl_config = ttl
-        self._flows = StoreFlows(
-            self.options, clock=clock or partial(datetime.now, UTC), ttl=lambda: self.ttl_config
-        )
-        target = Target.of(self.options, conn_string, _embeddings(index), pool_config or {})
-        server = server or embedded_at(conn_string)
+        told = clock if clock is not None else partial(datetime.now, UTC)
+        self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
+        target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
+        server = embedded_at(conn_string) if server is None else _checked_server(server)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.aside, self._flows.at_length = self.runner.briefly, self.runner.at_length
 
@@ -293,15 +293,15 @@ class TieredStore(SweepingStore):
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, blocking."""
-        return self.runner.run(flow)
+        return self.runner.run(checked_flow(flow))
 
     async def arun(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, awaiting."""
-        return await self.runner.arun(flow)
+        return await self.runner.arun(checked_flow(flow))
 
     def aside(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for, in a copy of the caller's context."""
-        return self.runner.aside(flow)
+        return self.runner.aside(checked_flow(flow))
 
     @property
     def on_own_loop(self) -> bool:
@@ -375,13 +375,20 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
         TieredStore.from_conn_string(url, index=local_index(fields=["content"]))
         ```
     """
-    if model not in _LOCAL:
+    named: object = model
+    if not isinstance(named, str) or named not in _LOCAL:
         raise ConfigurationError(
             f"the models that ship in wheels are {', '.join(_LOCAL)}, not {short(model, 40)}: "
             "pass an index with dims and embed for another one"
         )
     embeddings = _LOCAL[model]()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
+
+
+def _checked_server(given: object) -> EmbeddedPostgres:
+    if not isinstance(given, EmbeddedPostgres):
+        raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(given)}")
+    return given
 
 
 def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:
