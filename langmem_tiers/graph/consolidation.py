@@ -9,6 +9,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
@@ -21,6 +22,7 @@ from langmem_tiers.consolidate.policy import (
 )
 from langmem_tiers.consolidate.steps import CycleStep
 from langmem_tiers.consolidate.stored import claim_cycle, last_cycle
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -44,6 +46,7 @@ from langmem_tiers.graph.extra import (
 from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
 _NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
@@ -107,16 +110,26 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    graph, stops = _wired(policy, model, Remembered(context)), _known(interrupt_before)
-    compiled = graph.compile(checkpointer, store=store, interrupt_before=stops, name=name)
+    saver, stops = _checked_saver(checkpointer), _known(interrupt_before)
+    graph = _wired(policy, model, Remembered(context))
+    called = checked_text(name, "name")
+    compiled = graph.compile(saver, store=store, interrupt_before=stops, name=called)
     return compiled.with_config(recursion_limit=_MOST_STEPS)
+
+
+def _checked_saver(given: Checkpointer) -> Checkpointer:
+    if not isinstance(given, BaseCheckpointSaver | bool | None):
+        raise InvalidTypeError(f"checkpointer is what compile takes, not {short(given)}")
+    return given
 
 
 def _known(names: Sequence[str]) -> list[str]:
     known = [one.__name__ for one in _NODES]
-    if unknown := set(names) - {*known}:
-        raise InvalidInputError(f"there is no node {min(unknown)!r}: use one of {', '.join(known)}")
-    return list(names)
+    stops = list(checked_list(names, "interrupt_before", "nodes"))
+    for one in stops:
+        if not isinstance(one, str) or one not in known:
+            raise InvalidInputError(f"there is no node {short(one)}: use one of {', '.join(known)}")
+    return stops
 
 
 def _wired(

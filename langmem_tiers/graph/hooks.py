@@ -32,7 +32,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow, then
-from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.state.tasks import UNSEEN, newly_completed
 
@@ -245,9 +245,8 @@ def create_session_end_node(
 
 def _at_starts(predicates: Predicates | None) -> Predicates:
     """These predicates, and that of what waits for a session to start."""
-    return {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None} | dict(
-        predicates or {}
-    )
+    begins = {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None}
+    return begins | dict(checked_predicates(predicates))
 
 
 def _started(

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
@@ -242,8 +243,9 @@ def create_skill_node(
 def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> list[FailedAttempt]:
     """The failed attempts: the caller's, or those of the messages and of a node's error."""
     if attempts is not None:
-        found = attempts(state) or ()
-        return [found] if isinstance(found, FailedAttempt) else list(found)
+        found: Any = attempts(state)
+        several = [found] if isinstance(found, FailedAttempt) else () if found is None else found
+        return list(checked_list(several, "what attempts returned", "failed attempts"))
     caught = (config.get("configurable") or {}).get(_NODE_ERROR)
     messages = messages_of(state)
     failed = attempts_in(messages)

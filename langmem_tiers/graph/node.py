@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
+from langmem_tiers.core.checks import checked_choice
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -265,8 +266,7 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     Raises:
         InvalidInputError: for what is neither that word nor `raise`.
     """
-    if on_error not in {goes_on, "raise"}:
-        raise InvalidInputError(f"on_error is {goes_on!r} or 'raise', not {short(on_error, 40)}")
+    checked_choice(on_error, (goes_on, "raise"), "on_error")
     if on_error == "raise":
         return Careful((), ())
     return GOING_ON if goes_on == "continue" else _TELLING

@@ -11,6 +11,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.options import RecallOptions
@@ -27,7 +28,6 @@ from langmem_tiers.graph.node import (
     text_of,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
-from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow

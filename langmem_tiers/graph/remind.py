@@ -12,6 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -29,7 +30,7 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.memory.asking import checked_flag, checked_limit
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, quoted, recalled_text

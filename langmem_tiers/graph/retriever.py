@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, ValidationError
 
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
@@ -66,6 +66,15 @@ class TieredMemoryRetriever(BaseRetriever):
     exclude: tuple[str, ...] = ()
     review: Literal["rules", "model"] | None = None
 
+    if not TYPE_CHECKING:
+
+        def __init__(self, **fields: Any) -> None:
+            """Take the fields; what pydantic says of them is told as an error of ours."""
+            try:
+                super().__init__(**fields)
+            except ValidationError as error:
+                raise InvalidInputError(_wrong(error)) from error
+
     @property
     def runner(self) -> Runs:
         """What runs its flows."""
@@ -83,7 +92,7 @@ class TieredMemoryRetriever(BaseRetriever):
         """The documents of one call, which is a run of its own already."""
         if unknown := given.keys() - set(_OPTIONS):
             raise InvalidTypeError(
-                f"a retriever has no option {min(unknown)!r}: use k for the limit, or one of "
+                f"a retriever has no option {short(min(unknown))}: use k for the limit, or one of "
                 f"{', '.join(_OPTIONS)}"
             )
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
@@ -97,6 +106,13 @@ class TieredMemoryRetriever(BaseRetriever):
         return LangSmithRetrieverParams(
             ls_retriever_name="tieredmemory", ls_vector_store_provider="TieredStore"
         )
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first thing that is wrong with the fields of a retriever."""
+    first = error.errors(include_url=False, include_context=False)[0]
+    field = ".".join(map(str, first["loc"][:1])) or "it"
+    return f"{short(field)} of a retriever: {first['msg']}, not {short(first['input'])}"
 
 
 def _document(one: Recollection, by_words: str | None) -> Document:

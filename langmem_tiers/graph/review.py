@@ -24,7 +24,7 @@ from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled, quoted
-from langmem_tiers.remember.new import parsed_moment
+from langmem_tiers.remember.new import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined
 
 _DONE: Final = {"release": "released", "reject": "rejected"}
@@ -126,7 +126,7 @@ def create_review_node(
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")
-    return builder.compile(name=name)
+    return builder.compile(name=checked_text(name, "name"))
 
 
 def _look(

@@ -179,16 +179,18 @@ def checked_template(text: str) -> str:
         InvalidInputError: for any other brace, which would stand for everybody; and for two without
             a sign between them, which would stand for the same in two ways.
     """
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"a label is a string, such as '{{user_id}}', not {short(text)}")
     if set("{}") & set(_PLACEHOLDER.sub("", text)):
         raise InvalidInputError(
-            f"{text!r} has a brace that is no placeholder: write {{user_id}}, with letters, digits "
-            "and underscores, for config['configurable']['user_id']"
+            f"{short(text)} has a brace that is no placeholder: write {{user_id}}, with letters, "
+            "digits and underscores, for config['configurable']['user_id']"
         )
     if not all(_signs(between) for between in _BETWEEN.findall(text)):
         raise InvalidInputError(
-            f"{text!r} has two placeholders without a sign between them, where 'a' and 'bc' would "
-            "be the same as 'ab' and 'c': give each a label of its own, or put a sign such as '-' "
-            "between them"
+            f"{short(text)} has two placeholders without a sign between them, where 'a' and "
+            "'bc' would be the same as 'ab' and 'c': give each a label of its own, or put a sign "
+            "such as '-' between them"
         )
     return text
 

@@ -9,6 +9,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
 
+from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph.extra import Command, ToolCallRequest
@@ -40,7 +41,6 @@ from langmem_tiers.graph.runs import (
 )
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.memory.asking import checked_flag
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
@@ -153,10 +153,16 @@ class ToolLessons(Remembering):
         checked_flag(hold_repeats, "hold_repeats")
         checked_flag(with_errors, "with_errors")
         checked_lessons(lessons, holdout)
+        if run is not None:
+            checked_function(run, "run")
         self._whose = Remembered(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout
-        self._run = run or (lambda request: of_state(request.state, "recalled_run", None))
+        self._run = (
+            run
+            if run is not None
+            else (lambda request: of_state(request.state, "recalled_run", None))
+        )
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, with the lessons there are."""

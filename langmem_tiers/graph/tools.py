@@ -9,18 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal
+from typing import Any, Literal, Optional, get_args, get_origin
 from uuid import UUID, uuid4
 
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
 from langmem_tiers.core import prompts
+from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
@@ -35,6 +36,7 @@ from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import asks_again
+from langmem_tiers.remember.new import checked_text
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -77,6 +79,7 @@ def create_search_memory_tool(
         ```
     """
     labels = _checked(namespace)
+    checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
     def search_memory(**asking: Any) -> Flow[Any]:
         searched, prefix = _store(store), _filled(labels)
@@ -89,7 +92,8 @@ def create_search_memory_tool(
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
-    told = prompts.SEARCH_MEMORY.format(instructions=instructions)
+    said = checked_kind(instructions, str, "instructions")
+    told = prompts.SEARCH_MEMORY.format(instructions=said)
     return _tool(search_memory, name, told, _SearchMemory, response_format=response_format)
 
 
@@ -137,7 +141,8 @@ def create_manage_memory_tool(
         with _told():
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
-    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=instructions)
+    said = checked_kind(instructions, str, "instructions")
+    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
     return _tool(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageMemory)
 
 
@@ -190,6 +195,7 @@ def _tool(
     **further: Any,
 ) -> BaseTool:
     """A tool for `invoke` and `ainvoke`, of one flow."""
+    checked_text(name, "name")
     call, acall = ways(does)
     return kind(
         name=name,
@@ -227,12 +233,18 @@ class _ManageMemory(StructuredTool):
 
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
     action: Any = Literal[tuple(actions)]
-    return create_model(
-        name,
-        content=(schema | None, None),
-        action=(action, actions[0]),
-        id=(UUID | None, None),
-    )
+    wrong = f"schema is a type of the content, such as str or a Pydantic model, not {short(schema)}"
+    if not isinstance(schema, type) and get_origin(schema) is None and schema is not Any:
+        raise InvalidTypeError(wrong)
+    try:
+        return create_model(
+            checked_text(name, "name"),
+            content=(Optional[schema], None),  # noqa: UP045 - it may be no class
+            action=(action, actions[0]),
+            id=(UUID | None, None),
+        )
+    except PydanticUserError as error:
+        raise InvalidTypeError(wrong) from error
 
 
 @contextmanager
@@ -245,12 +257,11 @@ def _told() -> Iterator[None]:
 
 
 def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
-    known = tuple(one for one in _ACTIONS if one in (actions or ()))
-    if not known or len(known) != len(set(actions or ())):
-        raise InvalidInputError(
-            f"actions_permitted is {actions!r}: name some of {', '.join(_ACTIONS)}"
-        )
-    return known
+    given = () if actions is None else checked_list(actions, "actions_permitted", "actions")
+    named = {checked_choice(one, _ACTIONS, "an action of actions_permitted") for one in given}
+    if not named:
+        raise InvalidInputError(f"actions_permitted is empty: name some of {', '.join(_ACTIONS)}")
+    return tuple(one for one in _ACTIONS if one in named)
 
 
 def _verbs(actions: Sequence[Action]) -> str:
@@ -296,11 +307,12 @@ def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
 
 
 def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
-    labels = (namespace,) if isinstance(namespace, str) else namespace
-    if not labels or not all(labels):
+    given = (namespace,) if isinstance(namespace, str) else namespace
+    labels = tuple(checked_list(given, "the namespace", "labels"))
+    if not labels or "" in [one for one in labels if isinstance(one, str)]:
         raise InvalidInputError(
-            f"the namespace is {namespace!r}: name one label at least, and no empty one, such as "
-            "('memories', '{user_id}'); without any a tool would reach every tenant"
+            f"the namespace is {short(namespace)}: name one label at least, and no empty one, such "
+            "as ('memories', '{user_id}'); without any a tool would reach every tenant"
         )
     return tuple(map(checked_template, labels))
 

@@ -221,7 +221,7 @@ def create_commit_node(
 
     def commit(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
         turn = turns.turn(memory, router=router).begin(_going_on(state))
-        yield from _keep(turn, () if memorize is None else of_state(state, memorize, None) or ())
+        yield from _keep(turn, None if memorize is None else of_state(state, memorize, None))
         judged = None if success is None else judged_of(state, success)
         report = yield from unit(committed(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
@@ -249,7 +249,9 @@ def _track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
 
 def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     """Memorize one or several things; what there is no budget for is told, and the turn goes on."""
-    for one in [items] if isinstance(items, str | Mapping) else items:
+    alone = isinstance(items, str | Mapping)
+    several = ([items] if items else []) if alone else [] if items is None else items
+    for one in turn.memory.tiered_store.options.bounds.batched(several):
         try:
             yield from memorize(turn, one)
         except BudgetExceededError as refused:

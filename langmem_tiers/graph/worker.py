@@ -20,6 +20,7 @@ from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.stored import last_cycle
+from langmem_tiers.core.checks import checked_function, checked_kind, is_number
 from langmem_tiers.core.errors import (
     DatabaseError,
     InvalidInputError,
@@ -29,7 +30,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly, thread_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.runs import CALLER, Caller
+from langmem_tiers.graph.runs import CALLER, Caller, tiered
 from langmem_tiers.postgres.errors import checkpointing
 from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.store.store import TieredStore
@@ -37,6 +38,7 @@ from langmem_tiers.store.store import TieredStore
 RENEWALS = 3
 """Times that a lease is renewed before it would end."""
 LEASE_SECONDS = 300.0
+_MOST_SECONDS = 30 * 86_400
 """How long a tenant stays with a worker that says nothing any more."""
 _LOOKED_AT = 8
 """The latest checkpoints, among which is the last one that counts: each holder that stood still
@@ -108,12 +110,17 @@ class ConsolidationWorker:
             InvalidInputError: for a schedule without `every`, or a lease that is over at once.
             InvalidTypeError: for what is no checkpointer.
         """
+        checked_kind(schedule, ConsolidationSchedule, "schedule")
+        tiered(store)
+        checked_function(told, "told")
         if schedule.every is None:
             raise InvalidInputError("a worker goes by time alone: give its schedule every=…")
         if not isinstance(checkpointer, BaseCheckpointSaver):
             raise InvalidTypeError(f"checkpointer is a PostgresSaver, not {short(checkpointer)}")
-        if not lease_seconds > 0:
-            raise InvalidInputError(f"lease_seconds is above zero, not {short(lease_seconds)}")
+        if not is_number(lease_seconds) or not 0 < lease_seconds <= _MOST_SECONDS:
+            raise InvalidInputError(
+                f"lease_seconds is above zero, {_MOST_SECONDS:,} at most: {short(lease_seconds)}"
+            )
         self.failures = {}
         self.holder = str(uuid4())
         self._store = store
@@ -147,6 +154,10 @@ class ConsolidationWorker:
 
         Where the database does not answer, it is logged and tried again.
         """
+        if not is_number(poll_seconds) or not 0 < poll_seconds <= threading.TIMEOUT_MAX:
+            raise InvalidInputError(
+                f"poll_seconds is {short(poll_seconds)}: use a number of seconds above zero"
+            )
         while not self._stopping:
             try:
                 yield from self._run_due()

@@ -8,13 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
+from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
@@ -86,6 +88,7 @@ def import_chat_history(
             import_chat_history(memory, connection, "chat_history")
         ```
     """
+    checked_kind(connection, psycopg.Connection, "connection")
     importing = _imported(memory, connection, table_name, session_ids)
     return _store_of(memory).run(importing)
 
@@ -97,6 +100,7 @@ async def aimport_chat_history(
     session_ids: Iterable[str] | None = None,
 ) -> ImportedHistory:
     """Remember the messages of a table; see `import_chat_history`."""
+    checked_kind(connection, psycopg.AsyncConnection, "connection")
     importing = _imported(memory, connection, table_name, session_ids)
     return await _store_of(memory).arun(importing)
 
@@ -118,10 +122,9 @@ def _imported(
     """Remember what a table holds, a page after another; each is a transaction of its own."""
     if not isinstance(table_name, str):
         raise InvalidTypeError(f"table_name is a string, not {short(table_name)}")
-    if isinstance(session_ids, str):
-        raise InvalidTypeError("session_ids is a list; for one session, [session_id]")
+    utf8_bytes(table_name, "table_name")
     bounds = memory.tiered_store.options.bounds
-    sessions = None if session_ids is None else [str(one).lower() for one in session_ids]
+    sessions = None if session_ids is None else _sessions(session_ids)
     page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
     page["limit"] = min(BATCH, bounds.batch)
     asking = connection, table_name, page
@@ -136,6 +139,16 @@ def _imported(
         refused |= failed
         stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
     return ImportedHistory(stored=stored, known=known, refused=refused)
+
+
+def _sessions(given: Iterable[str]) -> list[str]:
+    """Ids of sessions as the table has them: texts, or UUIDs."""
+    several = list(checked_list(given, "session_ids", "ids"))
+    for one in several:
+        if not isinstance(one, str | UUID):
+            raise InvalidTypeError(f"the id of a session is a string or a UUID, not {short(one)}")
+        utf8_bytes(str(one), "id of a session")
+    return [str(one).lower() for one in several]
 
 
 def _read(
@@ -164,8 +177,8 @@ def _translated(error: psycopg.Error, table_name: str) -> TieredMemoryError:
     """Our error for one of the driver's."""
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
         return InvalidInputError(
-            f"{table_name!r} is no table of PostgresChatMessageHistory here: use the name and the "
-            "database that its create_tables was called with"
+            f"{short(table_name)} is no table of PostgresChatMessageHistory here: use the name and "
+            "the database that its create_tables was called with"
         )
     return translated(error)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import (
     ConfigurationError,
     DatabaseError,
@@ -67,16 +68,17 @@ def assemble_context(
     if not isinstance(prompt, str):
         raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
+    own = {} if filters is None else checked_filters(filters)
     check(turn, "assemble a context", tokens=True)
     told = {
         **asdict(turn.context),
         "mode": turn.mode,
-        "filters": {**turn.settings.default_filters, **checked_filters(filters or {})},
+        "filters": {**turn.settings.default_filters, **own},
         "now": turn.now,
         "vectors": Vectors(),
         "messages": _checked_list(messages, "messages"),
         "tools": _checked_list(tools, "tools"),
-        "show_messages": show_messages,
+        "show_messages": checked_flag(show_messages, "show_messages"),
         "budget": _room(turn, wanted),
         "seconds": turn.settings.source_seconds,
     }
@@ -186,7 +188,7 @@ def _checked_tokens(budget: object) -> int | None:
         told = hint if isinstance(budget, Budget) else ""
         raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
     if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget is {budget}: use 0 or more tokens")
+        raise InvalidInputError(f"budget is {short(budget)}: use 0 or more tokens")
     return budget
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
+from langmem_tiers.core.checks import checked_kind, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import (
@@ -196,6 +197,8 @@ class Stage:
             given = getattr(self, name)
             if not isinstance(given, str) or not given.strip():
                 raise InvalidInputError(f"a stage needs a {name}, not {short(given)}")
+        if not isinstance(self.item, str):
+            raise InvalidTypeError(f"the item of {self.source!r} is a text, not {short(self.item)}")
         try:
             named = {one[1] for one in Formatter().parse(self.item) if one[1] is not None}
         except ValueError as error:
@@ -205,7 +208,7 @@ class Stage:
                 f"the item of {self.source!r} names {min(unknown)!r}: use "
                 f"{', '.join(sorted(FIELDS))}"
             )
-        if isinstance(self.share, bool) or not 0 < self.share <= 1:
+        if not is_number(self.share) or not 0 < self.share <= 1:
             raise InvalidInputError(f"the share of {self.source!r} is above 0 and at most 1")
 
 
@@ -241,8 +244,10 @@ class Layout:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be told apart."""
-        if not all(isinstance(one, Stage) for one in self.stages):
+        stages = tuple(checked_list(self.stages, "stages", "Stage(source=…, title=…)"))
+        if not all(isinstance(one, Stage) for one in stages):
             raise InvalidTypeError("a layout is made of stages: Stage(source=…, title=…)")
+        object.__setattr__(self, "stages", stages)
         names = [one.source for one in self.stages]
         if not names or len(set(names)) != len(names):
             raise InvalidInputError("a layout has a stage at least, and each source in one stage")
@@ -250,15 +255,17 @@ class Layout:
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
         """This layout with one stage more, at the end or before that of a source."""
         names = [one.source for one in self.stages]
-        if before is not None and before not in names:
+        named: object = before
+        if named is not None and (not isinstance(named, str) or named not in names):
             raise InvalidInputError(
-                f"the layout {self.name!r} has no stage {before!r}: it has {', '.join(names)}"
+                f"the layout {self.name!r} has no stage {short(before)}: it has {', '.join(names)}"
             )
         place = len(names) if before is None else names.index(before)
         return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
 
     def with_another(self, stage: Stage) -> Layout:
         """This layout with a stage in the place of the one of its source."""
+        checked_kind(stage, Stage, "stage")
         stages = (stage if one.source == stage.source else one for one in self.stages)
         return replace(self, stages=tuple(stages))
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import yaml  # type: ignore[import-untyped]
 
+from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.recall.fence import labelled
@@ -55,9 +56,7 @@ class Persona:
                     raise InvalidTypeError(f"{one.name} is a text, not {type(given).__name__}")
                 utf8_bytes(given, one.name)
                 continue
-            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
-                raise InvalidTypeError(f"{one.name} is a list of texts, not {short(given)}")
-            object.__setattr__(self, one.name, tuple(given))
+            object.__setattr__(self, one.name, tuple(checked_strings(given, one.name)))
         if not self.persona_name.strip():
             raise InvalidInputError(
                 "the persona has no name: begin its file with '# Name', or give persona_name"
@@ -78,11 +77,10 @@ class Persona:
             text: The file's text, or its `Path`.
 
         Raises:
-            InvalidInputError: if it names nobody, or its front matter cannot be read.
-            OSError: if there is no such file.
+            InvalidInputError: if it names nobody, or the file or its front matter cannot be read.
         """
         if isinstance(text, Path):
-            text = text.read_text("utf-8")
+            text = _file(text)
         if not isinstance(text, str):
             raise InvalidTypeError(f"a persona is a text or a Path, not {type(text).__name__}")
         return cls(**_read_soul(text, {one.name for one in fields(cls) if one.type == "str"}))
@@ -208,6 +206,15 @@ _ALIASES: Final = {
     "do_not": "must_not_do",
     "never": "must_not_do",
 }
+
+
+def _file(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise InvalidInputError(
+            f"the persona {short(str(path))} cannot be read ({error}): name a file in UTF-8"
+        ) from error
 
 
 def _read_soul(text: str, texts: Collection[str]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
+from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
@@ -222,10 +223,10 @@ class TurnRecord:
         Raises:
             InvalidInputError: for what is no turn.
         """
+        given = checked_mapping(state, "state", "what to_state told")
         try:
             told: dict[str, Any] = {
-                name: list(one) if isinstance(one, list) else one
-                for name, one in dict(state).items()
+                name: list(one) if isinstance(one, list) else one for name, one in given.items()
             }
             read = {
                 "began": datetime.fromisoformat(told["began"]),
@@ -236,8 +237,8 @@ class TurnRecord:
             return cls(**{**told, **read})
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(
-                f"the state holds no turn ({error}): begin one with the assemble node, which "
-                "writes the key 'turn'"
+                f"the state holds no turn ({short(str(error))}): begin one with the assemble node, "
+                "which writes the key 'turn'"
             ) from error
 
 

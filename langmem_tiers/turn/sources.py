@@ -59,7 +59,9 @@ def built_in() -> dict[str, Any]:
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": FunctionSource.of(lambda _, metadata: _tools(metadata["tools"] or ())),
+        "tools": FunctionSource.of(
+            lambda _, metadata: _tools(() if metadata["tools"] is None else metadata["tools"])
+        ),
         **{name: MemorySource(name) for name in recalling},
     }
 
@@ -175,8 +177,10 @@ def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
 def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -> None:
     """Refuse a mapping that names what is not known."""
     for name in given:
-        if name not in known:
-            raise InvalidTypeError(f"{what}: there is no {name!r}: use one of {', '.join(known)}")
+        if not isinstance(name, str) or name not in known:
+            raise InvalidTypeError(
+                f"{what}: there is no {short(name)}: use one of {', '.join(known)}"
+            )
 
 
 def answer_of(verb: Any, *given: Any) -> Any:

@@ -41,7 +41,9 @@ class Budget:
                 kind = "a number" if name == "seconds" else "a whole number"
                 raise InvalidTypeError(f"{name} is {kind} or None, not {short(given)}")
             if not 0 <= given <= sys.float_info.max:
-                raise InvalidInputError(f"{name} is {given}: use 0 or more, or None for no limit")
+                raise InvalidInputError(
+                    f"{name} is {short(given)}: use 0 or more, or None for no limit"
+                )
 
     def status(self, tokens: int, events: int, seconds: float) -> BudgetStatus:
         """What is left of it once so much is spent."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, get_args
 from urllib.parse import quote
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import StoreResult, Tier
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
@@ -257,8 +257,8 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
     (rows,) = yield Query((Call("turn_events", _within(context, turn)),), commit=True)
     if not rows or not all(is_of(context, row[2]) for row in rows if row[0] in get_args(Ending)):
         raise InvalidInputError(
-            f"there is no turn {turn!r} in tenant {context.tenant!r}: one is written when it is "
-            "committed, or left, and kept for as many days as the store's trace_days"
+            f"there is no turn {short(turn)} in tenant {context.tenant!r}: one is written when it "
+            "is committed, or left, and kept for as many days as the store's trace_days"
         )
     return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
+from langmem_tiers.core.checks import checked_flag, checked_kind
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -151,12 +152,14 @@ class Turn:
             InvalidInputError: if there is one of that name, or the stage is another source's.
             InvalidTypeError: for what can be no source.
         """
-        if checked_text(name, "the name of a source") in self.sources and not replace:
+        if checked_text(name, "the name of a source") in self.sources and not (
+            checked_flag(replace, "replace")
+        ):
             raise InvalidInputError(
                 f"there is a source {name!r} already: register it with replace=True to put this "
                 "one in its place, or under another name"
             )
-        if stage is not None and stage.source != name:
+        if stage is not None and checked_kind(stage, Stage, "stage").source != name:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
         self.sources[name] = as_source(name, source)
         self.own_sources.add(name)
@@ -275,7 +278,8 @@ def checked_turn(filters: object = None, **rules: object) -> None:
     """
     for name, given in rules.items():
         kind, told = _KINDS[name]
-        if given is not None and not isinstance(given, kind):
+        left_out = given is None and name != "layout"
+        if not left_out and not isinstance(given, kind):
             raise InvalidTypeError(f"{name} {told}, not {short(given)}")
     if filters is not None:
         checked_filters(filters)
