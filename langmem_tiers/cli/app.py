@@ -25,7 +25,7 @@ from langmem_tiers.cli.options import (
     opened,
     opened_to_read,
 )
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, short
 
 if TYPE_CHECKING:
     from langmem_tiers.importers import Format
@@ -261,7 +261,7 @@ def _format(name: str) -> Format:
     from langmem_tiers.importers import Format
 
     if name not in tuple(Format):
-        raise InvalidInputError(f"there is no format {name!r}: use one of {', '.join(Format)}")
+        raise InvalidInputError(f"there is no format {short(name)}: use one of {', '.join(Format)}")
     return Format(name)
 
 

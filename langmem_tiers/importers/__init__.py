@@ -11,6 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from langmem_tiers.core.checks import checked_choice
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
 from langmem_tiers.importers import chats, jsonl
 from langmem_tiers.importers.records import (
@@ -22,7 +23,7 @@ from langmem_tiers.importers.records import (
     check_tenant,
     label,
 )
-from langmem_tiers.importers.source import Element, check_file, elements
+from langmem_tiers.importers.source import Element, checked_file, elements
 
 __all__ = ["BadRecord", "Format", "Record", "count_records", "detect_format", "read_records"]
 
@@ -61,8 +62,7 @@ def detect_format(path: Path) -> Format:
     Raises `ImportFileError` for a file that is missing, a directory, empty, not UTF-8 or in
     none of the formats.
     """
-    check_file(path)
-    return _detect(path)
+    return _detect(checked_file(path))
 
 
 def read_records(
@@ -89,8 +89,9 @@ def read_records(
     BadRecord(line=2, reason='there is no `content` or `text` that is text')
     """
     check_tenant(tenant)
-    check_file(path)
-    return _records(path, format or _detect(path), tenant)
+    file = checked_file(path)
+    form = None if format is None else checked_choice(format, Format, "format")
+    return _records(file, _detect(file) if form is None else Format(form), tenant)
 
 
 def count_records(path: Path, *, format: Format | None = None) -> int:  # noqa: A002  # as above

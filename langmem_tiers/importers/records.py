@@ -13,9 +13,11 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 from uuid import UUID, uuid5
 
+from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import DEFAULT
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import encode_value
 
 _KEYS = UUID("6f0c7a52-3f0e-5b5c-9a55-2f1d1c7f4e10")
@@ -143,10 +145,13 @@ class RecordMaker:
 
 def check_tenant(tenant: str | None) -> None:
     """Raise `InvalidInputError` for a tenant that cannot be the first label of a namespace."""
-    if tenant is None or (tenant_label(tenant) == tenant and "\0" not in tenant):
+    if tenant is None:
+        return
+    utf8_bytes(checked_kind(tenant, str, "tenant"), "tenant")
+    if tenant_label(tenant) == tenant:
         return
     raise InvalidInputError(
-        f"the tenant {tenant!r} cannot be used; "
+        f"the tenant {short(tenant)} cannot be used; "
         f"it must not be blank, hold a dot or a NUL, or be {_RESERVED_TENANT!r}"
     )
 

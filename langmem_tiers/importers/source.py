@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError
+from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError, short
 from langmem_tiers.importers.records import BadRecord, Where
 
 _SAMPLE = 100
@@ -33,21 +34,28 @@ class Element(NamedTuple):
     """Its place in the file, from 1."""
 
 
-def check_file(path: Path) -> None:
-    """Raise `ImportFileError` unless the path is a readable, non-empty UTF-8 file."""
-    if path.is_dir():
-        raise ImportFileError(f"{path} is a directory; name one file in it")
-    if not path.exists():
-        raise ImportFileError(f"{path} does not exist; check the path")
-    if not path.is_file():
-        raise ImportFileError(f"{path} is not a regular file; save its content to one first")
+def checked_file(given: object) -> Path:
+    """The path of a readable, non-empty UTF-8 file.
+
+    Raises:
+        ImportFileError: if there is none.
+        InvalidInputError: for what is no path.
+    """
+    path = checked_path(given, "a file to import")
     try:
+        if path.is_dir():
+            raise ImportFileError(f"{path} is a directory; name one file in it")
+        if not path.exists():
+            raise ImportFileError(f"{path} does not exist; check the path")
+        if not path.is_file():
+            raise ImportFileError(f"{path} is not a regular file; save its content to one first")
         filled = sum(_is_filled(path, number, raw) for number, raw in _raw_lines(path))
     except OSError as error:
-        problem = f"{path} cannot be read ({error.strerror}); check its permissions"
+        problem = f"{short(str(path))} cannot be read ({error.strerror}); check its permissions"
         raise ImportFileError(problem) from error
     if not filled:
         raise ImportFileError(f"{path} is empty; there is nothing to import")
+    return path
 
 
 def nonblank_lines(path: Path) -> Iterator[tuple[int, str]]:

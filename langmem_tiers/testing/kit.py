@@ -22,6 +22,8 @@ from langgraph.store.base import (
     TTLConfig,
 )
 
+from langmem_tiers.core.checks import checked_kind, checked_list, checked_whole
+
 Mode = Literal["batch", "abatch"]
 Namespace = tuple[str, ...]
 DIMS = 64
@@ -50,14 +52,15 @@ class TrigramEmbeddings(Embeddings):
     """
 
     def __init__(self, dims: int = 64) -> None:
-        self.dims = dims
+        self.dims = checked_whole(dims, "dims", 1, 16_000)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text, in order."""
-        return [self.embed_query(text) for text in texts]
+        return [self.embed_query(text) for text in checked_list(texts, "texts")]
 
     def embed_query(self, text: str) -> list[float]:
         """Return the text's vector; a query is embedded as a document is."""
+        checked_kind(text, str, "text")
         features = Counter(_features(text))
         vectors = (
             [count * byte for byte in _feature_vector(feature, self.dims)]

@@ -2,12 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+)
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from langgraph.store.base import BaseStore, TTLConfig
 
+from langmem_tiers.core.checks import (
+    checked_choice,
+    checked_flag,
+    checked_function,
+    checked_strings,
+)
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.testing.calls import Batches, Search
 from langmem_tiers.testing.changes import Concurrency, Recency, Ttl
 from langmem_tiers.testing.finding import Filters, Listing
@@ -43,7 +55,11 @@ def check_names(
     distance_types: Collection[str] = ("cosine",),
 ) -> tuple[str, ...]:
     """Return the names of the checks that apply to a store with these capabilities."""
-    claimed: Any = {"index": index, "ttl": ttl, "distance_types": distance_types}
+    claimed: Any = {
+        "index": checked_flag(index, "index"),
+        "ttl": checked_flag(ttl, "ttl"),
+        "distance_types": checked_strings(distance_types, "distance_types"),
+    }
     return tuple(each.name for each in CHECKS.values() if claims(each, **claimed))
 
 
@@ -51,7 +67,7 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
     """Run one check on a fresh store and return the verdict.
 
     An error while the store opens or closes is raised, not a verdict. Starts an event loop, so
-    it cannot be called inside one. An unknown name raises KeyError.
+    it cannot be called inside one.
 
     >>> from contextlib import nullcontext
     >>> from langgraph.store.memory import InMemoryStore
@@ -60,6 +76,11 @@ def run_check(name: str, make_store: StoreFactory, mode: Mode = "batch") -> Chec
     >>> run_check("search_limit_zero_is_an_empty_page", make_store).passed
     True
     """
+    named: object = name
+    if not isinstance(named, str) or named not in CHECKS:
+        raise InvalidInputError(f"there is no check {short(name)}: check_names() lists them")
+    checked_function(make_store, "make_store")
+    checked_choice(mode, get_args(Mode), "mode")
     error = asyncio.run(_outcome(CHECKS[name], make_store, mode))
     message = "" if error is None else f"{type(error).__name__}: {error}"
     return CheckResult(name=name, mode=mode, passed=error is None, message=message)
@@ -84,8 +105,10 @@ async def _entered(opened: OpenedStore) -> AsyncIterator[BaseStore]:
     async with AsyncExitStack() as stack:
         if isinstance(opened, AbstractAsyncContextManager):
             yield await stack.enter_async_context(opened)
-        else:
+        elif isinstance(opened, AbstractContextManager):
             yield stack.enter_context(opened)
+        else:
+            raise InvalidTypeError(f"make_store returns a context manager, not {short(opened)}")
 
 
 _Test = Callable[["BaseStoreConformance", StoreFactory, Mode], None]
