@@ -104,6 +104,20 @@ class Files(Protocol):
         """What a file holds, if it is exactly what was written."""
         ...
 
+    def rewrite(
+        self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
+    ) -> Written:
+        """Write what stays of a file beside it, and read it back."""
+        ...
+
+    def exists(self, url: str) -> bool:
+        """Whether there is such a file."""
+        ...
+
+    def remove(self, url: str) -> None:
+        """Remove a file, if it is there."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveReport:

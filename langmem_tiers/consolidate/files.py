@@ -85,16 +85,44 @@ class ArchiveFiles:
             ArchiveError: if it cannot be written, or is not read back as it was written.
             ConfigurationError: for a URL that fsspec does not know, or has no package for.
         """
-        data = _packed(tenant, memories)
-        checksum = hashlib.sha256(data).hexdigest()
-        archive = f"{_file_safe(name)}-{checksum[:16]}"
         files, root = _opened(directory)
         folder = f"{root.rstrip('/')}/{_file_safe(tenant)}"
-        final = f"{folder}/{archive}.parquet"
-        with _told_of(final, "written"):
-            files.makedirs(folder, exist_ok=True)
-            _write_checked(files, final, data, memories)
-        return Written(archive, str(files.unstrip_protocol(final)), checksum)
+        return _written(files, folder, _file_safe(name), _packed(tenant, memories), memories)
+
+    def rewrite(
+        self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
+    ) -> Written:
+        """Write what stays of a file beside it, and read it back; the file itself stays.
+
+        Raises:
+            ArchiveError: if it cannot be written, or is not read back as it was written.
+        """
+        files, path = _opened(url)
+        name = archive.rpartition("-")[0] or archive
+        return _written(files, path.rpartition("/")[0], name, _packed(tenant, memories), memories)
+
+    def exists(self, url: str) -> bool:
+        """Whether there is such a file.
+
+        Raises:
+            ArchiveError: if its place cannot be looked at.
+        """
+        files, path = _opened(url)
+        with _told_of(url, "looked for"):
+            return bool(files.exists(path))
+
+    def remove(self, url: str) -> None:
+        """Remove a file, if it is there.
+
+        Raises:
+            ArchiveError: if it cannot be removed.
+        """
+        files, path = _opened(url)
+        with _told_of(url, "removed"):
+            if files.exists(path):
+                files.rm_file(path)
+                if isinstance(files, LocalFileSystem):
+                    _sync(Path(path).parent)
 
     def read(self, url: str, checksum: str) -> list[ArchivedMemory]:
         """What a file holds, if it is exactly what was written.
@@ -111,6 +139,19 @@ class ArchiveFiles:
                 "damaged or replaced. Nothing was restored; bring the file back from a backup"
             )
         return _unpacked(data, url)
+
+
+def _written(
+    files: Any, folder: str, name: str, data: bytes, memories: list[ArchivedMemory]
+) -> Written:
+    """Write a file whose name ends with a part of its SHA-256."""
+    checksum = hashlib.sha256(data).hexdigest()
+    archive = f"{name}-{checksum[:16]}"
+    final = f"{folder}/{archive}.parquet"
+    with _told_of(final, "written"):
+        files.makedirs(folder, exist_ok=True)
+        _write_checked(files, final, data, memories)
+    return Written(archive, str(files.unstrip_protocol(final)), checksum)
 
 
 def _write_checked(files: Any, final: str, data: bytes, memories: list[ArchivedMemory]) -> None:

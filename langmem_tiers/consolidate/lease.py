@@ -11,6 +11,11 @@ from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.postgres.flow import Call, Flow, rows_of
 
 
+def thread_of(tenant: str) -> str:
+    """The name of the thread in which a tenant's cycles are checkpointed."""
+    return f"consolidation:{tenant}"
+
+
 def acquire(tenant: str, holder: str, now: datetime, seconds: float) -> Flow[int | None]:
     """Hold the lease from now on, if nobody else does; its fence, else None.
 

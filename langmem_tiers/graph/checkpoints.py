@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
 
+from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import CheckpointError, MissingExtraError, short
 from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
@@ -103,11 +104,6 @@ def _check_state(values: Mapping[str, Any]) -> None:
             raise CheckpointError(
                 f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
             )
-
-
-def thread_of(tenant: str) -> str:
-    """The name of the thread in which a tenant's cycles are checkpointed."""
-    return f"consolidation:{tenant}"
 
 
 def config_of(tenant: str) -> RunnableConfig:

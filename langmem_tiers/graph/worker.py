@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import (
     LeaseLostError,
     short,
 )
-from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly, thread_of
+from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.runs import CALLER, Caller, tiered
 from langmem_tiers.postgres.errors import checkpointing
@@ -286,7 +286,7 @@ class ConsolidationWorker:
 
     def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""
-        saved, thread = self._checkpointer, thread_of(mine.tenant)
+        saved, thread = self._checkpointer, lease.thread_of(mine.tenant)
         try:
             with checkpointing():
                 newest = yield from heard(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, cast
+
 from langmem_tiers.memory import (
     feedback,
+    forgetting,
     learning,
     moving,
     recalling,
@@ -67,6 +70,13 @@ class MemoryCoordinator(Memory):
     delete_memory, adelete_memory = both(moving.delete_memory, "tool")
     clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")
     stats, astats = both(recalling.stats)
+
+    forget: ClassVar[forgetting.Forget]
+    aforget: ClassVar[forgetting.AForget]
+    forget, aforget = cast(
+        "tuple[forgetting.Forget, forgetting.AForget]", both(forgetting.forget, "tool")
+    )
+    verify_forgotten, averify_forgotten = both(forgetting.verify_forgotten)
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")

@@ -22,6 +22,7 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.forget.looking import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.ranking import PROFILES
@@ -324,7 +325,7 @@ def _derived(write: Write, named: Sequence[tuple[Place, str]]) -> Write:
     return replace(write, sources=(*named, *echoes), echoes=echoes)
 
 
-S = TypeVar("S", Candidate, ArchivedAt, _Known)
+S = TypeVar("S", Candidate, ArchivedAt, Under, _Known)
 
 
 def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
@@ -364,7 +365,7 @@ def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 
 
-def _is_own(one: Candidate | ArchivedAt | _Known, context: MemoryContext) -> bool:
+def _is_own(one: Candidate | ArchivedAt | Under | _Known, context: MemoryContext) -> bool:
     """Whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(one.tier))
     return one.place[0][: len(prefix)] == prefix

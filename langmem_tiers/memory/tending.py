@@ -219,7 +219,7 @@ def archiving(
     if not isinstance(policy, ArchivalPolicy):
         raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
     checked_flag(dry_run, "dry_run")
-    files = _files()
+    files = archive_files()
     files.check(policy.url)
     yield from store.flows.flush()  # what was read a moment ago counts
     moment = store.flows.moment()
@@ -242,7 +242,7 @@ def restoring(
         raise InvalidTypeError(
             f"an archive is named by a string, not {type(archive).__name__}{hint}"
         )
-    how = Restoring(context, _files(), store.options, store.flows.now)
+    how = Restoring(context, archive_files(), store.options, store.flows.now)
     return restore(how, archive, _keys(keys))
 
 
@@ -256,7 +256,8 @@ def _keys(keys: object) -> list[str] | None:
     raise InvalidTypeError("keys is a list of strings, or None for all")
 
 
-def _files() -> ArchiveFiles:
+def archive_files() -> ArchiveFiles:
+    """Where archives are, if the extra is there."""
     from langmem_tiers.consolidate.files import ArchiveFiles
 
     return ArchiveFiles()

@@ -90,7 +90,9 @@ def to_write(op: PutOp, options: StoreOptions) -> Write:
         place=place,
         key=key,
         value=encode_value(op.value, options.bounds),
-        texts=tuple(options.bounds.listed(_texts(op.value, paths), "a list of texts to index")),
+        texts=tuple(
+            options.bounds.listed(indexed_texts(op.value, paths), "a list of texts to index")
+        ),
         ttl=_minutes(op.ttl),
         told=told(op.value),
     )
@@ -264,7 +266,7 @@ def _is_well_formed(path: str) -> bool:
     return paired and all(bare.split(".")) and all(one and _is_well_formed(one) for one in chosen)
 
 
-def _texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:
+def indexed_texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[str, str]]:
     """Each text at each path, under a name of its own: the path, numbered if it has several."""
     named: dict[str, str] = {}
     for path in paths:

@@ -24,8 +24,9 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
+from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.core.errors import CheckpointError
-from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly, thread_of
+from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly
 from tests.support.opening import Clock
 from tests.support.workers import SCHEDULE, How, Workers, tenants
 

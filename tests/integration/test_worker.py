@@ -16,12 +16,13 @@ from langgraph.checkpoint.postgres import PostgresSaver
 
 from langmem_tiers import TieredStore
 from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.graph.checkpoints import FENCE, thread_of
+from langmem_tiers.graph.checkpoints import FENCE
 from langmem_tiers.graph.worker import LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock

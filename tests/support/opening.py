@@ -108,7 +108,10 @@ def in_tier(driver: StoreDriver, tier: str) -> StoreDriver:
 
 TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events", "intentions")
 """Where a store keeps rows."""
-ASIDE = ("leases", "cycles", "archives", "archived", "states")
+ASIDE = (
+    *("leases", "cycles", "archives", "archived", "states"),
+    *("tombstones", "tombstone_keys", "forgettings", "tenant_sizes"),
+)
 """Where it keeps what it knows of its own work."""
 
 

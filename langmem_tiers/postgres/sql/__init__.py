@@ -28,6 +28,7 @@ _FILES = (
     "consolidation.sql",
     "truth.sql",
     "archive.sql",
+    "forget.sql",
     "reminders.sql",
     "turn.sql",
     "trace.sql",

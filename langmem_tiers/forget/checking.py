@@ -1,0 +1,173 @@
+"""Whether what a receipt speaks of is gone: rows by their ids, contents by their hashes, files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from langmem_tiers.consolidate.archive import Files
+from langmem_tiers.consolidate.restore import archives
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.values import content_of
+from langmem_tiers.forget import filed
+from langmem_tiers.forget.looking import PAGE
+from langmem_tiers.forget.nouns import ForgetReceipt, Trace, Verification
+from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
+from langmem_tiers.forget.reach import Known
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.remember.tombstones import Hashes, hashes_of
+
+_BY_ID = "a row of a memory that was forgotten"
+_SAYS = "it says what was forgotten"
+_NAMES = "it names the subject"
+
+
+class Checking(NamedTuple):
+    """What a receipt is checked with."""
+
+    receipt: ForgetReceipt
+    keyed: Hashes
+    hashes: frozenset[str]
+    sentences: frozenset[str]
+
+    def of_memory(self, value: dict[str, Any]) -> str | None:
+        """Why a memory holds something of it; None if it does not."""
+        if self.keyed.of(content_of(value)) in self.hashes:
+            return _SAYS
+        return self.of_value(value)
+
+    def of_value(self, value: object) -> str | None:
+        """Why JSON holds something of it; None if it does not."""
+        for text in strings_of(value):
+            if any(self._told(one) in self.sentences for one in _parts(text)):
+                return _SAYS
+            if self.receipt.words and self._named(text):
+                return _NAMES
+        return None
+
+    def _told(self, text: str) -> str:
+        return self.keyed.exact(" ".join(words_of(text)))
+
+    def _named(self, text: str) -> bool:
+        """Whether so many words in a row are the subject's name."""
+        said, size = words_of(text), self.receipt.words
+        return any(
+            self.keyed.exact(" ".join(said[start : start + size])) == self.receipt.asked
+            for start in range(len(said) - size + 1)
+        )
+
+
+def _parts(text: str) -> Iterator[str]:
+    return (one for one in dict.fromkeys(sentences(text)) if sought(one))
+
+
+def verify(
+    receipt: ForgetReceipt, tenant: str, options: StoreOptions, files: Callable[[], Files]
+) -> Flow[Verification]:
+    """Look whether anything of it is there, and name what is.
+
+    Raises:
+        InvalidInputError: if it is another tenant's, or another database's.
+        ArchiveError: if an archive that is needed is missing or damaged.
+    """
+    keyed, new = yield from hashes_of(tenant)
+    if receipt.tenant != tenant or new is not None:
+        raise InvalidInputError(
+            f"the receipt is of the tenant {receipt.tenant!r} of the database where that was "
+            "forgotten: ask there, through a coordinator of that tenant"
+        )
+    one = Checking(receipt, keyed, frozenset(receipt.hashes), frozenset(receipt.sentences))
+    found = [
+        *(yield from _removed(receipt, files)),
+        *(yield from (_of_tenant(tenant) if receipt.kind == "tenant" else _rows(one, tenant))),
+    ]
+    if receipt.kind != "tenant":
+        found += yield from _said(one, tenant)
+        found += yield from _filed(one, tenant, options, files)
+    return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(found)))
+
+
+def _removed(receipt: ForgetReceipt, files: Callable[[], Files]) -> Flow[list[Trace]]:
+    """The files that were to be removed and are there."""
+    found = []
+    for url in receipt.files:
+        there: bool = yield from apart(partial(files().exists, url), sys.maxsize)
+        if there:
+            found.append(Trace("removed file", url, "it was to be removed"))
+    return found
+
+
+def _of_tenant(tenant: str) -> Flow[list[Trace]]:
+    rows = yield from rows_of("tenant_left", tenant=tenant)
+    return [Trace(table, "*", f"{number:,} rows of the tenant") for table, number in rows if number]
+
+
+def _rows(one: Checking, tenant: str) -> Flow[list[Trace]]:
+    """Rows by their ids, and of the user."""
+    ids = {"tenant": tenant, "ids": list(one.receipt.ids)}
+    rows, events = yield Query(
+        (Call("traces_left", {**ids, "user": None}), Call("events_left", ids)), commit=True
+    )
+    found = [Trace(table, str(id_), _BY_ID) for table, id_ in rows]
+    found += [Trace("events", name, _BY_ID) for (name,) in events]
+    if one.receipt.kind == "user":
+        users = yield from rows_of("users_left", tenant=tenant)
+        found += [
+            Trace(table, "*", "rows of the user")
+            for table, user in users
+            if one.keyed.exact(user) == one.receipt.asked
+        ]
+    return found
+
+
+def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
+    """Rows that say it, whoever's they are."""
+    found: list[Trace] = []
+    page: dict[str, Any] = {"tenant": tenant, "user": None, "limit": PAGE, "after": 0}
+    while rows := (yield from rows_of("memories_page", **page)):
+        several = [Known(*row) for row in rows]
+        found += yield from apart(partial(_memories, one, several), sys.maxsize)
+        page["after"] = rows[-1][0]
+    page = {"tenant": tenant, "limit": PAGE, "after": ""}
+    while rows := (yield from rows_of("events_page", **page)):
+        named = [(row[0], row[4]) for row in rows]
+        found += yield from apart(partial(_values, one, "events", named), sys.maxsize)
+        page["after"] = rows[-1][0]
+    page = {"tenant": tenant, "owner": "", "kind": "", "name": "", "limit": PAGE}
+    while rows := (yield from rows_of("states_page", **page)):
+        named = [(f"{row[0]} {row[1]} {row[2]}", row[3]) for row in rows]
+        found += yield from apart(partial(_values, one, "states", named), sys.maxsize)
+        page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
+    return found
+
+
+def _memories(one: Checking, several: Sequence[Known]) -> list[Trace]:
+    judged = ((each, one.of_memory(each.value)) for each in several)
+    return [Trace("memories", str(each.id), why) for each, why in judged if why is not None]
+
+
+def _values(one: Checking, table: str, named: Sequence[tuple[str, Any]]) -> list[Trace]:
+    judged = ((name, one.of_value(value)) for name, value in named)
+    return [Trace(table, name, why) for name, why in judged if why is not None]
+
+
+def _filed(
+    one: Checking, tenant: str, options: StoreOptions, files: Callable[[], Files]
+) -> Flow[list[Trace]]:
+    """Lines of archive files that are it, or say it."""
+    held = yield from filed.read((yield from archives(tenant)), files)
+    found = []
+    gone = frozenset(one.receipt.ids)
+    for file, lines in held:
+        for line in lines:
+            why = _BY_ID if line.id in gone else one.of_memory(json.loads(line.value))
+            user = options.user_of(filed.place(tenant, line))
+            if one.receipt.kind == "user" and user is not None:
+                why = "a row of the user" if one.keyed.exact(user) == one.receipt.asked else why
+            if why is not None:
+                found.append(Trace("archive file", f"{file.url} line {line.id}", why))
+    return found

@@ -1,0 +1,243 @@
+"""The verbs by which something is forgotten for good, and by which that is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, Protocol, overload
+
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.forget.checking import verify
+from langmem_tiers.forget.forgetting import forget as forgotten
+from langmem_tiers.forget.forgetting import plan as planned
+from langmem_tiers.forget.how import Forgetting
+from langmem_tiers.forget.looking import Asked, Under
+from langmem_tiers.forget.nouns import (
+    ForgetPlan,
+    ForgetReceipt,
+    Kind,
+    Verification,
+    checked_receipt,
+)
+from langmem_tiers.forget.passages import Subject
+from langmem_tiers.forget.threads import check_checkpointer
+from langmem_tiers.memory.asking import checked_flag, memory_key
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.flows import meant
+from langmem_tiers.memory.tending import archive_files
+from langmem_tiers.postgres.flow import Flow, rows_of
+from langmem_tiers.store.store import TieredStore
+
+
+class Forget(Protocol):
+    """The verb `forget`, which answers a plan or a receipt."""
+
+    @overload
+    def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: Literal[True],
+        checkpointer: Any = None,
+    ) -> ForgetPlan: ...
+
+    @overload
+    def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: Literal[False] = False,
+        checkpointer: Any = None,
+    ) -> ForgetReceipt: ...
+
+
+class AForget(Protocol):
+    """Its async twin."""
+
+    @overload
+    async def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: Literal[True],
+        checkpointer: Any = None,
+    ) -> ForgetPlan: ...
+
+    @overload
+    async def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: Literal[False] = False,
+        checkpointer: Any = None,
+    ) -> ForgetReceipt: ...
+
+
+_ONE_OF = "forget takes exactly one of key, user, subject and tenant"
+
+
+def forget(
+    memory: Memory,
+    *,
+    key: str | None = None,
+    user: str | None = None,
+    subject: str | None = None,
+    tenant: str | None = None,
+    plan: bool = False,
+    checkpointer: Any = None,
+) -> Flow[ForgetPlan | ForgetReceipt]:
+    """Erase something with all that came from it alone, in one transaction, so that it stays gone.
+
+    What came from other memories as well says less from then on, and is `suspect`. Every trace
+    goes: vectors, counters, lineage, events and what they quote, states, reminders, lines of
+    archives. No import and no archive brings it back; `store` and `put` do. What a call that was
+    broken off left to be removed is removed by the next one. docs/forgetting.md says what else to
+    do for the data directory, the log and the backups of Postgres.
+
+    Args:
+        key: Of the memory that `get` would return, or of an archived, rejected or evicted one.
+        user: A user of the tenant, with all that is that user's own, in all projects.
+        subject: A person or a thing, in all of the tenant: what was said by that speaker, has it
+            among its `entities`, or names it as a phrase in any of its words.
+        tenant: The context's own tenant, by its name, with everything that it has.
+        plan: Answer what would be done, and change nothing.
+        checkpointer: A LangGraph checkpointer, whose threads of the sessions in which it was said
+            or shown are deleted. Without one they are named.
+
+    Raises:
+        ArchiveError: if an archive that may hold it cannot be read or written.
+        InvalidInputError: if nothing, or more than one thing is named, there is no such memory, or
+            the context's user asks for more than what is that user's own.
+        MissingExtraError: without the `archive` extra, if the tenant has archives.
+
+    Example:
+        ```python
+        print(memory.forget(subject="Ada Lovelace", plan=True))  # nothing has changed
+        receipt = memory.forget(subject="Ada Lovelace")
+        assert memory.verify_forgotten(receipt)
+        ```
+    """
+    named = {"key": key, "user": user, "subject": subject, "tenant": tenant}
+    checked_flag(plan, "plan")
+    check_checkpointer(checkpointer)
+    store = memory.tiered_store
+    return forgetting(store, memory.context, named, plan=plan, checkpointer=checkpointer)
+
+
+def verify_forgotten(
+    memory: Memory, receipt: ForgetReceipt | Mapping[str, Any]
+) -> Flow[Verification]:
+    """Look whether anything is still there of what was forgotten; the answer is true if nothing is.
+
+    Rows are sought by id in every table, contents and their sentences by hash in memories, events,
+    states and archives, whoever's they are.
+
+    Args:
+        receipt: What `forget` answered, or its `to_json()`.
+
+    Raises:
+        InvalidInputError: if it is no receipt, or of another tenant or database.
+    """
+    return verifying(memory.tiered_store, memory.context, receipt)
+
+
+# The same, of a store that may have no index and so no coordinator.
+
+
+def forgetting(
+    store: TieredStore,
+    context: MemoryContext,
+    named: Mapping[str, str | None],
+    *,
+    plan: bool,
+    checkpointer: Any = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ForgetPlan | ForgetReceipt]:
+    """Forget what is named, or plan to; `advance` hears of what is done with."""
+    kind, name = _checked(named, context)
+    return _forgetting(
+        store, Asked(context=context, kind=kind, name=name), plan, checkpointer, advance
+    )
+
+
+def _forgetting(
+    store: TieredStore,
+    asked: Asked,
+    plan: bool,  # noqa: FBT001 - as it was checked
+    checkpointer: Any,
+    advance: Callable[[int], object],
+) -> Flow[ForgetPlan | ForgetReceipt]:
+    yield from store.flows.flush()  # what was read a moment ago counts, and goes
+    how = Forgetting(store.options, archive_files, store.flows.now, checkpointer, advance)
+    if asked.kind == "key":
+        asked = Asked(
+            context=asked.context, kind="key", name=asked.name, under=(yield from _under(asked))
+        )
+    if plan:
+        return (yield from planned(asked, how))
+    return (yield from forgotten(asked, how))
+
+
+def verifying(
+    store: TieredStore, context: MemoryContext, receipt: ForgetReceipt | Mapping[str, Any]
+) -> Flow[Verification]:
+    """Look whether what a receipt speaks of is gone."""
+    return verify(checked_receipt(receipt), context.root, store.options, archive_files)
+
+
+def _checked(named: Mapping[str, str | None], context: MemoryContext) -> tuple[Kind, str]:
+    """What is named, if it is one thing and may be asked for."""
+    given: list[tuple[Any, str]] = [(k, name) for k, name in named.items() if name is not None]
+    if len(given) != 1:
+        several = " and ".join(k for k, _ in given) or "nothing"
+        raise InvalidInputError(f"{_ONE_OF}, not {several}")
+    ((kind, name),) = given
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"{kind} is a string, not {short(name)}")
+    if kind == "key":
+        return "key", memory_key(name)
+    utf8_bytes(name, kind)
+    if not name.strip() or (kind == "subject" and not Subject(name).words):
+        raise InvalidInputError(f"{kind} is blank: name one")
+    if kind == "tenant" and name != context.tenant:
+        raise InvalidInputError(
+            f"tenant is that of the context, {context.tenant!r}, and not {name!r}: it is named so "
+            "that nobody forgets another one"
+        )
+    if context.user_id is not None and name != context.user_id and kind != "key":
+        raise InvalidInputError(
+            f"{context.user_id!r} may forget a key and user={context.user_id!r}: what is all of "
+            "the tenant's is forgotten through a context that names no user"
+        )
+    if kind == "user":
+        MemoryContext(tenant=context.tenant, user_id=name)  # refuses what can be no user
+    return kind, name
+
+
+def _under(asked: Asked) -> Flow[tuple[Under, ...]]:
+    """What a key means: what the context reaches and lives, else is archived, else is gone.
+
+    Raises:
+        InvalidInputError: if it means nothing, and meant nothing that was forgotten.
+    """
+    context, tenant = asked.context, asked.tenant
+    rows = yield from rows_of("memories_under_key", **context.whose, key=asked.name)
+    several = [Under(tenant, asked.name, *row) for row in rows]
+    for origin in ("lives", "archived", "gone"):
+        one = meant([each for each in several if each.origin == origin], asked.name, context)
+        if one is not None:
+            return tuple(each for each in several if each.namespace == one.namespace)
+    return ()

@@ -1,0 +1,261 @@
+"""What is forgotten leaves no trace, nothing else changes, and the plan says what happens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.postgres import PostgresSaver
+from psycopg.types.json import Jsonb
+
+from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.forget.reach import ASKED, TWIN
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from tests.support.archives import count, execute, one
+from tests.support.coordinating import Caller, coordinator
+from tests.support.forgetting import (
+    KEY,
+    MARK,
+    SAID,
+    USER,
+    archived,
+    converse,
+    dump,
+    everywhere,
+    own,
+    rows,
+    traces,
+)
+from tests.support.opening import Clock
+
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
+WHAT: dict[str, dict[str, Any]] = {
+    "key": {"key": KEY},
+    "user": {"user": USER},
+    "subject": {"subject": "xylofant maier"},
+    "tenant": {"tenant": "acme"},
+}
+BESIDE = {"key": ("meadow", "roses", "beta"), "tenant": ("beta",)}
+HELD = {
+    *("memory.archived", "memory.events", "memory.intentions", "memory.states"),
+    *("memory.tenant_sizes", "public.checkpoint_blobs", "public.checkpoint_writes"),
+    *("working.documents", "working.memories", "archive"),
+}
+"""Where traces are before."""
+
+
+@pytest.mark.parametrize("kind", WHAT)
+def test_after_forgetting_no_trace_is_in_any_table_archive_export_or_checkpoint(
+    store: TieredStore, url: str, tmp_path: Path, kind: str
+) -> None:
+    cold, user = tmp_path / "cold", USER if kind == "user" else None
+    everywhere(store, url, cold, user)
+    memory = own(store, user if kind == "user" else None)
+    with PostgresSaver.from_conn_string(url) as saver:
+        saver.setup()
+        converse(saver, "chat-7", SAID)
+        converse(saver, "chat-9", "roses")
+        before = traces(url, cold)
+        assert set(before) >= HELD
+
+        keys = BESIDE.get(kind, ("roses", "beta"))
+        beside = rows(url, keys)
+        plan: Any = memory.forget(**WHAT[kind], plan=True)
+        assert traces(url, cold) == before, "a plan changes nothing"
+        receipt: Any = memory.forget(**WHAT[kind], checkpointer=saver)
+
+        assert traces(url, cold) == []
+        assert "chat-7" in receipt.threads
+        left = {each.config["configurable"]["thread_id"] for each in saver.list(None)}
+        assert left == (set() if kind == "tenant" else {"chat-9"})
+        saver.delete_thread("chat-9")
+
+    assert MARK not in json.dumps(receipt.to_json()).lower()
+    assert plan.counts == receipt.counts
+    assert plan.scrubbed == receipt.scrubbed
+    assert set(plan.files) == set(receipt.files)
+    assert sorted(one.thread for one in plan.threads) == sorted(receipt.threads)
+    if kind != "tenant":
+        assert rows(url, keys) == beside
+        assert any("The hay is in the barn." in line for line in archived(cold)) == (kind != "user")
+    assert memory.verify_forgotten(json.loads(json.dumps(receipt.to_json()))), "it is gone"
+    assert any("Beta has a memory." in row for row in dump(url)["working.memories"])
+
+
+def test_what_came_from_it_alone_goes_and_what_came_from_others_too_says_less(
+    store: TieredStore, url: str
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    memory.store("The depot is in Rovinj since May.", "semantic", key="depot")
+    memory.store("The lorry is green.", "semantic", key="lorry")
+    memory.store("Deliveries need a ferry.", "semantic", key="alone", derived_from=["depot"])
+    memory.store("Ferries are slow.", "semantic", key="deeper", derived_from=["alone"])
+    digest = "- The depot is in Rovinj since May.\n- The lorry is green."
+    memory.store(digest, "semantic", key="digest", derived_from=["depot", "lorry"])
+    memory.store("The depot is in Rovinj since May!", key="echo", derived_from=["depot", "lorry"])
+    memory.store("All is well there.", key="free", derived_from=["depot", "lorry"])
+    memory.store("Colours matter.", key="paint", derived_from=["digest"])
+
+    plan: Any = memory.forget(key="depot", plan=True)
+    receipt: Any = memory.forget(key="depot")
+
+    assert {one.key for one in plan.erased} == {"depot", "alone", "deeper", "echo"}
+    assert {one.key for one in plan.rewritten} == {"digest", "free", "paint"}
+    assert (len(receipt.ids), len(receipt.rewritten)) == (4, 3)
+    assert values(url) == {
+        "lorry": "The lorry is green.",
+        "digest": "- The lorry is green.",
+        "free": "All is well there.",
+        "paint": "Colours matter.",
+    }
+    assert {one.key for one in memory.get_context("lorry", limit=10, min_match=0)} == {"lorry"}
+    assert memory.history("digest").events[-1].kind == "rewritten"
+    memory.restore("digest")
+    assert "digest" in [one.key for one in memory.get_context("lorry green", min_match=0)]
+    assert memory.verify_forgotten(receipt)
+
+
+def values(url: str) -> dict[str, str]:
+    query = "SELECT jsonb_object_agg(key, value -> 'content') FROM memory.memories"
+    return dict(one(url, query))
+
+
+def test_twins_go_along_and_what_lived_on_in_what_goes_is_current_again(
+    store: TieredStore, url: str, clock: Clock
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    for key in ("first", "second"):
+        memory.store("The deployment port is 8080.", "pattern", key=key)
+        clock.advance(minutes=1)
+    create_consolidation_graph(store=store).invoke({}, context=memory.context)
+    assert memory.explain("second").state == "consolidated"
+
+    plan: Any = memory.forget(key="second", plan=True)
+    assert [(one.key, one.why) for one in plan.erased] == [("first", TWIN), ("second", ASKED)]
+    receipt: Any = memory.forget(key="second")
+    assert count(url, "memories") == 0
+    assert count(url, "lineage") == 0
+    assert memory.verify_forgotten(receipt)
+
+
+def test_what_was_promoted_from_it_alone_goes_and_from_others_too_frees_them(
+    store: TieredStore, url: str, clock: Clock
+) -> None:
+    memory = coordinator(store, project_id="billing", policy=PROVEN)
+    memory.store("Retries need an idempotency key.", "pattern", key="retry")
+    clock.advance(days=1)
+    promoted(memory, "retry")
+
+    receipt: Any = memory.forget(key="retry")
+    assert len(receipt.ids) == 2
+    assert memory.verify_forgotten(receipt)
+
+    memory.store("Retries need an idempotency key.", "pattern", key="again")
+    clock.advance(days=1)
+    successor = promoted(memory, "again")
+    execute(
+        url,
+        'UPDATE memory.memories SET value = value || \'{"content": "Keys help."}\' WHERE key = %s',
+        successor,
+    )
+    memory.forget(key=successor)
+    assert [one.key for one in memory.get_context("retries")] == ["again"]
+
+
+def promoted(memory: MemoryCoordinator, key: str) -> str:
+    """Promote a memory that has proven itself; its successor."""
+    (shown,) = [each for each in memory.get_context("retries", min_match=0) if each.key == key]
+    memory.record_outcome([shown], success=True)
+    promotion = memory.promote_to_long_term(key)
+    assert promotion.promoted, promotion
+    return str(promotion.successor)
+
+
+def test_a_receipt_is_answered_again_and_a_row_put_back_by_hand_is_named(
+    store: TieredStore, url: str
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    memory.store("The safe opens with seven turns to the left.", key="safe", session_id="s")
+    memory.store("Somebody rang twice.", key="other")
+    receipt: Any = memory.forget(key="safe")
+    assert memory.forget(key="safe").receipt == receipt.receipt
+    assert memory.verify_forgotten(receipt)
+
+    id_ = receipt.ids[0]
+    execute(url, "INSERT INTO memory.usage (tenant, id) VALUES ('acme', %s)", id_)
+    execute(
+        url,
+        "UPDATE memory.memories SET value = value || %s WHERE key = 'other'",
+        Jsonb({"note": "I know that the safe opens with seven turns to the left. So what?"}),
+    )
+    execute(
+        url,
+        "UPDATE memory.memories SET value = value || %s WHERE key = 'other'",
+        Jsonb({"more": "Yes. The safe opens with seven turns to the left. So what?"}),
+    )
+    memory.state.add_interaction("user", "The safe opens with seven turns to the left!")
+    found = memory.verify_forgotten(receipt)
+    assert not found
+    assert {(one.table, one.why.split()[0]) for one in found.found} == {
+        ("usage", "a"),
+        ("memories", "it"),
+        ("states", "it"),
+    }
+    assert "seven" not in str(found)
+    assert "safe" not in json.dumps(receipt.to_json())
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ({}, "exactly one"),
+        ({"key": "a", "user": "ada"}, "key and user"),
+        ({"key": "nobody"}, "there is no memory 'nobody'"),
+        ({"subject": " "}, "blank"),
+        ({"subject": "?!"}, "blank"),
+        ({"tenant": "other"}, "'acme'"),
+        ({"user": "x" * 500}, "400 bytes"),
+        ({"key": 7}, "key"),
+        ({"user": 7}, "user is a string"),
+        ({"key": "a", "plan": "yes"}, "plan"),
+        ({"key": "a", "checkpointer": object()}, "delete_thread"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_changed(
+    store: TieredStore, url: str, named: dict[str, Any], said: str
+) -> None:
+    memory = coordinator(store)
+    memory.store("A memory.", key="a")
+    before = dump(url)
+    with pytest.raises((InvalidInputError, InvalidTypeError), match=said):
+        memory.forget(**named)
+    assert dump(url) == before
+
+
+def test_a_user_forgets_what_is_that_users_own_and_nothing_that_is_everybodys(
+    store: TieredStore,
+) -> None:
+    ada = coordinator(store, user_id="ada")
+    others: list[dict[str, Any]] = [{"user": "ben"}, {"subject": "Ben"}, {"tenant": "acme"}]
+    for named in others:
+        with pytest.raises(InvalidInputError, match="names no user"):
+            ada.forget(**named)
+    receipt: Any = ada.forget(user="ada")
+    assert (receipt.ids, receipt.counts) == ((), {})
+    with pytest.raises(InvalidInputError, match="receipt"):
+        ada.verify_forgotten({"receipt": "x"})
+    with pytest.raises(InvalidInputError, match="of the tenant 'acme'"):
+        coordinator(store, "beta").verify_forgotten(receipt)
+
+
+async def test_both_ways_forget_alike(call: Caller) -> None:
+    await call("store", "The lamp is red and the door is blue.", key="lamp")
+    plan = await call("forget", key="lamp", plan=True)
+    receipt = await call("forget", key="lamp", checkpointer=InMemorySaver())
+    assert plan.counts == receipt.counts
+    assert await call("verify_forgotten", receipt)
+    assert await call("get", "lamp") is None
