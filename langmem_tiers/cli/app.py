@@ -93,6 +93,9 @@ def import_file(
         typer.Option(metavar="TENANT", help="Whose memories they are, whatever the file says."),
     ] = None,
     user: User = None,
+    readmit: Annotated[
+        bool, typer.Option("--readmit", help="Let back what was forgotten; else it is refused.")
+    ] = False,
     strict: Annotated[
         bool,
         typer.Option("--strict", help="Exit with 1 if any record could not be imported."),
@@ -111,7 +114,7 @@ def import_file(
     total = count_records(file, format=form)
     with opened(url, model=model, lexical=lexical) as store:
         with rendering.progress(f"Importing {file.name} ({form})", total) as advance:
-            imported = import_records(store, items, user=user, advance=advance)
+            imported = import_records(store, items, user=user, readmit=readmit, advance=advance)
         store.optimize()
     if as_json:
         rendering.print_json({"memories": imported.memories, **asdict(imported)})

@@ -66,13 +66,15 @@ def import_records(
     items: Iterable[Record | BadRecord],
     *,
     user: str | None = None,
+    readmit: bool = False,
     advance: Callable[[int], object] | None = None,
 ) -> Imported:
     """Store records as memories, 200 at once, each tenant's in one transaction.
 
     A `MemoryCoordinator` for the record's tenant and project, and the `user`, recalls them.
     `advance` is called with the size of each batch. A record that the store refuses becomes a bad
-    record; those beside it are kept. Doing it again changes nothing: keys come from the file.
+    record; those beside it are kept. So does what was forgotten, unless it is to be readmitted.
+    Doing it again changes nothing: keys come from the file.
 
     Raises:
         ConfigurationError: if the store has no index.
@@ -81,7 +83,7 @@ def import_records(
     imported = Imported()
     for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
-        refused = _refused(store, records, user)
+        refused = _refused(store, records, user, readmit=readmit)
         for item in batch:
             imported.add(refused.get(id(item), item))
         if advance is not None:
@@ -89,7 +91,9 @@ def import_records(
     return imported
 
 
-def _refused(store: TieredStore, records: list[Record], user: str | None) -> dict[int, BadRecord]:
+def _refused(
+    store: TieredStore, records: list[Record], user: str | None, *, readmit: bool
+) -> dict[int, BadRecord]:
     """Store records, each tenant's together; those that are refused, each by its `id`."""
     by_tenant: dict[str, dict[int, Record]] = {}
     for one in records:
@@ -98,7 +102,7 @@ def _refused(store: TieredStore, records: list[Record], user: str | None) -> dic
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant, user_id=user))
         several = {number: _arguments(one) for number, one in theirs.items()}
-        for number, why in store.run(kept(memory, several)).items():
+        for number, why in store.run(kept(memory, several, readmit=readmit)).items():
             bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
     return bad
 

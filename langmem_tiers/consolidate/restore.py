@@ -6,7 +6,7 @@ import json
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -17,7 +17,9 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
+from langmem_tiers.remember.tombstones import buried
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
 
 _CHUNK_BYTES = 8_000_000
@@ -63,6 +65,8 @@ class RestoreReport:
     """Keys of which another memory lives now, or a newer one is archived; these wait."""
     expired: int = 0
     """How many had expired by now, and are gone for good."""
+    forgotten: tuple[str, ...] = ()
+    """Keys of what says what was forgotten since: it stays in the file."""
 
     def __str__(self) -> str:
         """The counts in a line."""
@@ -71,6 +75,8 @@ class RestoreReport:
             parts.append(f"{len(self.occupied):,} left where their key lives again")
         if self.expired:
             parts.append(f"{self.expired:,} expired meanwhile")
+        if self.forgotten:
+            parts.append(f"{len(self.forgotten):,} left as they were forgotten")
         return ", ".join(parts)
 
 
@@ -141,7 +147,12 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
     )
     held = {one.id: one for one in memories}
     wanted = _wanted(held, keys, archive, how)
-    return (yield from _bring_back(how, file, held, wanted))
+    said = {one: content_of(json.loads(held[one].value)) for one in wanted}
+    forgotten = yield from buried(how.tenant, list(said.values()))
+    stays = {one for one, text in said.items() if text in forgotten}
+    report = yield from _bring_back(how, file, held, wanted - stays)
+    seen = sorted(held[one].key for one in stays if how.sees(held[one]))
+    return replace(report, forgotten=tuple(seen))
 
 
 def _named(files: Sequence[ArchiveFile]) -> str:

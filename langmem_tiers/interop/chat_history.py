@@ -20,11 +20,13 @@ from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
-from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.asking import checked_flag, new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
 from langmem_tiers.remember.intending import requesting
+from langmem_tiers.remember.tombstones import FORGOTTEN, buried
+from langmem_tiers.remember.tombstones import readmit as let_back
 from langmem_tiers.remind.prompted import intended_by
 from langmem_tiers.remind.triggers import At
 from langmem_tiers.store.read import Found
@@ -63,6 +65,8 @@ def import_chat_history(
     connection: psycopg.Connection[Any],
     table_name: str,
     session_ids: Iterable[str] | None = None,
+    *,
+    readmit: bool = False,
 ) -> ImportedHistory:
     """Remember the messages of a `PostgresChatMessageHistory` table, each as it was said.
 
@@ -77,6 +81,7 @@ def import_chat_history(
         connection: A psycopg connection to the database of the table.
         table_name: The name that the history was given.
         session_ids: Only these sessions; all if not given.
+        readmit: Let back what was forgotten, by `forget`; else it is refused.
 
     Raises:
         InvalidInputError: if there is no such table.
@@ -89,7 +94,7 @@ def import_chat_history(
         ```
     """
     checked_kind(connection, psycopg.Connection, "connection")
-    importing = _imported(memory, connection, table_name, session_ids)
+    importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
     return _store_of(memory).run(importing)
 
 
@@ -98,10 +103,12 @@ async def aimport_chat_history(
     connection: psycopg.AsyncConnection[Any],
     table_name: str,
     session_ids: Iterable[str] | None = None,
+    *,
+    readmit: bool = False,
 ) -> ImportedHistory:
     """Remember the messages of a table; see `import_chat_history`."""
     checked_kind(connection, psycopg.AsyncConnection, "connection")
-    importing = _imported(memory, connection, table_name, session_ids)
+    importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
     return await _store_of(memory).arun(importing)
 
 
@@ -118,11 +125,14 @@ def _imported(
     connection: Any,
     table_name: str,
     session_ids: Iterable[str] | None,
+    *,
+    readmit: bool,
 ) -> Flow[ImportedHistory]:
     """Remember what a table holds, a page after another; each is a transaction of its own."""
     if not isinstance(table_name, str):
         raise InvalidTypeError(f"table_name is a string, not {short(table_name)}")
     utf8_bytes(table_name, "table_name")
+    checked_flag(readmit, "readmit")
     bounds = memory.tiered_store.options.bounds
     sessions = None if session_ids is None else _sessions(session_ids)
     page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
@@ -135,7 +145,7 @@ def _imported(
         batch = dict(_messages(rows, turns, refused, memory))
         there = yield from _there(memory, batch.values())
         new = {number: one for number, one in batch.items() if one["key"] not in there}
-        failed = yield from kept(memory, new)
+        failed = yield from kept(memory, new, readmit=readmit)
         refused |= failed
         stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
     return ImportedHistory(stored=stored, known=known, refused=refused)
@@ -238,11 +248,31 @@ def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) ->
     return {one.key for one in found if one.expires_at is None or one.expires_at > now}
 
 
-def kept(memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]) -> Flow[dict[T, str]]:
+def kept(
+    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]], *, readmit: bool = False
+) -> Flow[dict[T, str]]:
     """Store what is imported, which is not judged, in one transaction; what is refused, and why.
 
-    Where anything is refused, each is stored by itself.
+    What was forgotten is refused, unless it is to be readmitted: then it may come back for good.
+    Where anything else is refused, each is stored by itself.
     """
+    tenant = memory.context.root
+    said = {name: str(one.get("content")) for name, one in several.items()}
+    forgotten = yield from buried(tenant, list(said.values()))
+    if readmit:
+        yield from let_back(tenant, forgotten.values())
+        forgotten = {}
+    refused = {name: FORGOTTEN for name, text in said.items() if text in forgotten}
+    left = {name: one for name, one in several.items() if name not in refused}
+    if left:
+        refused |= yield from _stored(memory, left)
+    return refused
+
+
+def _stored(
+    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]
+) -> Flow[dict[T, str]]:
+    """Store them in one transaction, or each by itself; what is refused, and why."""
     try:
         todo = new_memories(several.values(), memory.tiered_store.options.bounds)
         yield from unit(memory.flows.remember(todo, memory.context))
@@ -251,7 +281,7 @@ def kept(memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]) -> F
             return dict.fromkeys(several, str(error))
         refused: dict[T, str] = {}
         for name, one in several.items():
-            refused |= yield from kept(memory, {name: one})
+            refused |= yield from _stored(memory, {name: one})
         return refused
     return {}
 

@@ -11,7 +11,7 @@ from typing import Final
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
 
-FORGOTTEN: Final = "it was forgotten"
+FORGOTTEN: Final = "it was forgotten; readmit lets it back"
 """Why something is refused that comes again."""
 _SECRET_BYTES: Final = 32
 

@@ -82,7 +82,9 @@ def test_an_archive_comes_back_bit_by_bit(url: str, cold: str) -> None:
     assert hashes(url) == before
     assert document("restore", one["url"], *whose) == {
         "tenant": "acme",
-        "restored": [{"archive": one["url"], "restored": 0, "occupied": [], "expired": 0}],
+        "restored": [
+            {"archive": one["url"], "restored": 0, "occupied": [], "expired": 0, "forgotten": []}
+        ],
     }
 
 

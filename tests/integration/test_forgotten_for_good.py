@@ -1,0 +1,286 @@
+"""What was forgotten does not come back by itself, and a forgetting that is broken off is whole."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from langgraph.store.base import PutOp
+from psycopg.types.json import Jsonb
+
+from langmem_tiers import MemoryCoordinator, TieredStore
+from langmem_tiers.cli.memories import import_records
+from langmem_tiers.consolidate.files import ArchiveFiles
+from langmem_tiers.core.errors import ArchiveError
+from langmem_tiers.forget.forgetting import forget
+from langmem_tiers.forget.how import Forgetting
+from langmem_tiers.forget.looking import Asked
+from langmem_tiers.importers import read_records
+from langmem_tiers.interop.chat_history import import_chat_history
+from tests.support.archives import count, files_in, one, policy, remember
+from tests.support.coordinating import coordinator
+from tests.support.forgetting import KEY, NAME, SAID, archived, bystanders, dump, traces
+from tests.support.opening import text_index
+from tests.support.servers import sessions, wait_until
+
+
+def imported(store: TieredStore, path: Path, **options: Any) -> tuple[int, list[str]]:
+    found = import_records(store, read_records(path, tenant="acme"), **options)
+    return found.memories, [one.reason for one in found.bad]
+
+
+def test_an_import_brings_nothing_forgotten_back_until_it_is_readmitted(
+    store: TieredStore, url: str, tmp_path: Path
+) -> None:
+    notes = tmp_path / "notes.jsonl"
+    said = [{"content": SAID, "key": KEY}, {"content": "The hay is dry.", "key": "hay"}]
+    notes.write_text("\n".join(map(json.dumps, said)))
+    memory = coordinator(store)
+    assert imported(store, notes) == (2, [])
+    memory.forget(key=KEY)
+
+    said[0] |= {"content": f"  {SAID.upper()}!", "key": "another"}
+    notes.write_text("\n".join(map(json.dumps, said)))
+    refused = "key 'another': it was forgotten; readmit lets it back"
+    assert imported(store, notes) == (1, [refused])
+    assert imported(store, notes, readmit=True) == (2, [])
+    assert imported(store, notes) == (2, [])
+    assert count(url, "tombstones") == 0
+
+
+def test_a_chat_history_brings_nothing_forgotten_back_until_it_is_readmitted(
+    store: TieredStore, url: str
+) -> None:
+    memory = coordinator(store)
+    memory.store(SAID, key="said")
+    memory.forget(key="said")
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("DROP TABLE IF EXISTS chats")
+        conn.execute(
+            "CREATE TABLE chats (id serial, session_id uuid, message jsonb, created_at timestamptz)"
+        )
+        for text in (SAID, "The hay is dry."):
+            message = {"type": "human", "data": {"content": text, "type": "human"}}
+            conn.execute(
+                "INSERT INTO chats VALUES (DEFAULT, gen_random_uuid(), %s, '2026-01-01')",
+                [Jsonb(message)],
+            )
+        first = import_chat_history(memory, conn, "chats")
+        again = import_chat_history(memory, conn, "chats", readmit=True)
+        conn.execute("DROP TABLE chats")
+    assert (first.stored, list(first.refused.values())) == (
+        1,
+        ["it was forgotten; readmit lets it back"],
+    )
+    assert (again.stored, again.known, again.refused) == (1, 1, {})
+
+
+def test_what_is_stored_or_put_again_is_not_refused(store: TieredStore) -> None:
+    memory = coordinator(store)
+    memory.store(SAID, key="said")
+    memory.forget(key="said")
+    assert memory.store(SAID, key="said").stored
+    store.put(("acme", "_"), "put", {"content": SAID})
+    assert store.get(("acme", "_"), "put") is not None
+
+
+def test_an_archive_brings_nothing_forgotten_back_that_says_the_same_under_another_key(
+    store: TieredStore, url: str, tmp_path: Path
+) -> None:
+    memory = coordinator(store)
+    remember(url, "old", value=Jsonb({"content": SAID}))
+    remember(url, "hay", value=Jsonb({"content": "The hay is dry."}))
+    (name,) = memory.archive(policy(tmp_path), dry_run=False).archives
+    memory.store(SAID, key="new")
+    receipt: Any = memory.forget(key="new")
+
+    report = memory.restore_archive(name)
+    assert (report.restored, report.forgotten) == (1, ("old",))
+    assert str(report) == "1 memory restored, 1 left as they were forgotten"
+    (file,) = memory.archives()
+    assert file.remaining == 1
+    assert [each.table for each in memory.verify_forgotten(receipt).found] == ["archive file"]
+    memory.forget(key="old")
+    assert memory.verify_forgotten(receipt)
+    assert not any(SAID in line for line in archived(tmp_path))
+
+
+def test_a_file_of_which_nothing_is_left_goes_and_others_are_restored_from_the_new_one(
+    store: TieredStore, url: str, tmp_path: Path
+) -> None:
+    memory = coordinator(store)
+    for key in ("old", "hay"):
+        remember(url, key, value=Jsonb({"content": SAID if key == "old" else "The hay is dry."}))
+    memory.archive(policy(tmp_path), dry_run=False)
+    (before,) = files_in(tmp_path)
+
+    receipt: Any = memory.forget(key="old")
+    (after,) = files_in(tmp_path)
+    assert after != before
+    (file,) = memory.archives()
+    assert (file.url.removeprefix("file://"), file.remaining) == (str(after), 1)
+    assert memory.restore_archive(file.archive).restored == 1
+    assert memory.get("hay") is not None
+    memory.forget(key="hay")
+    assert files_in(tmp_path) == []
+    assert memory.archives() == []
+    assert memory.verify_forgotten(receipt)
+
+
+class BrokenOff(ArchiveFiles):
+    """Dies once, at a step."""
+
+    def __init__(self, step: str) -> None:
+        self.step = step
+
+    def rewrite(self, *given: Any) -> Any:
+        written = super().rewrite(*given)
+        self._die("rewrite")
+        return written
+
+    def remove(self, *given: Any) -> None:
+        self._die("remove")
+        super().remove(*given)
+
+    def _die(self, step: str) -> None:
+        if self.step == step:
+            raise ArchiveError("broken off")
+
+
+def broken_off(memory: MemoryCoordinator, step: str) -> None:
+    store, files = memory.tiered_store, BrokenOff(step)
+    asked = Asked(context=memory.context, kind="subject", name=NAME)
+    with pytest.raises(ArchiveError, match="broken off"):
+        store.run(forget(asked, Forgetting(store.options, lambda: files, store.flows.now)))
+
+
+@pytest.fixture
+def filed(store: TieredStore, url: str, tmp_path: Path) -> MemoryCoordinator:
+    memory = coordinator(store)
+    for key in (KEY, "hay"):
+        remember(url, key, value=Jsonb({"content": SAID if key == KEY else "The hay is dry."}))
+    memory.archive(policy(tmp_path), dry_run=False)
+    memory.store(SAID, key="said")
+    return memory
+
+
+def test_broken_off_before_the_transaction_nothing_has_changed(
+    filed: MemoryCoordinator, url: str, tmp_path: Path
+) -> None:
+    before, files = dump(url), set(files_in(tmp_path))
+    broken_off(filed, "rewrite")
+    assert dump(url) == before
+    assert set(files_in(tmp_path)) > files
+    receipt: Any = filed.forget(subject=NAME)
+    assert traces(url, tmp_path) == []
+    assert len(files_in(tmp_path)) == 1
+    assert filed.verify_forgotten(receipt)
+
+
+def test_broken_off_after_the_transaction_the_next_call_finishes_it(
+    filed: MemoryCoordinator, url: str, tmp_path: Path
+) -> None:
+    broken_off(filed, "remove")
+    assert traces(url, tmp_path) == ["archive"]
+    plan: Any = filed.forget(subject=NAME, plan=True)
+    assert plan.counts == {}
+    row = one(url, "SELECT detail FROM memory.forgettings")
+    found = filed.verify_forgotten(row)
+    assert [each.table for each in found.found] == ["removed file"]
+    receipt: Any = filed.forget(subject=NAME)
+    assert receipt.receipt == row["receipt"]
+    assert traces(url, tmp_path) == []
+    assert filed.verify_forgotten(receipt)
+
+
+def test_a_file_that_is_missing_or_damaged_is_told_before_anything_is_changed(
+    filed: MemoryCoordinator, url: str, tmp_path: Path
+) -> None:
+    before = dump(url)
+    (file,) = files_in(tmp_path)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1])
+    with pytest.raises(ArchiveError, match="SHA-256"):
+        filed.forget(subject=NAME)
+    file.unlink()
+    with pytest.raises(ArchiveError, match="not there"):
+        filed.forget(key="said")
+    assert dump(url) == before
+    receipt: Any = filed.forget(tenant="acme")
+    assert filed.verify_forgotten(receipt)
+
+
+FORGET = """
+import sys
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from tests.support.opening import text_index
+
+with TieredStore.from_conn_string(sys.argv[1], index=text_index()) as store:
+    memory = MemoryCoordinator(store, context=MemoryContext(tenant="acme"))
+    store.setup()
+    print("ready", flush=True)
+    memory.forget(subject="Xylofant Maier")
+    print("done", flush=True)
+"""
+
+
+def kill_amid(url: str, delay: float) -> None:
+    """Let a process forget, and kill it after a while."""
+    command = [sys.executable, "-W", "error", "-c", FORGET, url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+    wait_until(lambda: sessions(url) == 0)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
+def test_a_client_that_is_killed_amid_it_leaves_all_or_nothing(
+    new_url: Callable[[], str], tmp_path: Path, kills: int
+) -> None:
+    rng, url = random.Random(kills), new_url()  # noqa: S311 - seeded, not secret
+    halves = set()
+    for number in range(kills):
+        cold = tmp_path / str(number)
+        with TieredStore.from_conn_string(url, index=text_index()) as store:
+            memory = coordinator(store)
+            fill(store, url, cold)
+            before = dump(url)
+            store.close()
+            kill_amid(url, rng.uniform(0, 0.35))
+            after = dump(url)
+            whole = after == before
+            halves.add(whole)
+            assert whole or [each for each in traces(url, cold) if each != "archive"] == []
+            receipt: Any = memory.forget(subject=NAME)
+            assert traces(url, cold) == []
+            assert memory.verify_forgotten(receipt)
+            memory.forget(tenant="acme")
+    assert kills < 100 or halves == {True, False}
+
+
+def fill(store: TieredStore, url: str, cold: Path) -> None:
+    """Many rows of many kinds, and lines of a file."""
+    memory = coordinator(store)
+    for key in (KEY, "hay"):
+        remember(url, key, value=Jsonb({"content": SAID if key == KEY else "The hay is dry."}))
+    memory.archive(policy(cold), dry_run=False)
+    bystanders(store)
+    several = [f"{NAME} has told story number {number}." for number in range(300)]
+    store.batch(
+        PutOp(("acme", "_"), str(number), {"content": text, "text": text})
+        for number, text in enumerate(several)
+    )
+    memory.store("So it was.", key="so", derived_from=["1", "2"])
+    memory.state.add_interaction("user", SAID)
+    store.run(store.flows.flush())
