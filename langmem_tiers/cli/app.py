@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from langmem_tiers.cli import rendering, tending
+from langmem_tiers.cli import forgetting, rendering, tending
 from langmem_tiers.cli.options import (
     MODEL,
     NOT_DONE,
@@ -270,5 +270,6 @@ def _format(name: str) -> Format:
 
 app.command(cls=Command)(tending.archive)
 app.command(cls=Command)(tending.restore)
+app.command(cls=Command)(forgetting.forget)
 app.command(cls=Command)(quarantine)
 app.command(cls=Command)(tending.worker)

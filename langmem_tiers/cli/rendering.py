@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile
     from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
+    from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
     from langmem_tiers.importers import BadRecord
 
 BAD_RECORDS_SHOWN = 20
@@ -162,6 +163,37 @@ def archives_lines(files: Sequence[ArchiveFile]) -> Iterator[str]:
         yield plain(one.archive)
         yield f"  {day}, memories: {one.memories:,}, remaining: {one.remaining:,}"
         yield f"  {plain(one.url)}"
+
+
+def plan_table(plan: ForgetPlan) -> Table:
+    """What a forgetting would take away, and why."""
+    rows = [
+        (what, plain(one.key or ""), plain("/".join(one.namespace)), one.tier, one.why)
+        for what, several in (
+            ("goes", plan.erased),
+            ("says less", plan.rewritten),
+            ("stays", plan.alike),
+        )
+        for one in several
+    ]
+    rows += [("thread", plain(one.thread), "", "", one.why) for one in plan.threads]
+    rows += [("file", plain(one), "", "", "it holds lines that go") for one in plan.files]
+    rows += [(f"{number:,} rows", table, "", "", "") for table, number in plan.counts.items()]
+    if plan.scrubbed:
+        rows.append((f"{plan.scrubbed:,} others", "", "", "", "they lose what they quote"))
+    return _table("what", "which", "where", "tier", "why", rows=rows)
+
+
+def receipt_table(receipt: ForgetReceipt) -> Table:
+    """What a forgetting took away."""
+    rows = [("receipt", receipt.receipt), ("at", receipt.at)]
+    rows += [(table, f"{number:,} rows") for table, number in receipt.counts.items()]
+    rows += [("says less", f"{len(receipt.rewritten):,} memories")] if receipt.rewritten else []
+    rows += [("lost what they quoted", f"{receipt.scrubbed:,}")] if receipt.scrubbed else []
+    rows += [("file removed", plain(one)) for one in receipt.files]
+    rows += [("thread deleted", plain(one)) for one in receipt.threads]
+    rows += [("thread that stands", plain(one)) for one in receipt.named_threads]
+    return _table("forgotten", "", rows=rows)
 
 
 def cycles_document(

@@ -199,7 +199,7 @@ def worker(
     policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
     with (
         opened_to_read(url, model=model, lexical=lexical) as store,
-        _checkpointer(url) as checkpointer,
+        checkpointer_of(url) as checkpointer,
     ):
         from langmem_tiers.graph.worker import ConsolidationWorker
 
@@ -236,13 +236,13 @@ def _span(text: str) -> timedelta:
 
 
 @contextmanager
-def _checkpointer(url: str) -> Iterator[PostgresSaver]:
-    """Where the cycles are checkpointed: in the same database."""
+def checkpointer_of(url: str) -> Iterator[PostgresSaver]:
+    """LangGraph's checkpointer on the same database."""
     try:
         from langgraph.checkpoint.postgres import PostgresSaver
     except ImportError as error:
         raise MissingExtraError(
-            "the worker needs LangGraph and its checkpointer on Postgres: "
+            "this needs LangGraph and its checkpointer on Postgres: "
             'pip install "langmem-tiers[worker]"'
         ) from error
     from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url, path_from_url

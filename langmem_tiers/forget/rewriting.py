@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from langmem_tiers.core.config import IndexOptions
-from langmem_tiers.core.values import lexical_text
+from langmem_tiers.core.values import content_of, lexical_text
 from langmem_tiers.core.vectors import PackedVectors
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import Found
@@ -48,7 +48,7 @@ def rewrite_calls(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> 
             "values": [json.dumps(values[one], ensure_ascii=False) for one in ids],
             "texts": [_words(values[one], index) for one in ids],
             "events": [f"forgot-{one}-{uuid4()}" for one in ids],
-            "language": "simple" if index is None else index.language,
+            "language": None if index is None else index.language,
             "now": how.now,
         },
     )
@@ -77,7 +77,7 @@ def _fields(found: Found, how: Forgetting) -> Iterator[tuple[tuple[str, str, str
 
 
 def _words(value: Mapping[str, Any], index: IndexOptions | None) -> str:
-    several = () if index is None else _texts(value, index)
+    several = [("", content_of(value))] if index is None else _texts(value, index)
     return lexical_text("\n".join(text for _, text in several))
 
 

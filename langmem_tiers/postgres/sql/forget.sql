@@ -298,7 +298,8 @@ SELECT count(*) FROM gone;
 
 -- name: rewrite_memories
 -- Say less, as what these came from is forgotten in part: they are suspect, unless they are out of
--- recall for what they said, which an event tells. Their vectors follow.
+-- recall for what they said, which an event tells. Their vectors follow. Without a language their
+-- words are those of the database's own.
 WITH given AS MATERIALIZED (
     SELECT w.* FROM unnest(%(ids)s::bigint[], %(values)s::text[], %(texts)s::text[],
                            %(events)s::text[]) WITH ORDINALITY AS w (id, value, text, event, ord)
@@ -306,8 +307,10 @@ WITH given AS MATERIALIZED (
 ), said AS (
     UPDATE {memory}.memories m
     SET value = g.value::jsonb,
-        lexemes = CASE WHEN g.text <> '' THEN to_tsvector(%(language)s::regconfig, g.text)
-                  || array_to_tsvector(ARRAY[chr(1) || m.tenant]) END,
+        lexemes = CASE WHEN g.text <> '' AND m.lexemes IS NOT NULL THEN to_tsvector(
+            coalesce(%(language)s::text, (
+                SELECT s.value #>> '{}' FROM {memory}.settings s WHERE s.name = 'language'
+            ), 'simple')::regconfig, g.text) || array_to_tsvector(ARRAY[chr(1) || m.tenant]) END,
         updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
         state = CASE WHEN m.state IN ('retracted', 'quarantined', 'demoted') THEN m.state
                 ELSE 'suspect' END,
