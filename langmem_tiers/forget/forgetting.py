@@ -10,7 +10,7 @@ call.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 from typing import Any
@@ -38,7 +38,8 @@ from langmem_tiers.forget.rewriting import quote_calls, rewrite_calls, vectors_o
 from langmem_tiers.forget.scrub import details
 from langmem_tiers.forget.threads import delete_threads
 from langmem_tiers.forget.whole import forget_tenant, plan_of_tenant
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, begun_anew, rows_of
+from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 from langmem_tiers.store.write import LOCK, lock_call
 
@@ -165,7 +166,7 @@ def _forget(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetReceipt]:
     changed = _changed(held, first, how)
     files = yield from filed.rewrite(changed, asked.tenant, how.files)
     now = yield from _locked(first, held, how)
-    if now.reach != first.reach:
+    if now.reach.values != first.reach.values or now.lines != first.lines:
         raise ConflictError("what is to be forgotten changed meanwhile; nothing was changed")
     found = yield from traces(now)
     counts = yield from _take_away(found, how, vectors)
@@ -183,7 +184,8 @@ def _locked(first: Found, held: Sequence[Filed], how: Forgetting) -> Flow[Found]
     tenant = first.asked.tenant
     several = [*first.forgotten, *(first.known[one] for one in first.reach.rewritten)]
     keys = [(tenant, "", LOCK), *((tenant, one.namespace, one.key) for one in several)]
-    _, rows = yield Query((lock_call(keys, how.options), Call("hold_archives", {"tenant": tenant})))
+    held_call = Call("hold_archives", {"tenant": tenant})
+    *_, rows = yield Query((NO_HURRY, lock_call(keys, how.options), held_call))
     if dict(rows) != {one.file.archive: one.file.checksum for one in held}:
         raise ConflictError("an archive was written meanwhile; nothing was changed")
     return (yield from memories(first.asked, held, how))
@@ -207,20 +209,31 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
         "kinds": [one.kind for one in scrubbing.states],
         "names": [one.name for one in scrubbing.states],
     }
-    rows, ((away, _),), ((closed,),), ((counted,),), *_ = yield Query(
+    rows, ((away, _),), ((closed,),), ((counted_before,),) = yield Query(
         (
             Call("forget_memories", gone),
             Call("forget_events", events),
             Call("forget_states", states),
             Call("is_counted", {"tenant": tenant}),
-            *quote_calls(found),
-            *rewrite_calls(found, how, vectors),
         )
     )
-    if counted:
+    unquoted = yield from _done(quote_calls(found))
+    if len(unquoted) != len(found.quoting):
+        raise ConflictError("what quotes it changed meanwhile; nothing was changed")
+    yield from _done(rewrite_calls(found, how, vectors))
+    if counted_before:
         again = {"tenant": tenant, "exact_limit": how.options.exact_limit}
         yield Query((Call("count_tenant", again),))
     return {**dict(rows), "events": away, "states": closed}
+
+
+def _done(calls: Iterable[Call]) -> Flow[Rows]:
+    """Run these in the transaction that is open; what the first of them answers."""
+    several = tuple(calls)
+    if not several:
+        return []
+    answers = yield Query(several)
+    return list(answers[0])
 
 
 def _receipt(

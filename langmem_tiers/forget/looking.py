@@ -20,8 +20,8 @@ from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
 from langmem_tiers.forget.scrub import Event, Scrubber, Scrubbing, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 
-PAGE: Final = 1_000
-"""Rows that are read at once: our own choice."""
+PAGE: Final = 200
+"""Rows that are read at once, which a loop waits for: our own choice."""
 EARLIER: Final = "it was forgotten before"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.reading import normalised
@@ -43,6 +44,8 @@ class Known(NamedTuple):
     user_id: str | None
     session: str | None
     speaker: str | None
+    version: datetime | None = None
+    """When it was last put; None of a line of a file."""
 
     @property
     def texts(self) -> list[str]:

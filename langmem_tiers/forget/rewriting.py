@@ -30,7 +30,8 @@ def quote_calls(found: Found) -> Iterator[Call]:
     if found.quoting:
         several = [json.dumps(one.value, ensure_ascii=False) for one in found.quoting.values()]
         params = {"tenant": found.asked.tenant, "ids": list(found.quoting), "values": several}
-        yield Call("unquote_memories", params)
+        versions = [one.version for one in found.quoting.values()]
+        yield Call("unquote_memories", {**params, "versions": versions})
 
 
 def rewrite_calls(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Iterator[Call]:

@@ -30,6 +30,7 @@ from langmem_tiers.forget.reach import Known
 from langmem_tiers.forget.recording import Keyed, Pending, record
 from langmem_tiers.forget.scrub import Scrubber, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew
+from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.store.write import LOCK, lock_call
 
 _WHY = "it is the tenant's"
@@ -68,7 +69,7 @@ def forget_tenant(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetRecei
     files = yield from archives(tenant)
     said = yield from _archived(files, how, key)
     held = Call("hold_archives", {"tenant": tenant})
-    _, rows = yield Query((lock_call([(tenant, "", LOCK)], how.options), held))
+    *_, rows = yield Query((NO_HURRY, lock_call([(tenant, "", LOCK)], how.options), held))
     if dict(rows) != {one.archive: one.checksum for one in files}:
         raise ConflictError("an archive was written meanwhile; nothing was changed")
     threads = yield from _threads(asked)

@@ -3,7 +3,7 @@
 
 -- part: known_row
 -- A memory as forgetting looks at it.
-m.id, m.tier::text, m.namespace, m.key, m.value, m.state, m.user_id, m.session, m.speaker
+m.id, m.tier::text, m.namespace, m.key, m.value, m.state, m.user_id, m.session, m.speaker, m.updated_at
 
 -- name: memories_page
 -- The memories of a tenant, a page after an id: all of them, or one user's.
@@ -326,10 +326,13 @@ SELECT %(tenant)s, s.event, 'rewritten', s.id, %(now)s::timestamptz,
 FROM said s;
 
 -- name: unquote_memories
--- Other memories lose what they quote beside their content, and change in nothing else.
+-- Other memories lose what they quote beside their content, and change in nothing else. Answers those
+-- that are as they were read.
 UPDATE {memory}.memories m SET value = w.value::jsonb
-FROM unnest(%(ids)s::bigint[], %(values)s::text[]) WITH ORDINALITY AS w (id, value, ord)
-WHERE {few} AND m.tenant = %(tenant)s AND m.id = w.id;
+FROM unnest(%(ids)s::bigint[], %(values)s::text[], %(versions)s::timestamptz[])
+         WITH ORDINALITY AS w (id, value, version, ord)
+WHERE {few} AND m.tenant = %(tenant)s AND m.id = w.id AND m.updated_at = w.version
+RETURNING m.id;
 
 -- name: is_counted
 -- Whether it was counted what a tenant holds.
