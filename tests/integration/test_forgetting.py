@@ -13,12 +13,14 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
 from langmem_tiers.forget.reach import ASKED, TWIN
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.archives import count, execute, one
 from tests.support.coordinating import Caller, coordinator
 from tests.support.forgetting import (
     KEY,
+    KINDS,
     MARK,
     SAID,
     USER,
@@ -26,6 +28,8 @@ from tests.support.forgetting import (
     converse,
     dump,
     everywhere,
+    kinds,
+    named,
     own,
     rows,
     traces,
@@ -59,31 +63,49 @@ def test_after_forgetting_no_trace_is_in_any_table_archive_export_or_checkpoint(
         saver.setup()
         converse(saver, "chat-7", SAID)
         converse(saver, "chat-9", "roses")
-        before = traces(url, cold)
-        assert set(before) >= HELD
+        check_held(url, cold)
 
         keys = BESIDE.get(kind, ("roses", "beta"))
-        beside = rows(url, keys)
-        plan: Any = memory.forget(**WHAT[kind], plan=True)
-        assert traces(url, cold) == before, "a plan changes nothing"
-        receipt: Any = memory.forget(**WHAT[kind], checkpointer=saver)
+        beside, before = rows(url, keys), dump(url)
+        plan = memory.forget(**WHAT[kind], plan=True)
+        assert dump(url) == before, "a plan changes nothing"
+        receipt = memory.forget(**WHAT[kind], checkpointer=saver)
 
-        assert traces(url, cold) == []
-        assert "chat-7" in receipt.threads
+        check_gone(url, cold, receipt)
         left = {each.config["configurable"]["thread_id"] for each in saver.list(None)}
         assert left == (set() if kind == "tenant" else {"chat-9"})
         saver.delete_thread("chat-9")
 
-    assert MARK not in json.dumps(receipt.to_json()).lower()
-    assert plan.counts == receipt.counts
-    assert plan.scrubbed == receipt.scrubbed
-    assert set(plan.files) == set(receipt.files)
-    assert sorted(one.thread for one in plan.threads) == sorted(receipt.threads)
+    check_as_planned(plan, receipt)
     if kind != "tenant":
         assert rows(url, keys) == beside
         assert any("The hay is in the barn." in line for line in archived(cold)) == (kind != "user")
     assert memory.verify_forgotten(json.loads(json.dumps(receipt.to_json()))), "it is gone"
     assert any("Beta has a memory." in row for row in dump(url)["working.memories"])
+
+
+def check_held(url: str, cold: Path) -> None:
+    """There is a trace of every kind, and everywhere."""
+    assert set(traces(url, cold)) >= HELD
+    assert {one: many for one, many in kinds(url, named(url)).items() if not many} == {}
+    assert len(KINDS) + len(("archives", "checkpoints")) >= 27
+
+
+def check_gone(url: str, cold: Path, receipt: ForgetReceipt) -> None:
+    """There is none of any kind, and nowhere."""
+    assert traces(url, cold) == []
+    assert {one: many for one, many in kinds(url, list(receipt.ids)).items() if many} == {}
+    assert MARK not in json.dumps(receipt.to_json()).lower()
+
+
+def check_as_planned(plan: ForgetPlan, receipt: ForgetReceipt) -> None:
+    """What happened is what the plan said."""
+    assert plan.counts == receipt.counts
+    assert plan.scrubbed == receipt.scrubbed
+    assert len(plan.rewritten) == len(receipt.rewritten)
+    assert set(plan.files) == set(receipt.files)
+    assert sorted(one.thread for one in plan.threads) == sorted(receipt.threads)
+    assert "chat-7" in receipt.threads
 
 
 def test_what_came_from_it_alone_goes_and_what_came_from_others_too_says_less(
@@ -241,9 +263,9 @@ def test_a_user_forgets_what_is_that_users_own_and_nothing_that_is_everybodys(
 ) -> None:
     ada = coordinator(store, user_id="ada")
     others: list[dict[str, Any]] = [{"user": "ben"}, {"subject": "Ben"}, {"tenant": "acme"}]
-    for named in others:
+    for other in others:
         with pytest.raises(InvalidInputError, match="names no user"):
-            ada.forget(**named)
+            ada.forget(**other)
     receipt: Any = ada.forget(user="ada")
     assert (receipt.ids, receipt.counts) == ((), {})
     with pytest.raises(InvalidInputError, match="receipt"):

@@ -202,6 +202,46 @@ def test_broken_off_after_the_transaction_the_next_call_finishes_it(
     assert filed.verify_forgotten(receipt)
 
 
+class Meanwhile(ArchiveFiles):
+    """Does something once, between the files and the transaction."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile: Callable[[], object] | None = meanwhile
+
+    def rewrite(self, *given: Any) -> Any:
+        written = super().rewrite(*given)
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        return written
+
+
+@pytest.mark.parametrize("change", ["said", "derived", "archived", "restored", "deleted"])
+def test_what_happens_meanwhile_is_seen(
+    filed: MemoryCoordinator, url: str, tmp_path: Path, change: str
+) -> None:
+    other = coordinator(filed.tiered_store)
+    other.store("The lamp is red.", key="lamp")
+    remember(url, "late", value=Jsonb({"content": f"{NAME} came late."}))
+    (name,) = (each.archive for each in other.archives())
+    both = f"The lamp is red. {SAID}"
+    changes: dict[str, Callable[[], object]] = {
+        "said": lambda: other.store(f"{NAME} sings.", key="new"),
+        "derived": lambda: other.store("So so.", key="new", derived_from=["said", "lamp"]),
+        "archived": lambda: other.archive(policy(tmp_path), dry_run=False),
+        "restored": lambda: other.restore_archive(name),
+        "deleted": lambda: other.delete_memory("said"),
+    }
+    other.store(both, key="both", derived_from=["said", "lamp"])
+    store, files = filed.tiered_store, Meanwhile(changes[change])
+    asked = Asked(context=filed.context, kind="subject", name=NAME)
+    how = Forgetting(store.options, lambda: files, store.flows.now)
+    receipt = store.run(forget(asked, how))
+    assert files.meanwhile is None
+    assert filed.verify_forgotten(receipt)
+    assert traces(url, tmp_path) == []
+
+
 def test_a_file_that_is_missing_or_damaged_is_told_before_anything_is_changed(
     filed: MemoryCoordinator, url: str, tmp_path: Path
 ) -> None:

@@ -35,12 +35,81 @@ _TABLES = """
       AND n.nspname NOT LIKE 'pg_toast%' ORDER BY 1"""
 
 
+_VALUE = {
+    "content": "content",
+    "goal": "goal",
+    "reasons": "failure_reason",
+    "advice": "improved_approach",
+    "quotes": "quotes",
+    "context": "context",
+    "tags": "tags",
+    "entities": "entities",
+    "metadata": "metadata",
+    "prompt of a tool call": "source_task",
+}
+_STATES = {"messages": "message", "tasks": "task", "goals of an agent": "goal"}
+_BY_ID = {
+    "vectors": "vectors t WHERE t.id",
+    "usage": "usage t WHERE t.id",
+    "exposures": "exposures t WHERE t.id",
+    "lineage downwards": "lineage t WHERE t.source",
+    "lineage upwards": "lineage t WHERE t.id",
+    "intentions": "intentions t WHERE t.id",
+    "events": "events t WHERE t.id",
+}
+KINDS = {
+    **{
+        kind: f"memory.memories WHERE (value -> '{field}')::text ~* 'xylof'"
+        for kind, field in _VALUE.items()
+    },
+    "key": "memory.memories WHERE key ~* 'xylof'",
+    "speaker": "memory.memories WHERE speaker ~* 'xylof'",
+    "lexemes": "memory.memories WHERE lexemes::text ~* 'xylof'",
+    "descendants": "memory.memories WHERE key = 'alone'",
+    **{
+        kind: f"memory.states WHERE kind = '{name}' AND value::text ~* 'xylof'"
+        for kind, name in _STATES.items()
+    },
+    "traces of turns": "memory.events WHERE event LIKE 'turn/%%' AND detail::text ~* 'xylof'",
+    "quotes of events": "memory.events WHERE kind = 'retracted' AND detail::text ~* 'xylof'",
+    "rejected": "memory.events WHERE kind = 'rejected' AND detail::text ~* 'xylof'",
+    "evicted": "memory.events WHERE kind = 'evicted' AND detail::text ~* 'xylof'",
+    "triggers": "memory.intentions WHERE trigger::text ~* 'xylof'",
+    "archived": "memory.archived WHERE key ~* 'xylof'",
+    "tenant_sizes": "memory.tenant_sizes WHERE words::text ~* 'xylof'",
+    "exports": "working.documents WHERE content ~* 'xylof'",
+    **{kind: f"memory.{table} = ANY (%(ids)s)" for kind, table in _BY_ID.items()},
+}
+"""Rows of each kind of trace; archive files and checkpoints are looked at beside them."""
+
+
+def kinds(url: str, ids: list[int]) -> dict[str, int]:
+    """How many rows there are of each kind of trace; of some kinds by these ids."""
+    with psycopg.connect(url) as conn:
+        _as_user(conn)
+        asked = {kind: f"SELECT count(*) FROM {rows}" for kind, rows in KINDS.items()}  # noqa: S608 - texts of ours
+        found = {kind: conn.execute(q.encode(), {"ids": ids}) for kind, q in asked.items()}
+        return {kind: int((rows.fetchone() or (0,))[0]) for kind, rows in found.items()}
+
+
+def named(url: str) -> list[int]:
+    """The memories that say it, by id."""
+    query = "SELECT id FROM memory.memories WHERE value::text ~* 'xylof' OR key ~* 'xylof'"
+    with psycopg.connect(url) as conn:
+        return [row[0] for row in conn.execute(query).fetchall()]
+
+
+def _as_user(conn: psycopg.Connection[Any]) -> None:
+    """Let the views of documents show what that user sees."""
+    for name, value in (("tenant", "acme"), ("user", USER)):
+        conn.execute("SELECT set_config(%s, %s, true)", [f"langmem_tiers.{name}", value])
+
+
 def dump(url: str) -> dict[str, list[str]]:
     """Every row of every table and view as COPY writes it; what is binary is shown as text."""
     found: dict[str, list[str]] = {}
     with psycopg.connect(url) as conn:
-        for name, value in (("tenant", "acme"), ("user", USER)):
-            conn.execute("SELECT set_config(%s, %s, true)", [f"langmem_tiers.{name}", value])
+        _as_user(conn)
         for (name,) in conn.execute(_TABLES).fetchall():
             query = f"COPY (SELECT * FROM {name}) TO STDOUT"  # noqa: S608 - names of the catalog
             with conn.cursor().copy(query.encode()) as rows:

@@ -1,0 +1,235 @@
+"""What repeats a text, how far forgetting reaches, and what becomes of events and states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.forget.nouns import ForgetReceipt, checked_receipt
+from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, sentences, words_of
+from langmem_tiers.forget.reach import (
+    CAME_OF_IT,
+    NOTHING_LEFT,
+    SAYS_LESS,
+    TWIN,
+    UNTOUCHED,
+    Family,
+    Kin,
+    Known,
+    reach,
+)
+from langmem_tiers.forget.scrub import Event, Scrubber, State
+from langmem_tiers.forget.threads import check_checkpointer
+from langmem_tiers.remember.tombstones import Hashes
+
+LONG = "Quibbleton keeps the spare key under the third pot beside the back door."
+
+
+@pytest.mark.parametrize(
+    ("text", "repeats"),
+    [
+        (LONG, True),
+        (LONG.upper(), True),
+        (f"I heard: “{LONG}” Really?", True),
+        (LONG[:40], True),
+        ("the spare key under the", True),
+        ("He keeps the spare key under the third pot, they say", True),
+        ("the spare key", False),
+        ("under a pot beside a door", False),
+        ("", False),
+    ],
+)
+def test_a_text_repeats_a_sentence_seven_words_in_a_row_or_is_a_part_of_it(
+    text: str,
+    repeats: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    assert Passages([LONG]).repeated_in(text) is repeats
+
+
+def test_what_says_too_little_is_sought_in_no_other_text() -> None:
+    said = Passages(["Yes.", "Thank you!"])
+    assert not said.repeated_in("Yes. And thank you!")
+    assert Passages(["Unquestionably."]).repeated_in("She said unquestionably so")
+
+
+def test_a_sentence_that_others_say_too_is_not_forgotten() -> None:
+    common = frozenset({tuple(words_of("The shop closes at six."))})
+    said = Passages([f"{LONG} The shop closes at six."], common=common)
+    assert said.left_of(f"The shop closes at six. {LONG}") == "The shop closes at six."
+
+
+def test_sentences_and_lines_that_repeat_it_are_dropped_and_others_stay() -> None:
+    text = f"# Notes\n- {LONG}\n- The shop closes at six. {LONG}\n\nBye now."
+    left = Passages([LONG]).left_of(text)
+    assert left == "# Notes\n- The shop closes at six.\n\nBye now."
+    assert Passages([LONG]).left_of(LONG) == ""
+    assert Passages([LONG]).left_of("Nothing of it") == "Nothing of it"
+
+
+@given(st.lists(st.sampled_from([LONG, "The shop closes at six.", "Bye now.", "日本語です。"])))
+def test_what_is_left_repeats_nothing_and_is_left_again(parts: list[str]) -> None:
+    said = Passages([LONG])
+    left = said.left_of("\n".join(parts))
+    assert not said.repeated_in(left)
+    assert said.left_of(left) == left
+    assert [one for one in sentences(left) if one != ""] == [one for one in parts if one != LONG]
+
+
+def test_a_key_is_replaced_where_it_can_be_nothing_else() -> None:
+    said = Passages([], ["tax", "ada-1815-x"])
+    told = {"reasons": ["superseded by tax", "as ada-1815-x: says", "it is 'tax'"], "key": "tax"}
+    assert said.scrubbed(told) == {
+        "reasons": ["superseded by tax", f"as {FORGOTTEN_HERE}: says", f"it is '{FORGOTTEN_HERE}'"],
+        "key": FORGOTTEN_HERE,
+    }
+    assert said.scrubbed("superseded by tax", related=True) == f"superseded by {FORGOTTEN_HERE}"
+    assert said.scrubbed({"tax": 1, "ada-1815-x": [2, None]}) == {
+        FORGOTTEN_HERE: 1,
+        f"{FORGOTTEN_HERE} 2": [2, None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "speaker", "meant"),
+    [
+        ({"content": "I met Ada Lovelace's aunt"}, None, True),
+        ({"content": "I met Ada. Lovelace was out"}, None, True),
+        ({"content": "x", "metadata": {"who": ["ADA  LOVELACE"]}}, None, True),
+        ({"content": "x", "entities": ["ada lovelace"]}, None, True),
+        ({"content": "x"}, "Ada Lovelace", True),
+        ({"content": "Adam Lovelace"}, "Ada", False),
+        ({"content": "Lovelace, Ada"}, None, False),
+    ],
+)
+def test_a_subject_is_who_speaks_an_entity_or_a_phrase(
+    value: dict[str, Any],
+    speaker: str | None,
+    meant: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    assert (Subject("Ada Lovelace").is_meant_by(value, speaker) is not None) is meant
+
+
+def known(id_: int, content: str, state: str | None = None) -> Known:
+    value = {"content": content}
+    return Known(id_, "working", "_.", f"k{id_}", value, state, None, None, None)
+
+
+def reached(asked: int, several: list[Known], kin: list[Kin]) -> tuple[dict[int, str], ...]:
+    by_id = {one.id: one for one in several}
+
+    def said(erased: Any) -> Passages:
+        return Passages(text for one in erased for text in by_id[one].texts)
+
+    found = reach({asked: "asked"}, Family(by_id, kin), said)
+    return found.erased, found.rewritten
+
+
+def test_what_came_from_it_alone_goes_however_far_and_in_whatever_circle() -> None:
+    several = [known(number, f"Number {number} says its own.") for number in range(1, 5)]
+    kin = [
+        Kin(2, 1, derived=True, kind="derived"),
+        Kin(3, 2, derived=True, kind="derived"),
+        Kin(2, 3, derived=True, kind="derived"),
+    ]
+    assert reached(1, several, [*kin[:2], Kin(4, 3, derived=False, kind="promoted")]) == (
+        {1: "asked", 2: CAME_OF_IT, 3: CAME_OF_IT, 4: CAME_OF_IT},
+        {},
+    )
+    erased, rewritten = reached(1, several[:3], kin)
+    assert (set(erased), set(rewritten)) == ({1}, {2, 3})
+
+
+def test_what_came_from_others_too_says_less_or_goes_if_nothing_is_left() -> None:
+    several = [
+        known(1, LONG),
+        known(2, "The shop closes at six."),
+        known(3, f"{LONG} The shop closes at six."),
+        known(4, LONG.lower()),
+        known(5, "It all fits."),
+        known(6, "And so on."),
+    ]
+    kin = [Kin(one, source, derived=True, kind="derived") for one in (3, 4, 5) for source in (1, 2)]
+    assert reached(1, several, [*kin, Kin(6, 4, derived=True, kind="derived")]) == (
+        {1: "asked", 4: NOTHING_LEFT, 6: CAME_OF_IT},
+        {3: SAYS_LESS, 5: UNTOUCHED},
+    )
+
+
+def test_twins_go_and_what_was_there_before_a_reinforcement_says_less() -> None:
+    several = [
+        known(1, LONG),
+        known(2, LONG, "consolidated"),
+        known(3, "Pots are red. They are old."),
+        known(4, LONG, "consolidated"),
+        known(5, "Other words.", "consolidated"),
+    ]
+    kin = [
+        Kin(1, 2, derived=False, kind="merged"),
+        Kin(3, 1, derived=False, kind="reinforced"),
+        Kin(3, 4, derived=False, kind="promoted"),
+        Kin(3, 5, derived=False, kind="promoted"),
+    ]
+    erased, rewritten = reached(1, several, kin)
+    assert erased == {1: "asked", 2: TWIN, 4: TWIN}
+    assert rewritten == {3: UNTOUCHED}
+
+
+def scrubber(**options: Any) -> Scrubber:
+    given = {"tenant": "acme", "erased": frozenset({1, 2}), "passages": Passages([LONG], ["k1"])}
+    return Scrubber(**{**given, **options})
+
+
+def test_events_about_what_goes_alone_go_and_others_name_it_no_more() -> None:
+    judge = scrubber().event
+    assert judge(Event("e", "derived", 1, None, {})) is None
+    assert judge(Event("e", "merged", 1, 2, {})) is None
+    other = Event("e", "promoted", 3, 4, {"reasons": ["fine"]})
+    assert judge(other) is other
+    told = {"sources": [1, 3], "versions": {"1": "x", "3": "y"}, "reasons": ["from k1, k3"]}
+    assert judge(Event("e", "promoted", 1, 3, told)) == Event(
+        "e",
+        "promoted",
+        None,
+        3,
+        {"sources": [3], "versions": {"3": "y"}, "reasons": [f"from {FORGOTTEN_HERE}, k3"]},
+    )
+    assert judge(Event("e", "rejected", 9, None, {"reasons": [LONG]})) is None
+
+
+def test_another_users_rows_are_not_about_it() -> None:
+    judge = scrubber(owner="ada")
+    ben = Event("turn/x/1", "committed", None, None, {"user_id": "ben", "said": LONG})
+    assert judge.event(ben) is ben
+    assert not judge.state(State("_._.@ben.", "message", "m", {"content": LONG}))
+    assert judge.state(State("_._.@ada.", "message", "m", {"content": LONG}))
+    assert judge.state(State("_._.", "message", "k1", {}))
+    assert judge.session_of(State("p.s%2E1.@ada.", "message", "m", {})) == "s.1"
+    assert judge.session_of(State("agent.", "goal", "g", {})) is None
+
+
+def test_all_of_a_users_turns_and_states_go() -> None:
+    judge = scrubber(user="ada", turns=("t",))
+    assert judge.event(Event("turn/t/1", "tracked", None, None, {"turn": "t"})) is None
+    assert judge.event(Event("turn/t/2", "committed", None, None, {"user_id": "ada"})) is None
+    assert judge.state(State("agent.@ada.", "spend", "2026-03-01", {"amount": 1}))
+
+
+def test_hashes_are_of_a_key_and_of_what_a_text_says() -> None:
+    one, other = Hashes(b"a" * 32), Hashes(b"b" * 32)
+    assert one.of(" Tea,  HOT. ") == one.of("tea, hot")
+    assert one.of("tea") != other.of("tea")
+    assert one.exact("Tea") != one.exact("tea")
+    assert len(one.of("tea")) == 64
+
+
+def test_what_is_no_receipt_and_no_checkpointer_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="no receipt"):
+        ForgetReceipt.of_json({"receipt": "x"})
+    with pytest.raises(InvalidInputError, match="a receipt is what"):
+        checked_receipt("x")
+    with pytest.raises(InvalidTypeError, match="delete_thread"):
+        check_checkpointer(object())
