@@ -14,13 +14,13 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from langmem_tiers.core.checks import checked_kind, checked_list
+from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
-from langmem_tiers.memory.asking import checked_flag, new_memories
+from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, Protocol, overload
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -22,7 +23,7 @@ from langmem_tiers.forget.nouns import (
 )
 from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.threads import check_checkpointer
-from langmem_tiers.memory.asking import checked_flag, memory_key
+from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.memory.tending import archive_files
