@@ -92,7 +92,7 @@ def own(error: BaseException, changed: Mapping[str, str]) -> bool:
         return True
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     reached = any(one.startswith(OURS) for one in files)
-    if not reached and any("/langgraph/store/" in one for one in files):
+    if not reached and any("/langgraph/" in one for one in files):
         return True
     hostile = set(changed.values())
     if isinstance(error, WaywardError):
