@@ -26,6 +26,7 @@ from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.roles import Roles
 from langmem_tiers.core.vectors import Distance, VectorOptions
 
 T = TypeVar("T")
@@ -235,6 +236,7 @@ class StoreOptions:
     trace_days: float | None = TRACE_DAYS
     bounds: Bounds = DEFAULT
     user_namespaces: tuple[tuple[str, ...], ...] = ()
+    roles: Roles = field(default_factory=Roles)
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -250,6 +252,7 @@ class StoreOptions:
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
             check_template(template)
+        self.roles.check()
         checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
         days: Any = self.trace_days
         if days is not None and not (is_number(days) and 0 < days <= sys.float_info.max):

@@ -4,6 +4,7 @@
     ├── InvalidInputError (ValueError)      the caller's mistake, found before anything is written
     │   ├── InvalidTypeError (TypeError)    the wrong kind of thing
     │   ├── InvalidFilterError
+    │   ├── TenantRequiredError             a call across tenants, where one at a time is seen
     │   ├── NotQuarantinedError             nothing there to be released or rejected
     │   ├── TooLargeError                   beyond the store's bounds
     │   └── TierConflictError               a put through a tier the memory does not live in
@@ -54,6 +55,23 @@ class InvalidTypeError(InvalidInputError, TypeError):
 
 class InvalidFilterError(InvalidInputError):
     """A search filter that means nothing, such as an unknown operator."""
+
+
+class TenantRequiredError(InvalidInputError):
+    """A call across tenants, on a store that sees one tenant at a time; nothing was asked."""
+
+    def __init__(self, what: str) -> None:
+        """Say what was called."""
+        self.what = what
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        """What was called, and what to do."""
+        return (
+            f"{self.what} crosses tenants, and this store has the rights of an application, which "
+            "sees one tenant in each transaction: name the tenant as the first label of the "
+            "namespace, or open a store as the database's owner or as a worker for this"
+        )
 
 
 class NotQuarantinedError(InvalidInputError):

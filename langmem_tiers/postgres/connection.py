@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import psycopg
@@ -11,7 +12,9 @@ from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.errors import translated
+from langmem_tiers.postgres.sql import Statement
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.walls import ACTING, Wall
 from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
 from langmem_tiers.postgres.work import AWAITED, Side, within
 
@@ -96,8 +99,14 @@ class Connections:
         """Describe the database; `open` connects."""
         self.target = target
         self.side = side
+        self.wall = Wall()
         self._recovering = side.lock()
         self.pool = self._new_pool()
+
+    @property
+    def statements(self) -> Mapping[str, Statement]:
+        """Every statement, as it reads for whoever connects."""
+        return self.target.walled() if self.wall.acting == "application" else self.target.statements
 
     def open(self) -> Work[None]:
         """Connect once to see that a server answers, then open the pool.
@@ -167,7 +176,15 @@ class Connections:
     def _probe(self) -> Work[None]:
         kind: Any = psycopg.AsyncConnection if self.side is AWAITED else psycopg.Connection
         conn = yield kind.connect(self.target.conninfo, **self.target.connection_options())
-        yield conn.close()
+        try:
+            roles = self.target.roles
+            acting = roles.taken
+            if acting is None:
+                cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
+                ((acting,),) = yield cursor.fetchall()
+            self.wall = Wall(acting, roles.name_taken)
+        finally:
+            yield conn.close()
 
     def _new_pool(self) -> Any:
         awaited = self.side is AWAITED

@@ -72,7 +72,8 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return DatabaseError(
             f"this role lacks a right ({_first_line(error)}): setup needs CREATE on the database, "
-            "and a superuser to run `CREATE EXTENSION vector` once if it is not there"
+            "and a superuser to run `CREATE EXTENSION vector` once if it is not there; an "
+            "application or a worker needs to be a member of its role"
         )
     return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
 

@@ -17,7 +17,7 @@ from langmem_tiers.core.errors import (
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
-from langmem_tiers.postgres.flow import Build, Call, Flow, Query, Script
+from langmem_tiers.postgres.flow import Build, Call, Flow, Query, Rows, Script
 
 SETUP_LOCK = 0x6C616E676D656D
 """Key of the advisory lock that setups wait on (the bytes of "langmem")."""
@@ -29,6 +29,9 @@ _ROW_BYTES = 100
 """About what a row of vectors takes beside the vector."""
 _DOCUMENTS = 2
 """The version of documents.sql; a database that had an older one gets this one at setup."""
+
+_WALLS = 1
+"""The version of walls.sql, in the same way."""
 
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
 
@@ -58,9 +61,10 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
         }
         yield Query((Call("record_migration", record),))
     (settings,) = yield Query((Call("settings", {}),))
-    yield from _shape_vectors(options, dict(settings))
+    reshaped = yield from _shape_vectors(options, dict(settings))
     yield from _show_documents(options, dict(settings))
     yield from _choose_language(options, dict(settings))
+    yield from _build_walls(options, None if reshaped else dict(settings).get("walls"))
 
 
 def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
@@ -124,11 +128,12 @@ def check_language(stored: str | None, wanted: str) -> None:
         )
 
 
-def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
+def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[bool]:
+    """Whether the tables of vectors had to be made anew."""
     wanted = options.index.vector if options.index else None
     stored = settings.get("vector")
     if "vector" in settings and (wanted is None or stored == _shape(wanted)):
-        return
+        return False
     if stored is not None and wanted is not None:
         ((any_row,),) = yield Query((Call("any_vector", {}),))
         if any_row[0]:
@@ -136,6 +141,7 @@ def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[N
     yield Script(sql.vector_tables(options, wanted))
     shape = {"name": "vector", "value": json.dumps(_shape(wanted) if wanted else None)}
     yield Query((Call("change_setting", shape),))
+    return True
 
 
 def _show_documents(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
@@ -144,6 +150,23 @@ def _show_documents(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[
     yield Script(sql.document_views(options))
     version = {"name": "documents", "value": json.dumps(_DOCUMENTS)}
     yield Query((Call("change_setting", version),))
+
+
+def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
+    """Build the wall between tenants, unless it stands, for all of its roles that there are."""
+    names = options.roles.names
+    there = Call("roles", {"names": [*names.values()]})
+    (before,) = yield Query((there,))
+    if stored == _walls(names, before):
+        return
+    yield Script(sql.walls(options))
+    (after,) = yield Query((there,))
+    walls = {"name": "walls", "value": json.dumps(_walls(names, after))}
+    yield Query((Call("change_setting", walls),))
+
+
+def _walls(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
+    return {"version": _WALLS, "roles": names, "there": [name for (name,) in there]}
 
 
 def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:

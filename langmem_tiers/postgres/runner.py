@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.roles import Role
 from langmem_tiers.core.threads import Daemons, adone, done
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database, arun, driven, run
@@ -59,6 +60,12 @@ class Runner:
         if database is None:
             raise ConfigurationError(_CLOSED)
         return database.target
+
+    @property
+    def acting(self) -> Role:
+        """Whose rights it has; the owner's until it is open."""
+        database = self._database or self._adatabase
+        return "owner" if database is None else database.wall.acting
 
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""

@@ -48,6 +48,7 @@ from langmem_tiers.postgres.flow import (
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.walls import Sent
 from langmem_tiers.postgres.work import AWAITED, Side, within
 
 T = TypeVar("T")
@@ -209,6 +210,7 @@ class Session:
         return True
 
     def _query(self, query: Query) -> Work[list[Rows]]:
+        self._database.behind_the_wall(query)  # who may not ask for this takes no connection
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
             conn = yield from self._connection()
@@ -252,23 +254,24 @@ class Session:
             self._open = False
 
     def _execute(self, conn: Any, query: Query) -> Work[list[Rows]]:
-        if len(query.calls) == 1 and query.commit and not self._open:
+        sent = self._database.behind_the_wall(query)
+        if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:
-            cursors = yield from within(conn.pipeline(), self._sent(conn, query))
-        found: list[Rows] = []
-        for cursor in cursors:
-            answers = cursor.pgresult is not None and cursor.pgresult.nfields
-            found.append((yield cursor.fetchall()) if answers else [])
+            cursors = yield from within(conn.pipeline(), self._sent(conn, query, sent))
+        found: list[Rows] = [[] for _ in query.calls]
+        for cursor, (_, place) in zip(cursors, sent, strict=True):
+            if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
+                found[place] += yield cursor.fetchall()
         return found
 
-    def _sent(self, conn: Any, query: Query) -> Work[list[Any]]:
+    def _sent(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
         try:
             if not query.commit:
                 yield from self._begin(conn)
             cursors = []
-            for call in query.calls:
+            for call, _ in sent:
                 cursor = yield from self._call(conn.new_cursor(conn), call)
                 cursors.append(cursor)
             if query.commit and self._open:
@@ -285,7 +288,7 @@ class Session:
             self._open = True
 
     def _call(self, cursor: Any, call: Call) -> Work[Any]:
-        text, names, _ = self._database.target.statements[call.name]
+        text, names, *_ = self._database.statements[call.name]
         return (yield cursor.execute(text, [call.params[name] for name in names], binary=True))
 
     def _connection(self) -> Work[Any]:
@@ -365,6 +368,10 @@ class Database(Connections):
     def session(self, ask: Callable[[Ask], Any] | None = None) -> Session:
         """A new unit of work; see `Session`."""
         return Session(self, ask)
+
+    def behind_the_wall(self, query: Query) -> Sequence[Sent]:
+        """What is sent for a query; see `Wall`."""
+        return self.wall.behind(query.calls, self.statements)
 
     def look_up(self, lookup: Lookup) -> Work[Rows]:
         """The rows of one key; tasks share statements, threads need not."""

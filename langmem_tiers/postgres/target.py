@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final, Self
 
 import psycopg
@@ -15,6 +16,7 @@ from psycopg_pool import ConnectionPool
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError, short
+from langmem_tiers.core.roles import Roles
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url
 from langmem_tiers.postgres.flow import Flow, Query
@@ -53,6 +55,10 @@ class Target:
 
     conninfo: str = field(repr=False)
     statements: Mapping[str, Statement] = field(repr=False)
+    walled: Callable[[], Mapping[str, Statement]] = field(default=dict, repr=False)
+    """The statements of an application; see `walls`."""
+    roles: Roles = field(default_factory=Roles)
+    memories: str = "memory.memories"
     embeddings: Embeddings | None = field(default=None, repr=False)
     vector_type: str | None = None
     pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -81,6 +87,9 @@ class Target:
         target = cls(
             conninfo=conninfo,
             statements=sql.statements(options, vector),
+            walled=partial(sql.statements, options, vector, walled=True),
+            roles=options.roles,
+            memories=f"{options.schema('memory')}.memories",
             embeddings=embeddings,
             vector_type=vector.vector_type if vector else None,
             pool={} if pool is None else pool,
@@ -96,6 +105,10 @@ class Target:
         if options.get("max_size") is None:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
+
+    def acting(self) -> dict[str, str]:
+        """The parameters of ACTING."""
+        return {"memories": self.memories, "worker": self.roles.worker}
 
     def writes(self, query: Query) -> bool:
         """Whether a query changes what must be neither lost nor done twice."""

@@ -6,10 +6,9 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from datetime import datetime, timedelta
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
 
 from langgraph.store.base import (
     GetOp,
@@ -22,13 +21,15 @@ from langgraph.store.base import (
 
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.errors import DatabaseError, TenantRequiredError
 from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierStats
 from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.roles import Role
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
 from langmem_tiers.postgres.group_commit import HOPELESS
+from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store import ops
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
 from langmem_tiers.store.read import (
@@ -43,7 +44,7 @@ from langmem_tiers.store.read import (
     refreshed,
 )
 from langmem_tiers.store.read import read as read_all
-from langmem_tiers.store.upkeep import Upkeep, optimize
+from langmem_tiers.store.upkeep import Upkeep, optimize, sweep
 from langmem_tiers.store.write import Writing, carry_out, embed, last_writes, lock_writes
 from langmem_tiers.store.write import merged as merged_writings
 from langmem_tiers.store.write import move as move_one
@@ -52,13 +53,6 @@ _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
-
-OUTCOME_WITHIN: Final = timedelta(days=30)
-"""How long a run may take until its outcome is recorded: our own choice. What it was shown is then
-forgotten, unless that is the only evidence of a project."""
-
-INTENTION_KEPT: Final = timedelta(days=30)
-"""How long an intention that is over is still listed: our own choice."""
 
 
 class StoreFlows:
@@ -83,21 +77,23 @@ class StoreFlows:
         self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
-        self.aside: Callable[[Flow[None]], Future[None]] | None = None
+        self.runner: Runner | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
-        self.at_length: Callable[[Flow[None]], Future[None] | None] | None = None
-        """Begins what takes long; without it, that waits for `optimize`."""
         self._told_of_lives = False
         self._upkeep = Upkeep(options)
 
+    @property
+    def acting(self) -> Role:
+        """Whose rights the store has."""
+        return "owner" if self.runner is None else self.runner.acting
+
     def batch(self, given: Iterable[Op], tier: Tier | None) -> Flow[list[Result]]:
         """Run operations: all reads, then all writes; in `tier` alone if one is given."""
-        bounds = self.options.bounds
-        todo = bounds.batched(given)
+        todo = self.options.bounds.batched(given)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
         if not any(isinstance(op, PutOp) for op in todo):
-            asked = [ops.to_read(op, bounds) for op in todo]
+            asked = [self._asked(op) for op in todo]
             answers = yield from self.read(asked, tier)
             yield from self.note(asked, answers)
             return [self._result(answer) for answer in answers]
@@ -105,7 +101,7 @@ class StoreFlows:
             lambda: {i: ops.to_write(op, self.options) for i, op in _puts(todo)},
             extent([op.value for _, op in _puts(todo)]),
         )
-        reads = {i: ops.to_read(op, bounds) for i, op in enumerate(todo) if i not in writes}
+        reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in writes}
         last = last_writes(writes.values())
         yield from self.refresh_state()
         vectors = yield from embed(last, self.options)
@@ -124,6 +120,18 @@ class StoreFlows:
             results[i] = self._result(answer)
         return results
 
+    def _asked(self, op: Op) -> Read:
+        """A read, checked at the door: an application's is about one tenant."""
+        asked = ops.to_read(op, self.options.bounds)
+        if not asked.tenant:
+            self.refuse_application(f"a {type(op).__name__} without a tenant")
+        return asked
+
+    def refuse_application(self, what: str) -> None:
+        """Raise TenantRequiredError where this store sees one tenant at a time."""
+        if self.acting == "application":
+            raise TenantRequiredError(what)
+
     def together(self, writing: Writing) -> Together:
         """Carry this out together with what others write meanwhile."""
         return Together(writing, self._carry_out_together)
@@ -136,6 +144,8 @@ class StoreFlows:
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
         asked = ops.to_get(op)
+        if not asked.tenant:
+            self.refuse_application("a GetOp without a tenant")
         self.begin_to_flush()
         rows = yield lookup(asked)
         if not rows:
@@ -220,9 +230,9 @@ class StoreFlows:
 
     def begin_to_flush(self) -> None:
         """Write them in the background if it is time: no read waits for a lock on them."""
-        aside = self.aside
-        if aside is not None and self._accesses.due:
-            self._accesses.begin(lambda: aside(self._flush_unseen()))
+        runner = self.runner
+        if runner is not None and self._accesses.due:
+            self._accesses.begin(lambda: runner.briefly(self._flush_unseen()))
 
     def _flush_unseen(self) -> Flow[None]:
         try:
@@ -287,7 +297,8 @@ class StoreFlows:
 
     def check_set_up(self) -> Flow[None]:
         """Raise NotSetUpError if the database was not set up yet."""
-        return migrate.read_migrations()
+        self.refuse_application("a sweep")
+        yield from migrate.read_migrations()
 
     def refresh_state(self) -> Flow[None]:
         """Learn once a minute which tiers have an HNSW index, and that the index fits."""
@@ -297,9 +308,9 @@ class StoreFlows:
         state = yield from migrate.read_state(self.options)
         self.ann_tiers = state.ann_tiers
         self._state_expires = time.monotonic() + _STATE_SECONDS
-        if self.at_length is not None:
+        if self.runner is not None and self.acting == "owner":
             for begin in self._upkeep.due(state):
-                self.at_length(self._kept_up(begin))
+                self.runner.at_length(self._kept_up(begin))
 
     def _kept_up(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
         if (yield from begin()):
@@ -307,7 +318,8 @@ class StoreFlows:
 
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
-        built = yield from optimize(self.options)
+        self.refuse_application("optimize")
+        built = yield from optimize(self.options, build=self.acting == "owner")
         self._state_expires = -math.inf
         return built
 
@@ -336,7 +348,8 @@ class StoreFlows:
 
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
-        return (yield from _sweep(self._clock(), self.options))
+        self.refuse_application("a sweep")
+        return (yield from sweep(self._clock(), self.options))
 
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""
@@ -351,41 +364,3 @@ def _puts(todo: Sequence[Op]) -> Iterable[tuple[int, PutOp]]:
 
 def _limit(seconds: float) -> Call:
     return Call("limit_time", {"milliseconds": str(round(seconds * 1000))})
-
-
-def _sweep(now: datetime, options: StoreOptions) -> Flow[int]:
-    """Remove what is over, each batch a transaction of its own; how many memories were.
-
-    The log says how many of them nobody had read.
-    """
-    for call in _over(now, options):
-        yield from _batches(call)
-    total, unread = yield from _batches(Call("sweep", {"now": now}))
-    if unread:
-        _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
-    return total
-
-
-def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:
-    """What is over beside memories: exposures, states, traces of turns and intentions."""
-    yield Call("forget_exposures", {"before": now - OUTCOME_WITHIN})
-    yield Call("sweep_states", {"now": now})
-    if options.trace_days is not None:
-        traced = {"before": now - timedelta(days=options.trace_days)}
-        yield Call("sweep_turns", traced)
-        yield Call("sweep_gone", traced)
-    yield Call("expire_intentions", {"now": now})
-    lives = [options.tier_ttl.get(tier) for tier in TIERS]
-    tiers = {"tiers": [tier.value for tier in TIERS], "tier_ttls": lives}
-    yield Call("retire_intentions", {"now": now, "before": now - INTENTION_KEPT, **tiers})
-
-
-def _batches(call: Call) -> Flow[tuple[int, int]]:
-    """Make a call until it removes nothing; what it removed, and what of that nobody had read."""
-    total = unread = 0
-    while True:
-        ((row,),) = yield Query((call,), commit=True)
-        total += row[0]
-        unread += row[1] if len(row) > 1 else 0
-        if not row[0]:
-            return total, unread

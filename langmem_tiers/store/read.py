@@ -71,6 +71,11 @@ class Get(NamedTuple):
     key: str
     refresh: bool = True
 
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.place.tenant
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Search:
@@ -82,6 +87,11 @@ class Search:
     limit: int = 10
     offset: int = 0
     refresh: bool = True
+
+    @property
+    def tenant(self) -> str | None:
+        """Whose are sought; None for everybody's."""
+        return self.scope.tenant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from langmem_tiers.core.config import (
 )
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
+from langmem_tiers.core.roles import roles_of
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
@@ -79,6 +80,8 @@ class TieredStore(SweepingStore):
         user_namespaces: Iterable[Sequence[str]] = (),
         clock: Callable[[], datetime] | None = None,
         server: EmbeddedPostgres | None = None,
+        role: Literal["application", "worker"] | None = None,
+        roles: Mapping[str, str] | None = None,
     ) -> None:
         """Describe a store; nothing is opened yet.
 
@@ -98,6 +101,7 @@ class TieredStore(SweepingStore):
             user_namespaces: Which namespaces are a user's: `[("memories", "{user_id}")]`.
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
+            role: The role that transactions take, by its name in `roles`; else who connects.
 
         Raises:
             ConfigurationError: for options that cannot work.
@@ -111,6 +115,7 @@ class TieredStore(SweepingStore):
             trace_days=trace_days,
             bounds=DEFAULT if bounds is None else bounds,
             user_namespaces=user_templates(user_namespaces),
+            roles=roles_of(schema_prefix, role, roles),
         )
         check_ttl(ttl)
         check_clock(clock)
@@ -121,7 +126,7 @@ class TieredStore(SweepingStore):
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
         server = embedded_at(conn_string) if server is None else _checked_server(server)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
-        self._flows.aside, self._flows.at_length = self.runner.briefly, self.runner.at_length
+        self._flows.runner = self.runner
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""

@@ -16,6 +16,7 @@ from benchmarks.listening import Statements
 from langmem_tiers import TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call
+from langmem_tiers.postgres.session import Database
 from langmem_tiers.postgres.sql import Statement
 from tests.support.opening import text_index
 from tests.support.servers import fresh_database
@@ -82,16 +83,15 @@ def plan(
 ) -> dict[str, Any]:
     """Run a prepared statement under EXPLAIN ANALYZE and answer the root of its plan.
 
-    `settings` are run before, in the same transaction; nothing is kept of what is written.
+    `settings` are run before, in the same transaction, and what names the tenant where the store
+    is walled; nothing is kept of what is written.
     """
     database = store.runner._database
     assert database is not None
-    statements = database.target.statements
+    statements = database.statements
     with database.pool.connection() as conn, conn.transaction(force_rollback=True):
         conn.execute(f"SET LOCAL plan_cache_mode = {mode}".encode())
-        for each in settings:
-            conn.execute(_prepared(conn, statements[each.name], each, "before"))
-            conn.execute(_execute(_EXECUTE + sql.SQL("before"), statements[each.name], each))
+        _run_before(conn, database, (*settings, *_names_tenant(database, call)))
         statement = statements[call.name]
         replaced = statement._replace(
             text=statement.text.replace(replace[0].encode(), replace[1].encode())
@@ -109,12 +109,27 @@ def kept_plan(store: TieredStore, call: Call) -> dict[str, Any]:
     """
     database = store.runner._database
     assert database is not None
-    statement = database.target.statements[call.name]
-    with database.pool.connection() as conn:
+    statement = database.statements[call.name]
+    with database.pool.connection() as conn, conn.transaction():
+        _run_before(conn, database, _names_tenant(database, call))
         query = "SELECT name FROM pg_prepared_statements WHERE statement = %s"
         row = conn.execute(query, [statement.text.decode()], prepare=False).fetchone()
         assert row is not None, f"{call.name} was never run here"
         return _explained(conn, row[0], statement, call)
+
+
+def _names_tenant(database: Database, call: Call) -> list[Call]:
+    sent = database.wall.behind((call,), database.statements)
+    return [one.call for one in sent if one.place is None]
+
+
+def _run_before(conn: psycopg.Connection[Any], database: Database, calls: Sequence[Call]) -> None:
+    for call in calls:
+        statement = database.statements[call.name]
+        conn.execute(_prepared(conn, statement, call, "before"), prepare=False)
+        head = _EXECUTE + sql.SQL("before")
+        conn.execute(_execute(head, statement, call), prepare=False)
+        conn.execute("DEALLOCATE before", prepare=False)
 
 
 def _explained(

@@ -19,6 +19,8 @@ _PARTS = re.compile(r"\{part (\w+)(?: (\w+))?\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
+_BEHIND_THE_WALL = re.compile(r"\{memory\}\.(?!(?:tier|memory_ids|settings|migrations)\b)\w+")
+_ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
 _FILES = (
     "gate.sql",
@@ -83,6 +85,10 @@ class Statement(NamedTuple):
     names: tuple[str, ...]
     writes: bool
     """Whether it changes what must be neither lost nor done twice."""
+    walled: bool
+    """Whether it reads or writes what is a tenant's."""
+    rows: frozenset[str]
+    """Of parameters that are lists, those that go along with `tenants`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +101,24 @@ class Migration:
     checksum: str
 
 
-def statements(options: StoreOptions, vector: VectorOptions | None) -> Mapping[str, Statement]:
-    """Every statement by name, filled in for this store and this shape of vectors."""
+def statements(
+    options: StoreOptions, vector: VectorOptions | None, *, walled: bool = False
+) -> Mapping[str, Statement]:
+    """Every statement by name, filled in for this store and this shape of vectors.
+
+    For a role that is `walled`, what no index would find behind the wall is found by functions.
+    """
     shape = vector or VectorOptions(dims=1)
-    return _loaded(options.schema_prefix, shape.distance.operator, shape.vector_type)
+    return _loaded(options.schema_prefix, shape.distance.operator, shape.vector_type, walled)
 
 
 @lru_cache(maxsize=16)
-def _loaded(schema_prefix: str, operator: str, vector_type: str) -> Mapping[str, Statement]:
+def _loaded(
+    schema_prefix: str,
+    operator: str,
+    vector_type: str,
+    walled: bool,  # noqa: FBT001 - a part of the cache's key
+) -> Mapping[str, Statement]:
     """The same, kept: to fill them in takes 20 ms, longer than most stores take to open."""
     common = {
         **_schemas(StoreOptions(schema_prefix=schema_prefix)),
@@ -116,7 +132,7 @@ def _loaded(schema_prefix: str, operator: str, vector_type: str) -> Mapping[str,
     }
     names, legs = _sections()
     return {
-        name: _numbered(_fill(text, {**common, **variant}))
+        name: _numbered(_chosen(text, walled=walled), {**common, **variant})
         for base, body in (*names.items(), *_twins(names))
         for tier, tiers in _tiers(base in legs)
         for name, text, variant in _variants(base, _joined(base, body, legs, tiers), tier)
@@ -157,6 +173,11 @@ def document_views(options: StoreOptions) -> str:
     text = _read("documents.sql")
     fills = ({"schema": options.schema(tier), "tier": tier} for tier in TIERS)
     return "".join(_fill(text, fill) for fill in fills)
+
+
+def walls(options: StoreOptions) -> str:
+    """The script that builds the wall between tenants, or again."""
+    return _fill(_read("walls.sql"), {**_schemas(options), **options.roles.names})
 
 
 def ann_index_name(vector: VectorOptions) -> str:
@@ -222,9 +243,20 @@ def _union(leg: str, tiers: Sequence[str]) -> str:
     return "\nUNION ALL\n".join(several)
 
 
-def _numbered(text: str) -> Statement:
+def _chosen(text: str, *, walled: bool) -> str:
+    """A statement for one kind of role, where it says `[owner: … | walled: …]`."""
+    chosen, *choices = text.split("[owner: ")
+    for choice in choices:
+        open_text, _, rest = choice.partition(" | walled: ")
+        behind, _, after = rest.partition("]")
+        chosen += (behind if walled else open_text) + after
+    return chosen
+
+
+def _numbered(template: str, values: Mapping[str, str]) -> Statement:
     """Turn named parameters into numbered ones, which the driver need not parse again."""
-    names: list[str] = []
+    text, names = _fill(template, values), list[str]()
+    along = _ROWS.search(text)
 
     def number(match: re.Match[str]) -> str:
         if match[1] not in names:
@@ -232,7 +264,13 @@ def _numbered(text: str) -> Statement:
         return f"${names.index(match[1]) + 1}"
 
     numbered = _PARAMETER.sub(number, text).encode()
-    return Statement(numbered, tuple(names), writes=_writes(text))
+    return Statement(
+        numbered,
+        tuple(names),
+        writes=_writes(text),
+        walled=bool(_BEHIND_THE_WALL.search(template)),
+        rows=frozenset(_PARAMETER.findall(along[1])) if along else frozenset(),
+    )
 
 
 def _writes(text: str) -> bool:

@@ -420,9 +420,14 @@ WITH size AS MATERIALIZED (
             SELECT c.kin, array_agg(c.id) AS others, sum(count(*)) OVER () AS visited
             FROM (
                 SELECT m.id, {part kin} AS kin
-                FROM {memory}.memories m
+                FROM [owner: {memory}.memories m
                 WHERE m.lexemes @@ ({tenant_lexeme} || {lexeme} || ')')::tsquery
-                  AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+                  AND (m.tenant || '') = %(tenant)s | walled: {memory}.with_words(
+                    NULL, ({tenant_lexeme} || {lexeme} || ')')::tsquery, NULL, NULL,
+                    8 * %(looked_at)s::int
+                ) m
+                WHERE m.tenant = %(tenant)s]
+                  AND m.tier IN ('working', 'long_term')
                   AND (m.state IS NULL OR m.state = %(also)s::text)
                   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
                   AND l.seen * z.memories <= 2000 * %(looked_at)s::int
@@ -461,14 +466,20 @@ WITH size AS MATERIALIZED (
         SELECT t.id, f.id
         FROM together t
         CROSS JOIN LATERAL (
+            SELECT ({tenant_lexeme} || t.words[1] || ' & ( ' || t.words[2]
+                    || coalesce(' | ' || t.words[3] || ' ) | ' || t.words[2] || ' & '
+                                || t.words[3], ' )') || ' )')::tsquery AS words OFFSET 0
+        ) q
+        CROSS JOIN LATERAL (
             SELECT v.id
             FROM (
                 SELECT m.id, {part kin} AS kin
-                FROM {memory}.memories m
-                WHERE m.lexemes @@ ({tenant_lexeme} || t.words[1] || ' & ( ' || t.words[2]
-                        || coalesce(' | ' || t.words[3] || ' ) | ' || t.words[2] || ' & '
-                                    || t.words[3], ' )') || ' )')::tsquery
-                  AND (m.tenant || '') = %(tenant)s AND m.tier IN ('working', 'long_term')
+                FROM [owner: {memory}.memories m
+                WHERE m.lexemes @@ q.words AND (m.tenant || '') = %(tenant)s | walled: {memory}.with_words(
+                    NULL, q.words, NULL, NULL, 40 * %(looked_at)s::int
+                ) m
+                WHERE m.tenant = %(tenant)s]
+                  AND m.tier IN ('working', 'long_term')
                   AND (m.state IS NULL OR m.state = %(also)s::text)
                   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
                 LIMIT 10 * %(looked_at)s::int

@@ -102,9 +102,13 @@ CROSS JOIN LATERAL (
     ) l
 ) q
 CROSS JOIN LATERAL (
-    SELECT m.id, m.key, m.value FROM {memory}.memories m
+    SELECT m.id, m.key, m.value FROM [owner: {memory}.memories m
     WHERE m.lexemes @@ ({tenant_lexeme} || q.words || ')')::tsquery
-      AND (m.tenant || '') = %(tenant)s AND m.namespace = w.namespace
+      AND (m.tenant || '') = %(tenant)s | walled: {memory}.with_words(
+        NULL, ({tenant_lexeme} || q.words || ')')::tsquery, w.namespace, NULL, NULL
+    ) m
+    WHERE m.tenant = %(tenant)s]
+      AND m.namespace = w.namespace
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
       AND (m.state IS NULL OR m.state = 'quarantined')
     ORDER BY m.id LIMIT 20
@@ -124,7 +128,8 @@ SELECT m.id, m.namespace, m.key, m.tier::text, m.value, m.created_at, m.state_at
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.state = 'quarantined'
   AND (m.created_at, m.id) > (
-      coalesce(%(since)s::timestamptz, '-infinity'), coalesce(%(after)s::bigint, 0)
+      (SELECT coalesce(%(since)s::timestamptz, '-infinity')),
+      (SELECT coalesce(%(after)s::bigint, 0))
   )
   AND (%(key)s::text IS NULL OR m.key = %(key)s::text) AND NOT {part elsewhere}
   AND (%(tiers)s::text[] IS NULL OR EXISTS (
@@ -202,7 +207,7 @@ LEFT JOIN LATERAL (
 -- What was done in the tenant to what had this key and made room or was rejected, but for what was
 -- another user's.
 SELECT e.detail ->> 'namespace', e.detail ->> 'tier', o.event, o.kind, o.at, o.detail, o.undone_at
-FROM {memory}.events e
+FROM [owner: {memory}.events | walled: {memory}.gone(%(key)s::text)] e
 JOIN {memory}.events o ON o.tenant = e.tenant AND o.id = e.id
 WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
   AND e.detail ->> 'key' = %(key)s::text

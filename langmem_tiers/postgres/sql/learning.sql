@@ -580,10 +580,10 @@ CROSS JOIN LATERAL (
         SELECT x.succeeded FROM {memory}.exposures x
         WHERE x.tenant = %(tenant)s AND x.id = e.target AND NOT x.held_out
           AND x.succeeded IS NOT NULL AND x.used IS NOT FALSE
-          AND x.settled_at > coalesce((
-              SELECT max(d.undone_at) FROM {memory}.events d
+          AND x.settled_at > (
+              SELECT coalesce(max(d.undone_at), '-infinity') FROM {memory}.events d
               WHERE d.tenant = %(tenant)s AND d.id = e.target AND d.kind = 'demoted'
-          ), '-infinity')
+          )
         ORDER BY x.settled_at DESC, x.run DESC
         LIMIT %(latest)s
     ) x
@@ -603,10 +603,10 @@ SELECT count(*) FILTER (WHERE e.succeeded AND NOT e.held_out) AS shown_successes
 FROM (
     SELECT e.succeeded, e.held_out FROM {memory}.exposures e
     WHERE e.tenant = %(tenant)s AND e.id = m.id AND e.succeeded IS NOT NULL
-      AND e.settled_at > coalesce((
-          SELECT max(d.undone_at) FROM {memory}.events d
+      AND e.settled_at > (
+          SELECT coalesce(max(d.undone_at), '-infinity') FROM {memory}.events d
           WHERE d.tenant = %(tenant)s AND d.id = m.id AND d.kind = 'demoted'
-      ), '-infinity')
+      )
 
 -- name: harm_candidates
 -- What was learned and is current, of these types, with the latest 400 runs that it was shown to, or went
@@ -704,7 +704,7 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
 FROM {memory}.events e
 CROSS JOIN LATERAL (
     -- What the move made or changed. A supersession changed the older memory alone.
-    SELECT CASE WHEN e.kind = 'superseded' THEN e.id ELSE coalesce(e.target, e.id) END AS id
+    SELECT CASE WHEN e.kind = 'superseded' OR e.target IS NULL THEN e.id ELSE e.target END AS id
 ) k
 WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 

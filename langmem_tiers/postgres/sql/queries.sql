@@ -6,6 +6,7 @@
 -- {part NAME n}, it is said of the rows named n and not of those named m.
 -- {legs}, {legs NAME}: the statement's leg, or the one named, once a tier; loaded too for each
 -- tier alone, as NAME_SCOPE_TIER.
+-- [owner: … | walled: …]: for a role that sees everything, and for one behind the wall between tenants.
 -- {m_scope}, {v_scope}, {s_scope}, {n_scope}: loaded for each scope: NAME_tenant, NAME_prefix (a
 -- range of one tenant's namespaces) and NAME_everywhere. {filter}: loaded without, and with as
 -- NAME_filtered_SCOPE.
@@ -22,6 +23,10 @@ AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timesta
     ELSE %(as_of)s::timestamptz IS NULL
          OR least(m.occurred_at, m.created_at) <= %(as_of)s::timestamptz END
 AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
+
+-- part: in_session
+-- The session of the memory m, '' for none. Behind the wall no index is read by coalesce.
+CASE WHEN m.session IS NULL THEN '' ELSE m.session END
 
 -- part: seen
 -- Whether who asks sees the memory m: what is shared, and as a user what is the user's own.
@@ -169,7 +174,7 @@ given AS MATERIALIZED (
            THEN greatest(i.last_given, 0, (
                SELECT m.turn FROM {memory}.memories m
                WHERE m.tenant = i.tenant AND m.namespace = i.namespace
-                 AND coalesce(m.session, '') = i.session
+                 AND {part in_session} = i.session
                  AND m.turn IS NOT NULL AND m.speaker IS NOT NULL
                ORDER BY m.turn DESC LIMIT 1
            )) + row_number() OVER (
@@ -866,10 +871,14 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
 -- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
 -- those that hold all. What has all of them may be the question.
 (
-    SELECT m.id, m.tier, m.namespace, coalesce(m.session, '') AS session, m.turn, m.lexemes,
+    SELECT m.id, m.tier, m.namespace, {part in_session} AS session, m.turn, m.lexemes,
            CASE WHEN m.lexemes @@ q.words THEN {part asks_again} ELSE false END AS asks_again
-    FROM {memory}.memories m, terms, question q
-    WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s
+    FROM [owner: {memory}.memories m, terms, question q
+    WHERE m.tier = '{tier}' AND m.lexemes @@ terms.in_scope AND (m.tenant || '') = %(tenant)s | walled: terms, question q, {memory}.with_words(
+        '{tier}', terms.in_scope, %({tier}_low)s, %({tier}_high)s,
+        CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN NULL ELSE 2800 END
+    ) m
+    WHERE m.tenant = %(tenant)s]
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
       AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
     LIMIT CASE WHEN EXISTS (SELECT FROM words w WHERE w.sought) THEN NULL ELSE 700 END
@@ -1113,7 +1122,7 @@ WITH RECURSIVE names AS (
         CROSS JOIN LATERAL (
             SELECT m.id, m.tier FROM {memory}.memories m, question q
             WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
-              AND m.tier = w.tier AND coalesce(m.session, '') = w.session
+              AND m.tier = w.tier AND {part in_session} = w.session
               AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
               AND NOT {part again}
         ) m
@@ -1147,9 +1156,9 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
 FROM found m
 LEFT JOIN own o ON o.id = m.id
 LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace
-  AND w.session = coalesce(m.session, '') AND w.turn = m.turn
+  AND w.session = {part in_session} AND w.turn = m.turn
 LEFT JOIN own b ON b.tier = m.tier AND b.namespace = m.namespace
-  AND b.session = coalesce(m.session, '') AND b.turn = m.turn - 1
+  AND b.session = {part in_session} AND b.turn = m.turn - 1
 LEFT JOIN LATERAL (
     -- What was stored one after another speaks for each other if it was said, or if somebody asks.
     SELECT sum(length(n.lexemes) - 1) AS words, {mean_distance} AS distance,
@@ -1163,7 +1172,7 @@ LEFT JOIN LATERAL (
         FROM {memory}.memories n
         WHERE m.turn IS NOT NULL AND n.tenant = %(tenant)s AND n.namespace = m.namespace
           AND n.turn BETWEEN m.turn - 2 AND m.turn + 2 AND n.tier = m.tier
-          AND coalesce(n.session, '') = coalesce(m.session, '')
+          AND {part in_session n} = {part in_session}
           AND (n.expires_at IS NULL OR n.expires_at > %(alive_at)s) AND {part visible n}
           AND {part seen n}
     ) n
@@ -1256,6 +1265,11 @@ LEFT JOIN {memory}.usage u ON u.tenant = m.tenant AND u.id = m.id
 WHERE m.tenant = %(tenant)s AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
   AND {part seen}
 GROUP BY 1, 2;
+
+-- name: act_for
+-- For this transaction: whose rows are seen, and by whose rights, where a role is to be taken.
+SELECT set_config('role', coalesce(%(role)s::text, current_setting('role')), true),
+       set_config('langmem_tiers.tenant', %(tenant)s::text, true);
 
 -- name: limit_time
 -- The server breaks off whatever of this transaction takes longer, in milliseconds.
@@ -1406,6 +1420,10 @@ VALUES (%(version)s, %(name)s, %(checksum)s, %(now)s);
 -- name: settings
 -- What this database was set up for.
 SELECT name, value FROM {memory}.settings;
+
+-- name: roles
+-- Which of these roles there are.
+SELECT rolname::text FROM pg_roles WHERE rolname = ANY (%(names)s::text[]) ORDER BY 1;
 
 -- name: change_setting
 INSERT INTO {memory}.settings (name, value) VALUES (%(name)s, %(value)s::jsonb)

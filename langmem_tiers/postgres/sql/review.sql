@@ -61,8 +61,10 @@ FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
 ) m
-JOIN {memory}.events e
-  ON e.tenant = %(tenant)s AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
+CROSS JOIN LATERAL (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at LIMIT 1
+) e
 WHERE {few};
 
 -- name: forget_reviews

@@ -44,27 +44,33 @@ ORDER BY e.event;
 -- What is told of a turn by how it ended. Of another user's nothing is.
 e.event, e.at, e.kind, e.detail ->> 'turn', e.detail ->> 'began', e.detail -> 'reasons' ->> 0,
         e.detail ->> 'project_id', e.detail ->> 'session_id', e.detail -> 'summary'
-    FROM {memory}.events e
+
+-- part: of_turns
+FROM {memory}.events e
     WHERE e.tenant = %(tenant)s AND e.kind IN ('committed', 'abandoned')
       AND NOT (e.detail ? 'user_id' AND e.detail ->> 'user_id' IS DISTINCT FROM %(user_id)s::text)
 
 -- name: turns_ended
 -- How turns ended, the latest first: those of a tenant, or of a session; of one project, or of all.
 -- Of the three parts one alone is run; each reads the end of an index.
-SELECT * FROM (
-    (SELECT {part told} AND %(session)s::text IS NULL AND %(project)s::text IS NULL
+[owner: SELECT * FROM (
+    (SELECT {part told} {part of_turns} AND %(session)s::text IS NULL AND %(project)s::text IS NULL
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
     UNION ALL
-    (SELECT {part told} AND %(session)s::text IS NULL AND e.detail ? 'project_id'
+    (SELECT {part told} {part of_turns} AND %(session)s::text IS NULL AND e.detail ? 'project_id'
        AND e.detail ->> 'project_id' = %(project)s::text
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
     UNION ALL
-    (SELECT {part told} AND e.detail ? 'session_id'
+    (SELECT {part told} {part of_turns} AND e.detail ? 'session_id'
        AND e.detail ->> 'session_id' = %(session)s::text
        AND (%(project)s::text IS NULL OR e.detail ->> 'project_id' = %(project)s::text)
      ORDER BY e.at DESC, e.event DESC LIMIT %(limit)s)
 ) AS t
-ORDER BY t.at DESC, t.event DESC;
+ORDER BY t.at DESC, t.event DESC | walled: SELECT {part told}
+FROM {memory}.ended_turns(
+    %(project)s::text, %(session)s::text, %(user_id)s::text, %(limit)s
+) e
+WHERE e.tenant = %(tenant)s ORDER BY e.at DESC, e.event DESC];
 
 -- name: sweep_turns
 -- Remove a batch of what turns decided before then, oldest first: how a turn ended goes last.

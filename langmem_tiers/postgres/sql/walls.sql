@@ -1,0 +1,76 @@
+-- The wall between tenants, which holds whatever is asked: row-level security on every table that has
+-- a tenant, partitions too, by the tenant that the transaction names in langmem_tiers.tenant. Where none
+-- is named nothing is seen and nothing can be written. The owner of the schemas, by whose name this is
+-- run, sees all, and so do workers. Run by setup; again it changes nothing. A role that may not create
+-- roles does without those that are not there, until somebody creates them and runs setup again.
+DO $walls$
+DECLARE
+    schemas constant name[] := ARRAY['{memory}', '{short_term}', '{working}', '{long_term}'];
+    walled record;
+    called name;
+BEGIN
+    FOREACH called IN ARRAY ARRAY['{application}', '{worker}'] LOOP
+        BEGIN
+            IF to_regrole(called::text) IS NULL THEN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', called);
+            END IF;
+        EXCEPTION WHEN insufficient_privilege OR duplicate_object OR unique_violation THEN
+            NULL;  -- it may not, or another setup was faster
+        END;
+    END LOOP;
+    FOR walled IN
+        SELECT c.oid::regclass AS name, c.relispartition AS part, c.relname = 'tenant_sizes' AS counted
+        FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace
+        JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
+        WHERE n.nspname = ANY (schemas) AND c.relkind IN ('r', 'p')
+        ORDER BY c.relispartition, c.oid
+    LOOP
+        EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', walled.name);
+        EXECUTE format('ALTER TABLE %s FORCE ROW LEVEL SECURITY', walled.name);
+        EXECUTE format('DROP POLICY IF EXISTS own_tenant ON %s', walled.name);
+        EXECUTE format('DROP POLICY IF EXISTS owner ON %s', walled.name);
+        EXECUTE format('DROP POLICY IF EXISTS worker ON %s', walled.name);
+        -- One condition, of which no index knows: every statement names its tenant by itself as well, and
+        -- is planned by that. The setting is read once a statement.
+        EXECUTE format(
+            'CREATE POLICY own_tenant ON %s USING (coalesce(tenant = ('
+            'SELECT nullif(current_setting(''langmem_tiers.tenant'', true), '''')), false))',
+            walled.name
+        );
+        EXECUTE format('CREATE POLICY owner ON %s TO CURRENT_USER USING (true)', walled.name);
+        IF to_regrole('{application}') IS NOT NULL THEN
+            EXECUTE format('REVOKE ALL ON %s FROM {application}', walled.name);
+            EXECUTE format(
+                'GRANT %s ON %s TO {application}',
+                CASE WHEN walled.part OR walled.counted THEN 'SELECT'
+                ELSE 'SELECT, INSERT, UPDATE, DELETE' END, walled.name
+            );
+        END IF;
+        IF to_regrole('{worker}') IS NOT NULL THEN
+            EXECUTE format('CREATE POLICY worker ON %s TO {worker} USING (true)', walled.name);
+            EXECUTE format('REVOKE ALL ON %s FROM {worker}', walled.name);
+            IF NOT walled.part THEN
+                EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO {worker}', walled.name);
+            END IF;
+        END IF;
+    END LOOP;
+    FOREACH called IN ARRAY ARRAY['{application}', '{worker}'] LOOP
+        CONTINUE WHEN to_regrole(called::text) IS NULL;
+        EXECUTE format(
+            'GRANT USAGE ON SCHEMA {memory}, {short_term}, {working}, {long_term} TO %I', called
+        );
+        EXECUTE format('GRANT SELECT ON {memory}.migrations, {memory}.settings TO %I', called);
+        EXECUTE format('GRANT USAGE ON SEQUENCE {memory}.memory_ids TO %I', called);
+    END LOOP;
+    IF to_regrole('{application}') IS NOT NULL THEN
+        GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.ended_turns, {memory}.gone
+        TO {application};
+        GRANT SELECT ON {short_term}.documents, {working}.documents, {long_term}.documents
+        TO {application};
+    END IF;
+    IF to_regrole('{worker}') IS NOT NULL THEN
+        GRANT INSERT, UPDATE ON {memory}.settings TO {worker};
+    END IF;
+END
+$walls$;
