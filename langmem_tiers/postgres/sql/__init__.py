@@ -68,7 +68,11 @@ _SCOPES: Mapping[str, Mapping[str, str]] = {
         "tenant_lexeme": "'('",
     },
 }
-_FILTER_JOIN = "JOIN {memory}.memories m ON m.tenant = v.tenant AND m.id = v.id AND m.tier = v.tier"
+_FILTER_JOIN = re.compile(r"\{filter_join (\w+)\}")
+_JOINED = (
+    r"CROSS JOIN LATERAL (SELECT m.value FROM {memory}.memories m "
+    r"WHERE m.tenant = v.tenant AND m.id = v.id AND m.tier = '\1' LIMIT 1) m"
+)
 
 
 _PLACES = """unnest(%(tenants)s::text[], %(namespaces)s::text[], %(keys)s::text[])
@@ -220,8 +224,8 @@ def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT0
 
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
-    plain = text.replace("{filter_join}", "").replace("{filter}", "")
-    filtered = text.replace("{filter_join}", _FILTER_JOIN)
+    plain = _FILTER_JOIN.sub("", text).replace("{filter}", "")
+    filtered = _FILTER_JOIN.sub(_JOINED, text)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))
     scopes = _SCOPES if "_scope}" in text else {"": _TENANT}
     for scope, fill in scopes.items():

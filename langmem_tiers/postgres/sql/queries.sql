@@ -785,7 +785,7 @@ SELECT set_config('enable_sort', 'on', true);
 (
     SELECT v.tenant, v.tier, v.namespace, v.id,
            (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
-    FROM {memory}.vectors v {filter_join}
+    FROM {memory}.vectors v {filter_join {tier}}
     WHERE v.tier = '{tier}' AND (SELECT NOT p.big FROM probe p WHERE p.tier = '{tier}')
       AND {v_scope} {filter}
     ORDER BY 5
@@ -795,7 +795,7 @@ UNION ALL
 (
     SELECT v.tenant, v.tier, v.namespace, v.id,
            v.embedding {operator} %(query)s::{vector_type} AS distance
-    FROM {memory}.vectors v {filter_join}
+    FROM {memory}.vectors v {filter_join {tier}}
     WHERE v.tier = '{tier}' AND (SELECT p.big FROM probe p WHERE p.tier = '{tier}')
       AND {v_scope} {filter}
     ORDER BY v.embedding {operator} %(query)s::{vector_type}
