@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, fields
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -252,7 +253,6 @@ class StoreOptions:
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
             check_template(template)
-        self.roles.check()
         checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
         days: Any = self.trace_days
         if days is not None and not (is_number(days) and 0 < days <= sys.float_info.max):
@@ -385,19 +385,13 @@ def _chosen(value: object, choices: Iterable[str], what: str) -> str:
     return str(checked_choice(value, choices, what, ConfigurationError))
 
 
-def user_templates(given: Any) -> tuple[tuple[str, ...], ...]:
-    """Templates of namespaces as they are kept; what they say is checked with the options."""
-    try:
-        several = checked_list(given, "user_namespaces", "templates")
-        return tuple(tuple(checked_strings(one, "a template of it")) for one in several)
-    except InvalidTypeError as error:
-        raise ConfigurationError(f"{error}; give [('memories', '{{user_id}}')]") from error
-
-
-def check_clock(clock: Any) -> None:
-    """Refuse what tells no time, or one without a time zone; None is the machine's."""
+def checked_clock(clock: Any) -> Callable[[], datetime]:
+    """A clock, the machine's for None; refuse what tells no time, or one without a time zone."""
+    if clock is None:
+        return partial(datetime.now, UTC)
     now = clock() if callable(clock) else None
-    if clock is not None and not (isinstance(now, datetime) and now.tzinfo is not None):
+    if not (isinstance(now, datetime) and now.tzinfo is not None):
         raise ConfigurationError(
             f"clock must tell timezone-aware time: datetime.now(UTC), not {short(clock)}"
         )
+    return clock  # type: ignore[no-any-return]

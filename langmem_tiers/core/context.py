@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -186,3 +186,12 @@ def user_of(place: Place, templates: Sequence[Sequence[str]] = ()) -> str | None
         ):
             return named_by(labels[list(template).index(USER_HERE)])
     return None
+
+
+def user_templates(given: Any) -> tuple[tuple[str, ...], ...]:
+    """Templates of namespaces as they are kept; what they say is checked with the options."""
+    try:
+        several = checked_list(given, "user_namespaces", "templates")
+        return tuple(tuple(checked_strings(one, "a template of it")) for one in several)
+    except InvalidTypeError as error:
+        raise ConfigurationError(f"{error}; give [('memories', '{{user_id}}')]") from error

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from langmem_tiers.core.checks import check_known, checked_choice, checked_mapping
 from langmem_tiers.core.errors import ConfigurationError, short
 
 Role: TypeAlias = Literal["owner", "application", "worker"]
@@ -24,10 +25,11 @@ class Roles:
     taken: Literal["application", "worker"] | None = None
     """None: a store has the rights of whoever connects."""
 
-    def check(self) -> None:
+    def __post_init__(self) -> None:
         """Raise ConfigurationError for what no role can be called."""
-        for name in (self.application, self.worker):
-            if not _NAME.fullmatch(str(name)):
+        named: tuple[object, ...] = (self.application, self.worker)
+        for name in named:
+            if not (isinstance(name, str) and _NAME.fullmatch(name)):
                 raise ConfigurationError(
                     f"a role is called by 1 to 63 lower-case letters, digits or underscores, not "
                     f"{short(name)}: it begins with a letter or an underscore, and not with pg_"
@@ -53,12 +55,8 @@ def roles_of(prefix: str, taken: object, given: Mapping[str, str] | None) -> Rol
         ConfigurationError: for a role that there is not.
     """
     named = {"application": f"{prefix}langmem_application", "worker": f"{prefix}langmem_worker"}
-    if given is not None and not set(given) <= set(named):
-        raise ConfigurationError(
-            f"roles is a mapping of 'application' and 'worker' to names, not {short(given)}"
-        )
-    if taken not in (None, *named):
-        raise ConfigurationError(
-            f"role is 'application' or 'worker', or None for whoever connects, not {short(taken)}"
-        )
-    return Roles(**{**named, **(given or {})}, taken=taken)  # type: ignore[arg-type]
+    own = {} if given is None else checked_mapping(given, "roles", "{'application': 'web_role'}")
+    check_known(own, named, "roles")
+    if taken is not None:
+        taken = checked_choice(taken, named, "role", ConfigurationError)
+    return Roles(**{**named, **own}, taken=taken)  # type: ignore[arg-type]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from datetime import UTC, datetime
-from functools import partial
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
@@ -20,11 +19,11 @@ from langmem_tiers.core.config import (
     TRACE_DAYS,
     Bounds,
     StoreOptions,
-    check_clock,
     check_ttl,
+    checked_clock,
     parse_index,
-    user_templates,
 )
+from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.core.roles import roles_of
@@ -118,10 +117,8 @@ class TieredStore(SweepingStore):
             roles=roles_of(schema_prefix, role, roles),
         )
         check_ttl(ttl)
-        check_clock(clock)
-        self.index_config = index
-        self.ttl_config = ttl
-        told = clock if clock is not None else partial(datetime.now, UTC)
+        self.index_config, self.ttl_config = index, ttl
+        told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
         server = embedded_at(conn_string) if server is None else _checked_server(server)
