@@ -16,11 +16,13 @@ from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import filed
 from langmem_tiers.forget.looking import PAGE
 from langmem_tiers.forget.nouns import ForgetReceipt, Trace, Verification
-from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
+from langmem_tiers.forget.passages import all_strings, sentences, sought, words_of
 from langmem_tiers.forget.reach import Known
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
+_REMEMBERED = 100_000
+"""Names that are looked at once, at most."""
 _BY_ID = "a row of a memory that was forgotten"
 _SAYS = "it says what was forgotten"
 _NAMES = "it names the subject"
@@ -33,16 +35,18 @@ class Checking(NamedTuple):
     keyed: Hashes
     hashes: frozenset[str]
     sentences: frozenset[str]
+    names: dict[str, bool]
+    """Of so many words in a row, whether they are the subject's name."""
 
-    def of_memory(self, value: dict[str, Any]) -> str | None:
+    def of_memory(self, value: dict[str, Any], key: str) -> str | None:
         """Why a memory holds something of it; None if it does not."""
         if self.keyed.of(content_of(value)) in self.hashes:
             return _SAYS
-        return self.of_value(value)
+        return self.of_value([value, key])
 
     def of_value(self, value: object) -> str | None:
         """Why JSON holds something of it; None if it does not."""
-        for text in strings_of(value):
+        for text in all_strings(value):
             if any(self._told(one) in self.sentences for one in _parts(text)):
                 return _SAYS
             if self.receipt.words and self._named(text):
@@ -55,10 +59,16 @@ class Checking(NamedTuple):
     def _named(self, text: str) -> bool:
         """Whether so many words in a row are the subject's name."""
         said, size = words_of(text), self.receipt.words
-        return any(
-            self.keyed.exact(" ".join(said[start : start + size])) == self.receipt.asked
-            for start in range(len(said) - size + 1)
-        )
+        runs = (" ".join(said[start : start + size]) for start in range(len(said) - size + 1))
+        return any(map(self._is_name, runs))
+
+    def _is_name(self, words: str) -> bool:
+        known = self.names.get(words)
+        if known is None:
+            known = self.keyed.exact(words) == self.receipt.asked
+            if len(self.names) < _REMEMBERED:
+                self.names[words] = known
+        return known
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -80,7 +90,7 @@ def verify(
             f"the receipt is of the tenant {receipt.tenant!r} of the database where that was "
             "forgotten: ask there, through a coordinator of that tenant"
         )
-    one = Checking(receipt, keyed, frozenset(receipt.hashes), frozenset(receipt.sentences))
+    one = Checking(receipt, keyed, frozenset(receipt.hashes), frozenset(receipt.sentences), {})
     found = [
         *(yield from _removed(receipt, files)),
         *(yield from (_of_tenant(tenant) if receipt.kind == "tenant" else _rows(one, tenant))),
@@ -139,14 +149,14 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
         page["after"] = rows[-1][0]
     page = {"tenant": tenant, "owner": "", "kind": "", "name": "", "limit": PAGE}
     while rows := (yield from rows_of("states_page", **page)):
-        named = [(f"{row[0]} {row[1]} {row[2]}", row[3]) for row in rows]
+        named = [(" ".join(row[:3]), [*row[2:]]) for row in rows]
         found += yield from apart(partial(_values, one, "states", named), sys.maxsize)
         page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
     return found
 
 
 def _memories(one: Checking, several: Sequence[Known]) -> list[Trace]:
-    judged = ((each, one.of_memory(each.value)) for each in several)
+    judged = ((each, one.of_memory(each.value, each.key)) for each in several)
     return [Trace("memories", str(each.id), why) for each, why in judged if why is not None]
 
 
@@ -164,7 +174,7 @@ def _filed(
     gone = frozenset(one.receipt.ids)
     for file, lines in held:
         for line in lines:
-            why = _BY_ID if line.id in gone else one.of_memory(json.loads(line.value))
+            why = _BY_ID if line.id in gone else one.of_memory(json.loads(line.value), line.key)
             user = options.user_of(filed.place(tenant, line))
             if one.receipt.kind == "user" and user is not None:
                 why = "a row of the user" if one.keyed.exact(user) == one.receipt.asked else why

@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.filed import Filed, known
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.nouns import Kind
-from langmem_tiers.forget.passages import Passages, Subject, sentences, words_of
+from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
 from langmem_tiers.forget.scrub import Event, Scrubber, Scrubbing, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
@@ -76,7 +77,7 @@ class Asked:
         if self.kind == "user":
             return "it is the user's own" if one.user_id == self.name else None
         if self.subject is not None:
-            return self.subject.is_meant_by(one.value, one.speaker)
+            return self.subject.is_meant_by(one.value, one.speaker, one.key)
         places = {(each.namespace, each.key) for each in self.under}
         return ASKED if (one.namespace, one.key) in places else None
 
@@ -141,13 +142,14 @@ def _common(
 ) -> Flow[frozenset[tuple[str, ...]]]:
     """The sentences of what goes that others say by themselves."""
     theirs = {tuple(words_of(part)) for one in going for t in one.texts for part in sentences(t)}
+    begin = {one[0] for one in theirs if one}
     found: set[tuple[str, ...]] = set()
     page = {"tenant": tenant, "user": None, "limit": PAGE, "after": 0}
     while rows := (yield from _rows("memories_page", page)):
         others = (one for one in (Known(*row) for row in rows) if one.id not in kin)
         for one in others:
-            said = (tuple(words_of(part)) for part in sentences(content_of(one.value)))
-            found.update(theirs.intersection(said))
+            parts = (part for part in sentences(content_of(one.value)) if first_word(part) in begin)
+            found.update(theirs.intersection(tuple(words_of(part)) for part in parts))
         page["after"] = rows[-1][0]
     return frozenset(found)
 
@@ -265,6 +267,7 @@ def _threads(
     found: Found, scrubbing: Scrubbing, scrubber: Scrubber, shown: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
     """Threads, each with why it is named; what is said of one last counts."""
+    yield thread_of(found.asked.tenant), "cycles of consolidation may name it"
     yield from ((one, "a run was shown it there") for one in sorted(shown))
     for turn in sorted(scrubbing.turns & scrubbing.sessions.keys()):
         yield scrubbing.sessions[turn], "a turn of it kept it"

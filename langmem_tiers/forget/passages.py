@@ -25,7 +25,17 @@ _TELLING: Final = 8
 
 def words_of(text: str) -> list[str]:
     """The words of a text in order: its letters and digits, without case."""
-    return _WORD.findall(spaced(text).casefold())
+    return _WORD.findall(_folded(text))
+
+
+def first_word(text: str) -> str | None:
+    """The first of them."""
+    found = _WORD.search(_folded(text))
+    return None if found is None else found[0]
+
+
+def _folded(text: str) -> str:
+    return text.lower() if text.isascii() else spaced(text).casefold()
 
 
 def sentences(text: str) -> list[str]:
@@ -46,6 +56,19 @@ def strings_of(value: object) -> Iterator[str]:
             rest += one
 
 
+def all_strings(value: object) -> Iterator[str]:
+    """Every text in JSON, and the names of its fields."""
+    yield from strings_of(value)
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Mapping):
+            yield from one
+            rest += one.values()
+        elif isinstance(one, list):
+            rest += one
+
+
 def sought(text: str) -> bool:
     """Whether a sentence says enough to be known again in other texts."""
     said = words_of(text)
@@ -62,13 +85,18 @@ class Subject:
 
     def is_named_in(self, text: str) -> bool:
         """Whether a text has the name as a phrase."""
-        found, size = words_of(text), len(self.words)
+        folded, size = _folded(text), len(self.words)
+        if not all(one in folded for one in self.words):
+            return False
+        found = _WORD.findall(folded)
         return any(
             tuple(found[start : start + size]) == self.words
             for start in range(len(found) - size + 1)
         )
 
-    def is_meant_by(self, value: Mapping[str, Any], speaker: str | None) -> str | None:
+    def is_meant_by(
+        self, value: Mapping[str, Any], speaker: str | None, key: str = ""
+    ) -> str | None:
         """Why a memory is about it, or by it; None if it is neither."""
         if speaker is not None and normalised(speaker) == self.named:
             return "said by the subject"
@@ -76,8 +104,10 @@ class Subject:
         several = entities if isinstance(entities, list) else []
         if any(isinstance(one, str) and normalised(one) == self.named for one in several):
             return "the subject is among its entities"
-        if any(self.is_named_in(one) for one in strings_of(value)):
+        if any(self.is_named_in(one) for one in all_strings(value)):
             return "it names the subject"
+        if self.is_named_in(key):
+            return "its key names the subject"
         return None
 
 

@@ -131,7 +131,8 @@ class Scrubber:
             return True
         if self.owner is not None and whose not in (None, users_labels(self.owner)[0]):
             return False
-        return one.name in self.passages.keys or self.passages.scrubbed(one.value) != one.value
+        told = [one.name, one.value]
+        return bool(self.passages.scrubbed(told) != told)
 
     def session_of(self, one: State) -> str | None:
         """The session of a message."""

@@ -73,8 +73,8 @@ class MemoryCoordinator(Memory):
 
     forget: ClassVar[forgetting.Forget]
     aforget: ClassVar[forgetting.AForget]
-    forget, aforget = cast(
-        "tuple[forgetting.Forget, forgetting.AForget]", both(forgetting.forget, "tool")
+    forget, aforget = cast(  # not traced: a trace would keep the name
+        "tuple[forgetting.Forget, forgetting.AForget]", both(forgetting.forget)
     )
     verify_forgotten, averify_forgotten = both(forgetting.verify_forgotten)
 

@@ -22,6 +22,7 @@ from tests.support.forgetting import (
     KEY,
     KINDS,
     MARK,
+    NAME,
     SAID,
     USER,
     archived,
@@ -229,6 +230,23 @@ def test_a_receipt_is_answered_again_and_a_row_put_back_by_hand_is_named(
     }
     assert "seven" not in str(found)
     assert "safe" not in json.dumps(receipt.to_json())
+
+
+def test_a_subject_is_found_in_names_of_fields_in_keys_and_in_names_of_states(
+    store: TieredStore, url: str
+) -> None:
+    memory = coordinator(store)
+    memory.store("A kind aunt.", key="xylofant-maier-is-kind")
+    memory.store("Somebody is kind.", key="b", metadata={"notes": {NAME: "kind"}})
+    memory.store("Nobody is there.", key="c", metadata={"quote": f"of {NAME}"})
+    memory.state.set_goal(f"meet {NAME}", "Have tea.")
+    memory.state.set_goal("tea", "Have tea.")
+    receipt = memory.forget(subject=NAME)
+    assert not any(MARK in "\n".join(rows).lower() for rows in dump(url).values())
+    assert [one.goal_id for one in memory.state.get_goals()] == ["tea"]
+    assert memory.verify_forgotten(receipt)
+    memory.state.set_goal(f"meet {NAME}", "Have tea.")
+    assert [one.table for one in memory.verify_forgotten(receipt).found] == ["states"]
 
 
 @pytest.mark.parametrize(
