@@ -58,6 +58,18 @@ class Forget(Protocol):
         checkpointer: Any = None,
     ) -> ForgetReceipt: ...
 
+    @overload
+    def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: bool,
+        checkpointer: Any = None,
+    ) -> ForgetPlan | ForgetReceipt: ...
+
 
 class AForget(Protocol):
     """Its async twin."""
@@ -85,6 +97,18 @@ class AForget(Protocol):
         plan: Literal[False] = False,
         checkpointer: Any = None,
     ) -> ForgetReceipt: ...
+
+    @overload
+    async def __call__(
+        self,
+        *,
+        key: str | None = None,
+        user: str | None = None,
+        subject: str | None = None,
+        tenant: str | None = None,
+        plan: bool,
+        checkpointer: Any = None,
+    ) -> ForgetPlan | ForgetReceipt: ...
 
 
 _ONE_OF = "forget takes exactly one of key, user, subject and tenant"

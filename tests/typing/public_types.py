@@ -23,6 +23,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.core.memory import Recollections, TierStats
+from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt, Verification
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
 from langmem_tiers.learn.promote import Promotion
@@ -75,6 +76,17 @@ async def coordinating(store: TieredStore) -> None:
     memory.get_context("x", limit="5")  # type: ignore[arg-type]
     memory.store(5)  # type: ignore[arg-type]
     MemoryContext(project_id="p")  # type: ignore[call-arg]
+
+
+async def forgetting(memory: MemoryCoordinator, *, plan: bool) -> None:
+    assert_type(memory.forget(key="a", plan=True), ForgetPlan)
+    receipt = memory.forget(subject="Ada", checkpointer=None)
+    assert_type(receipt, ForgetReceipt)
+    assert_type(await memory.aforget(user="ada", plan=True), ForgetPlan)
+    assert_type(await memory.aforget(tenant="a"), ForgetReceipt)
+    assert_type(memory.verify_forgotten(receipt.to_json()), Verification)
+    assert_type(memory.forget(key="a", plan=plan), ForgetPlan | ForgetReceipt)
+    memory.forget("a")  # type: ignore[call-overload]
 
 
 async def learning(memory: MemoryCoordinator) -> None:
