@@ -234,8 +234,8 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
             f"{one.key!r} is suspect, as it came from {', '.join(retracted[:3])}: "
             "restore that, or store what is right"
         )
-    undo = (Call("undo_retraction", params),) if state == "retracted" else ()
-    *_, changed = yield Query((*undo, _doubt(how.tenant, one.id)), commit=True)
+    undo = "undo_retraction" if state == "retracted" else "undo_rewriting"
+    _, changed = yield Query((Call(undo, params), _doubt(how.tenant, one.id)), commit=True)
     seen = [row[:3] for row in changed if row[3] in (None, how.context.user_id)]
     return _restoration(one, seen, still_suspect=bool(retracted))
 

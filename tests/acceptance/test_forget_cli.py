@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from tests.support.archives import count
+from tests.support.archives import one as query
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import KEY, SAID, converse, everywhere, traces
 from tests.support.opening import empty, text_index
@@ -70,6 +71,8 @@ def test_the_plan_is_shown_first_and_what_is_forgotten_then_is_told(
     assert done.exit_code == 0, done.output
     assert "thread deleted" in done.stdout
     assert done.stderr.startswith("nothing of ")
+    words = "SELECT lexemes::text FROM memory.memories WHERE key = 'both'"
+    assert "'meadow'" in query(url, words)
     assert traces(url, tmp_path / "cold") == []
 
 

@@ -13,9 +13,11 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.vectors import VectorOptions, pack
 from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
 from langmem_tiers.forget.reach import ASKED, TWIN
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.archives import count, execute, one
 from tests.support.coordinating import Caller, coordinator
 from tests.support.forgetting import (
@@ -35,7 +37,7 @@ from tests.support.forgetting import (
     rows,
     traces,
 )
-from tests.support.opening import Clock
+from tests.support.opening import DIMS, Clock
 
 PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
 WHAT: dict[str, dict[str, Any]] = {
@@ -137,9 +139,30 @@ def test_what_came_from_it_alone_goes_and_what_came_from_others_too_says_less(
     }
     assert {one.key for one in memory.get_context("lorry", limit=10, min_match=0)} == {"lorry"}
     assert memory.history("digest").events[-1].kind == "rewritten"
-    memory.restore("digest")
+    memory.retract("lorry", reason="It was repainted")
+    memory.restore("lorry")
+    assert "digest" not in recalled(memory)
+    assert memory.restore("digest").state is None
+    assert vector_of(url, "digest") == as_stored("- The lorry is green.")
+    assert "digest" in recalled(memory)
     assert "digest" in [one.key for one in memory.get_context("lorry green", min_match=0)]
     assert memory.verify_forgotten(receipt)
+
+
+def recalled(memory: MemoryCoordinator) -> list[str]:
+    return [one.key for one in memory.get_context("", limit=50)]
+
+
+def vector_of(url: str, key: str) -> bytes:
+    query = """SELECT halfvec_send(v.embedding) FROM memory.vectors v
+               JOIN memory.memories m ON m.tenant = v.tenant AND m.id = v.id WHERE m.key = %s"""
+    return bytes(one(url, query, key))
+
+
+def as_stored(text: str) -> bytes:
+    packed = pack(TrigramEmbeddings(DIMS).embed_query(text), VectorOptions(dims=DIMS))
+    assert packed is not None
+    return packed.data
 
 
 def values(url: str) -> dict[str, str]:

@@ -19,7 +19,9 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.cli.memories import import_records
+from langmem_tiers.consolidate.archive import Archive, archive_all
 from langmem_tiers.consolidate.files import ArchiveFiles
+from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import ArchiveError
 from langmem_tiers.forget.forgetting import forget
 from langmem_tiers.forget.how import Forgetting
@@ -239,6 +241,37 @@ def test_what_happens_meanwhile_is_seen(
     receipt = store.run(forget(asked, how))
     assert files.meanwhile is None
     assert filed.verify_forgotten(receipt)
+    assert traces(url, tmp_path) == []
+
+
+class Archiving(ArchiveFiles):
+    """Does something once, between a new file and the transaction that records it."""
+
+    def __init__(self, meanwhile: Callable[[], object]) -> None:
+        self.meanwhile = meanwhile
+
+    def write(self, *given: Any) -> Any:
+        written = super().write(*given)
+        self.meanwhile()
+        return written
+
+
+def test_a_file_that_was_being_written_is_named_and_forgetting_again_rewrites_it(
+    store: TieredStore, url: str, tmp_path: Path
+) -> None:
+    memory, receipts = coordinator(store), list[Any]()
+    for key in (KEY, "hay"):
+        remember(url, key, value=Jsonb({"content": SAID if key == KEY else "The hay is dry."}))
+    files = Archiving(lambda: receipts.append(memory.forget(key=KEY)))
+    cycle = Cycle(tenant="acme", cycle="c", moment=store.flows.moment(), options=store.options)
+    step = Archive(policy(tmp_path), files)
+    assert store.run(archive_all(step, cycle, dry_run=False, advance=id)).memories == 1
+
+    (receipt,) = receipts
+    assert [each.table for each in memory.verify_forgotten(receipt).found] == ["archive file"]
+    again = memory.forget(key=KEY)
+    assert again.ids == receipt.ids
+    assert memory.verify_forgotten(receipt)
     assert traces(url, tmp_path) == []
 
 

@@ -1,6 +1,7 @@
 -- The statements of truth over time: what was derived, superseded, retracted and restored, and the
 -- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if
--- something that it came from, directly or not, is `retracted`, and it is not `quarantined`; its
+-- something that it came from, directly or not, is `retracted`, and it is not `quarantined`, or if it
+-- was `rewritten`, as something that it came from was forgotten, and nobody has restored it; its
 -- `state_at` is the earliest of theirs. What else it would be is read off its moves when that is over.
 
 -- name: known_keys
@@ -148,6 +149,12 @@ WITH marked AS (
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.undone_at IS NULL;
 
+-- name: undo_rewriting
+-- What says less since a part of what it came from was forgotten may be recalled; `doubt`, which
+-- follows, does it.
+UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
+WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'rewritten' AND e.undone_at IS NULL;
+
 -- name: doubt
 -- Which of these memories, of those that these events are about, and of all that came from either
 -- are suspect, and which are so no longer. Answers those that changed. Recursion ends by itself in
@@ -205,7 +212,10 @@ WITH RECURSIVE seeds AS MATERIALIZED (
     WHERE k.state IS DISTINCT FROM 'retracted' AND k.state IS DISTINCT FROM 'quarantined' AND (
         (k.state IS NOT DISTINCT FROM 'suspect') <> (d.since IS NOT NULL)
         OR k.state = 'suspect' AND k.state_at <> d.since
-    )
+    ) AND NOT (k.state = 'suspect' AND d.since IS NULL AND EXISTS (
+        SELECT FROM {memory}.events e
+        WHERE e.tenant = %(tenant)s AND e.id = k.id AND e.kind = 'rewritten' AND e.undone_at IS NULL
+    ))
 ), settled AS MATERIALIZED (
     SELECT c.id, CASE WHEN c.since IS NULL THEN o.state ELSE 'suspect' END AS state,
            coalesce(c.since, o.at) AS at
