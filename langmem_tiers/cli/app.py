@@ -10,6 +10,7 @@ import typer
 from rich.filesize import decimal
 
 from langmem_tiers.cli import forgetting, rendering, tending
+from langmem_tiers.cli.doctor import doctor
 from langmem_tiers.cli.options import (
     MODEL,
     NOT_DONE,
@@ -273,3 +274,4 @@ app.command(cls=Command)(tending.restore)
 app.command(cls=Command)(forgetting.forget)
 app.command(cls=Command)(quarantine)
 app.command(cls=Command)(tending.worker)
+app.command(cls=Command)(doctor)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
     from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
     from langmem_tiers.importers import BadRecord
+    from langmem_tiers.postgres.doctor import Check
 
 BAD_RECORDS_SHOWN = 20
 
@@ -130,6 +131,15 @@ def imported_table(imported: Imported) -> Table:
         for tenant, span in imported.tenants.items()
     )
     return _table("tenant", "memories", "first", "last", rows=rows, right=[1])
+
+
+def checks_table(checks: Sequence[Check]) -> Table:
+    """What was looked at, and what to do where it does not hold."""
+    rows = (
+        (one.check, "holds" if one.ok else "FAILS", plain(one.found), plain(one.advice))
+        for one in checks
+    )
+    return _table("what has to hold", "", "found", "what to do", rows=rows)
 
 
 def bad_record_lines(bad: Sequence[BadRecord]) -> list[str]:

@@ -29,6 +29,7 @@ NOT_SET_UP = (
 _MISSING = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,
+    psycopg.errors.UndefinedFunction,
     psycopg.errors.InvalidSchemaName,
 )
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')

@@ -19,7 +19,8 @@ _PARTS = re.compile(r"\{part (\w+)(?: (\w+))?\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
-_BEHIND_THE_WALL = re.compile(r"\{memory\}\.(?!(?:tier|memory_ids|settings|migrations)\b)\w+")
+_NOBODYS = "tier|memory_ids|settings|migrations|sees_rows"
+_BEHIND_THE_WALL = re.compile(rf"\{{memory\}}\.(?!(?:{_NOBODYS})\b)\w+")
 _ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
 _FILES = (
@@ -34,6 +35,7 @@ _FILES = (
     "reminders.sql",
     "turn.sql",
     "trace.sql",
+    "doctor.sql",
 )
 _MEAN = {"<=>": "avg(n.distance)", "<#>": "avg(n.distance)", "<->": "sqrt(avg(n.distance ^ 2))"}
 """The distance of which the cosine is the mean of their cosines."""

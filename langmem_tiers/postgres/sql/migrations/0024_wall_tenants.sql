@@ -79,3 +79,18 @@ DROP INDEX {memory}.memories_neighbours;
 CREATE INDEX memories_neighbours ON {memory}.memories
     (tenant, namespace, (CASE WHEN session IS NULL THEN '' ELSE session END), turn)
     WHERE turn IS NOT NULL;
+
+-- Whether whoever asks sees any row of a table; a table that it may not read shows none.
+CREATE FUNCTION {memory}.sees_rows(of_table regclass) RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    seen boolean;
+BEGIN
+    EXECUTE format('SELECT EXISTS (SELECT FROM %s)', of_table) INTO seen;
+    RETURN seen;
+EXCEPTION WHEN insufficient_privilege THEN
+    RETURN false;
+END
+$$;
