@@ -253,6 +253,7 @@ class StoreOptions:
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
             check_template(template)
+        self.roles.check()
         checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
         days: Any = self.trace_days
         if days is not None and not (is_number(days) and 0 < days <= sys.float_info.max):

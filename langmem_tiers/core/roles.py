@@ -25,7 +25,7 @@ class Roles:
     taken: Literal["application", "worker"] | None = None
     """None: a store has the rights of whoever connects."""
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         """Raise ConfigurationError for what no role can be called."""
         named: tuple[object, ...] = (self.application, self.worker)
         for name in named:
@@ -48,12 +48,13 @@ class Roles:
         return None if self.taken is None else self.names[self.taken]
 
 
-def roles_of(prefix: str, taken: object, given: Mapping[str, str] | None) -> Roles:
+def roles_of(prefix: object, taken: object, given: Mapping[str, str] | None) -> Roles:
     """The roles of a store whose schemas have this prefix: as `given`, or called after it.
 
     Raises:
         ConfigurationError: for a role that there is not.
     """
+    prefix = prefix if isinstance(prefix, str) else ""  # what it must be is said elsewhere
     named = {"application": f"{prefix}langmem_application", "worker": f"{prefix}langmem_worker"}
     own = {} if given is None else checked_mapping(given, "roles", "{'application': 'web_role'}")
     check_known(own, named, "roles")
