@@ -6,6 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple, Self, cast
 
+from pydantic import TypeAdapter, ValidationError
+
+from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.reading import plain
 
@@ -136,13 +139,15 @@ class ForgetReceipt:
         Raises:
             InvalidInputError: if it is none.
         """
-        several = ("ids", "rewritten", "hashes", "sentences", "threads", "named_threads")
-        given: dict[str, Any] = dict(told)
+        given = checked_mapping(told, "a receipt", "that of to_json()")
         try:
-            return cls(**{**given, **{name: tuple(given[name]) for name in several}})
-        except (KeyError, TypeError) as error:
+            return TypeAdapter(cls).validate_python(dict(given))
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False)[0]
+            where = short(".".join(map(str, wrong["loc"])))
             raise InvalidInputError(
-                f"this is no receipt ({error}): pass what forget() answered, or its to_json()"
+                f"this is no receipt ({where}: {wrong['msg']}): pass what forget() answered, or "
+                "its to_json()"
             ) from error
 
 

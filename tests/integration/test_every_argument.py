@@ -189,6 +189,8 @@ SOUND: Final[dict[str, list[str]]] = {
     "restore": ["--tenant", "acme"],
     "quarantine": ["--tenant", "acme"],
     "worker": ["--lexical", "--once"],
+    "forget": ["--tenant", "acme", "--key", "other", "--plan"],
+    "doctor": [],
 }
 """What each command is told otherwise; an argument stands last."""
 

@@ -93,6 +93,8 @@ class World:
     memory: MemoryCoordinator
     loop: asyncio.AbstractEventLoop
     rows: Rows
+    receipt: Any = None
+    """Of what was forgotten before it began."""
 
     @classmethod
     def on(cls, store: TieredStore, url: str, loop: asyncio.AbstractEventLoop) -> World:
@@ -123,6 +125,8 @@ class World:
         self.memory.state.set_goal("goal", "Ship it")
         self.memory.state.start_task("build", task_id="task")
         self.store.put(("acme", "notes"), "note", {"text": FACT})
+        self.memory.store("The old key was blue.", "semantic", key="gone")
+        self.receipt = self.memory.forget(key="gone")
 
     def of(self, kind: type) -> Any:
         """An object of one of our classes."""
@@ -244,6 +248,7 @@ NAMED: Final[dict[str, Any]] = {
     "stage": Stage(source="wiki", title="# WIKI"),
     "texts": ["a text"],
     "asked": ["a text"],
+    "receipt": Made(lambda world: world.receipt),
     "connection": "postgresql://u:p@127.0.0.1:1/none",
 }
 """By the name of an argument; only those that have no default need one."""
@@ -283,6 +288,8 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "state_says": {"returned": "When is the key rotated?"},
     "state_says_what_was_tried": {"returned": ()},
     "state_says_what_happened": {"returned": {"content": FACT, "score": 0.5}},
+    "MemoryCoordinator.forget": {"key": "other", "plan": True},
+    "MemoryCoordinator.aforget": {"key": "other", "plan": True},
     "MemoryCoordinator.consolidate_session": {"session_id": "chat"},
     "MemoryCoordinator.session_notes": {"session_id": "chat"},
     "MemoryCoordinator.revise": {"text": "Forget that."},
