@@ -306,15 +306,21 @@ with TieredStore.from_conn_string(sys.argv[1], index=text_index()) as store:
 """
 
 
-def kill_amid(url: str, delay: float) -> None:
-    """Let a process forget, and kill it after a while."""
+def kill_amid(url: str, delay: float | None) -> float:
+    """Let a process forget, and kill it after a while, or never; how long it was at it."""
     command = [sys.executable, "-W", "error", "-c", FORGET, url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        if delay is None:
+            assert process.stdout.readline() == "done\n"
+        else:
+            time.sleep(delay)
+            process.send_signal(signal.SIGKILL)
+        took = time.monotonic() - began
     wait_until(lambda: sessions(url) == 0)
+    return took
 
 
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
@@ -322,18 +328,19 @@ def test_a_client_that_is_killed_amid_it_leaves_all_or_nothing(
     new_url: Callable[[], str], tmp_path: Path, kills: int
 ) -> None:
     rng, url = random.Random(kills), new_url()  # noqa: S311 - seeded, not secret
-    halves = set()
-    for number in range(kills):
+    halves, took = set(), 0.0
+    for number in range(kills + 1):
         cold = tmp_path / str(number)
         with TieredStore.from_conn_string(url, index=text_index()) as store:
             memory = coordinator(store)
             fill(store, url, cold)
             before = dump(url)
             store.close()
-            kill_amid(url, rng.uniform(0, 0.35))
+            lasted = kill_amid(url, rng.uniform(0, 1.2 * took) if number else None)
+            took = took or lasted
             after = dump(url)
             whole = after == before
-            halves.add(whole)
+            halves |= {whole} if number else set()
             assert whole or [each for each in traces(url, cold) if each != "archive"] == []
             receipt: Any = memory.forget(subject=NAME)
             assert traces(url, cold) == []
