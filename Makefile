@@ -132,9 +132,10 @@ fit-likeness: $(VENV)/.dev-stamp ## Fit what the gate tells attacks by; ARGS=--w
 	@$(BIN)/python -m benchmarks.fit_likeness $(ARGS)
 
 .PHONY: bench-context
-bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its peer, and as one tenant grows
+bench-context: $(VENV)/.dev-stamp ## Measure get_context beside its SQL and its peer, as one tenant grows, and behind the wall
 	@$(BIN)/python -m benchmarks.context
 	@$(BIN)/python -m benchmarks.growth
+	@$(BIN)/python -m benchmarks.walls
 
 .PHONY: bench-learning
 bench-learning: $(VENV)/.dev-stamp ## Measure what learning is worth; FILE=folder of real reflexions
