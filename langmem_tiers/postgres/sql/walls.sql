@@ -1,7 +1,7 @@
 -- The wall between tenants, which holds whatever is asked: row-level security on every table that has
 -- a tenant, partitions too, by the tenant that the transaction names in langmem_tiers.tenant. Where none
--- is named nothing is seen and nothing can be written. The owner of the schemas, by whose name this is
--- run, sees all, and so do workers. Run by setup; again it changes nothing. A role that may not create
+-- is named nothing is seen and nothing can be written. The owner of the tables sees all, whoever runs
+-- this, and so do workers. Run by setup; again it changes nothing. A role that may not create
 -- roles does without those that are not there, until somebody creates them and runs setup again.
 DO $walls$
 DECLARE
@@ -19,7 +19,8 @@ BEGIN
         END;
     END LOOP;
     FOR walled IN
-        SELECT c.oid::regclass AS name, c.relispartition AS part, c.relname = 'tenant_sizes' AS counted
+        SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner,
+               c.relispartition AS part, c.relname = 'tenant_sizes' AS counted
         FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
@@ -38,7 +39,7 @@ BEGIN
             'SELECT nullif(current_setting(''langmem_tiers.tenant'', true), '''')), false))',
             walled.name
         );
-        EXECUTE format('CREATE POLICY owner ON %s TO CURRENT_USER USING (true)', walled.name);
+        EXECUTE format('CREATE POLICY owner ON %s TO %I USING (true)', walled.name, walled.owner);
         IF to_regrole('{application}') IS NOT NULL THEN
             EXECUTE format('REVOKE ALL ON %s FROM {application}', walled.name);
             EXECUTE format(
@@ -62,6 +63,7 @@ BEGIN
         );
         EXECUTE format('GRANT SELECT ON {memory}.migrations, {memory}.settings TO %I', called);
         EXECUTE format('GRANT USAGE ON SEQUENCE {memory}.memory_ids TO %I', called);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION {memory}.sees_rows TO %I', called);
     END LOOP;
     IF to_regrole('{application}') IS NOT NULL THEN
         GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.ended_turns, {memory}.gone
