@@ -102,7 +102,6 @@ def test_an_application_may_do_nothing_but_read_and_write_rows(url: str) -> None
         "TRUNCATE memory.usage",
         "DELETE FROM working.memories",
         "INSERT INTO memory.settings VALUES ('walls', 'null')",
-        "DELETE FROM memory.tenant_sizes",
         "ALTER TABLE memory.usage DISABLE ROW LEVEL SECURITY",
         "CREATE TABLE memory.mine (tenant text)",
         "SET ROLE langmem_worker",

@@ -48,7 +48,7 @@ CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 
 WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'p', 'v')
   AND has_table_privilege(%(who)s::text, c.oid, r.name)
   AND (r.name IN ('TRUNCATE', 'REFERENCES', 'TRIGGER') OR c.relispartition OR c.relkind = 'v'
-       OR c.relname IN ('migrations', 'settings', 'tenant_sizes'))
+       OR c.relname IN ('migrations', 'settings'))
 GROUP BY c.oid
 UNION ALL
 SELECT n.nspname::text, 'CREATE' FROM pg_namespace n

@@ -33,7 +33,7 @@ SELECT 'archived', a.id, a.tier::text, a.namespace FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.key = %(key)s AND {part seen a}
 UNION
 SELECT 'gone', e.id, coalesce(e.detail ->> 'tier', 'working'), e.detail ->> 'namespace'
-FROM {memory}.events e
+FROM [owner: {memory}.events | walled: {memory}.gone(%(key)s::text)] e
 WHERE e.tenant = %(tenant)s AND e.kind IN ('rejected', 'evicted')
   AND e.detail ->> 'key' = %(key)s::text AND e.id IS NOT NULL AND e.detail ? 'namespace'
   AND (e.detail ->> 'user_id' IS NULL OR e.detail ->> 'user_id' = %(user_id)s::text)

@@ -20,7 +20,7 @@ BEGIN
     END LOOP;
     FOR walled IN
         SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner,
-               c.relispartition AS part, c.relname = 'tenant_sizes' AS counted
+               c.relispartition AS part
         FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
@@ -44,7 +44,7 @@ BEGIN
             EXECUTE format('REVOKE ALL ON %s FROM {application}', walled.name);
             EXECUTE format(
                 'GRANT %s ON %s TO {application}',
-                CASE WHEN walled.part OR walled.counted THEN 'SELECT'
+                CASE WHEN walled.part THEN 'SELECT'
                 ELSE 'SELECT, INSERT, UPDATE, DELETE' END, walled.name
             );
         END IF;
