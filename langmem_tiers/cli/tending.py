@@ -204,7 +204,8 @@ def worker(
         from langmem_tiers.graph.worker import ConsolidationWorker
 
         store.run(store.flows.check_set_up())
-        checkpointer.setup()
+        if store.runner.acting == "owner":  # a worker's role makes no tables
+            checkpointer.setup()
         told = _silent if as_json else _print
         one = ConsolidationWorker(
             store, schedule, checkpointer=checkpointer, policy=policy, told=told

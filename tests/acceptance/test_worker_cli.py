@@ -13,12 +13,15 @@ from typing import Any
 
 import psycopg
 import pytest
+from langgraph.checkpoint.postgres import PostgresSaver
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import ModelError
+from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.coordinating import coordinator
+from tests.support.walls import WORKER, login
 
 SECONDS = 120
 
@@ -59,6 +62,22 @@ def test_what_is_due_is_run_once_and_reported() -> None:
     again = run("--once")
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "No tenant is due.\n")
     assert json.loads(run("--once", "--json").stdout) == {"cycles": [], "failed": {}}
+
+
+def test_a_workers_login_consolidates_once_the_owner_has_made_the_checkpoints(url: str) -> None:
+    tables = "checkpoints, checkpoint_blobs, checkpoint_writes, checkpoint_migrations"
+    with (
+        login(url, WORKER) as cron,
+        psycopg.connect(url, autocommit=True) as conn,
+        checkpointer_pool(url) as checkpoints,
+    ):
+        early = run("--once", "--url", cron)
+        assert (early.exit_code, "tables of the checkpointer" in early.stderr) == (1, True)
+        PostgresSaver(checkpoints).setup()
+        conn.execute(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {tables} TO {WORKER}".encode())
+        again = run("--once", "--url", cron)
+        assert (again.exit_code, again.stderr) == (0, "")
+        assert again.stdout.startswith("acme: ")
 
 
 @pytest.mark.usefixtures("url")
