@@ -334,14 +334,16 @@ def test_a_client_that_is_killed_amid_it_leaves_all_or_nothing(
         with TieredStore.from_conn_string(url, index=text_index()) as store:
             memory = coordinator(store)
             fill(store, url, cold)
+            store.close()  # what it keeps up in the background is none of this
             before = dump(url)
-            store.close()
             lasted = kill_amid(url, rng.uniform(0, 1.2 * took) if number else None)
             took = took or lasted
             after = dump(url)
-            whole = after == before
+            changed = {table for table in before if before[table] != after[table]}
+            whole = changed <= {"memory.settings"}  # when tenants were last counted
             halves |= {whole} if number else set()
-            assert whole or [each for each in traces(url, cold) if each != "archive"] == []
+            left = [each for each in traces(url, cold) if each != "archive"]
+            assert whole or left == [], changed
             receipt: Any = memory.forget(subject=NAME)
             assert traces(url, cold) == []
             assert memory.verify_forgotten(receipt)
