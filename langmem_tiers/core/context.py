@@ -194,4 +194,6 @@ def user_templates(given: Any) -> tuple[tuple[str, ...], ...]:
         several = checked_list(given, "user_namespaces", "templates")
         return tuple(tuple(checked_strings(one, "a template of it")) for one in several)
     except InvalidTypeError as error:
-        raise ConfigurationError(f"{error}; give [('memories', '{{user_id}}')]") from error
+        raise ConfigurationError(
+            f"{error}; give user_namespaces=[('memories', '{{user_id}}')]"
+        ) from error
