@@ -125,7 +125,7 @@ def test_every_name_exists() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "MemoryCoordinator.forget",
+        "MemoryCoordinator.dream",
         "MemoryCoordinator.store(colour=…)",
         "StoreResult.consensus_score",
         "Elephant",
