@@ -38,7 +38,7 @@ _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
 ALIKE: Final = 0.0
 """The likeness from which on a text is held that no user or operator answers for: it is rather an
-attack than not. About one harmless mail in twenty is held by it."""
+attack than not. One harmless mail in twenty is held by it."""
 HANDED_ON: Final = 1.0
 """The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(

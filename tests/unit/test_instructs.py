@@ -261,7 +261,7 @@ def test_of_kinds_never_seen_most_orders_are_found_and_few_harmless_texts_held()
 
     assert sum(held) <= 0.07 * len(held)
     assert sum(indirect) >= 0.6 * len(indirect)
-    assert sum(direct) >= 0.55 * len(direct)
+    assert sum(direct) >= 0.6 * len(direct)
 
 
 @pytest.mark.proof
