@@ -1,9 +1,8 @@
 """Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
 
 Run it with `make ordinary fit-likeness`; it takes some minutes and prints, for each of six authors
-and each kind of ordinary text, what the gate makes of it with a fit on all others
-(`gate_left_out.py`: of each kind of carrier, and each who wrote them). With `--write` it then
-writes the fit on all of them.
+and each kind of ordinary text, what the gate makes of it with a fit on all others. With `--write`
+it then writes the fit on all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 
 import langmem_tiers
-from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, carried, hands
+from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
 from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core.reading import words
 from langmem_tiers.remember import instructs
@@ -53,8 +52,6 @@ _SHORT: Final = 2
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
-_BROUGHT: Final = 4.0
-"""Texts for which one that a tool brings counts: there are few, and they are what is asked most."""
 
 
 class Text(NamedTuple):
@@ -65,28 +62,21 @@ class Text(NamedTuple):
     kind: str
     text: str
     span: str = ""
-    counts: float = 1.0
-    """For how many it counts."""
-
-
-class Row(NamedTuple):
-    """What the fit sees of a text, or of a passage of it."""
-
-    of: Text
-    names: frozenset[str]
 
 
 def texts() -> list[Text]:
     """All texts of the corpora, each once; what is told from other memories is none of this."""
     found: dict[str, Text] = {}
-    told = [(half, 1.0) for half in (*(make() for make in HALVES), *hands())]
-    for half, counts in (*told, *((one, _BROUGHT) for one in carried())):
+    for half in (*(make() for make in HALVES), *hands()):
         for attack, samples in ((True, half.attacks), (False, half.benign)):
             for one in samples:
                 if not one.recalled + one.stored:
-                    text = Text(half.name, attack, one.kind, one.text, one.span, counts)
-                    found.setdefault(one.text, text)
+                    found.setdefault(one.text, _text(half.name, one, attack=attack))
     return list(found.values())
+
+
+def _text(author: str, sample: Sample, *, attack: bool) -> Text:
+    return Text(author, attack, sample.kind, sample.text, sample.span)
 
 
 def harmless() -> Iterator[Text]:
@@ -117,34 +107,22 @@ _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.M
 
 
 def fit(several: Iterable[Text]) -> dict[str, float]:
-    """The weights of a fit on these texts."""
-    return fit_on(rows_of(several))
-
-
-def rows_of(several: Iterable[Text]) -> list[Row]:
-    """What is fitted of these texts: each three sentences of a note are a note as well.
+    """The weights; each three sentences of a note are a note as well.
 
     What is disguised teaches by what it says behind that, as the gate undoes it before it reads.
     """
     corpus = list(several)
     known = {word for one in corpus if not _disguised(one) for word in words(one.text)}
-    rows: list[Row] = []
+    rows: list[frozenset[str]] = []
+    attacks: list[bool] = []
     for one in corpus:
         text = _undone(one.text, known) if _disguised(one) else plain(one.text)
         parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
-        rows += [Row(one, features(part)) for part in sorted(parts)]
-    return rows
-
-
-def fit_on(rows: Sequence[Row]) -> dict[str, float]:
-    """The weights by which these rows are told apart best."""
-    counted = Counter(feature for row in rows for feature in row.names)
+        rows += [features(part) for part in sorted(parts)]
+        attacks += [one.attack] * len(parts)
+    counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
-    found = fitted(
-        Matrix.of([row.names for row in rows], names),
-        np.array([row.of.attack for row in rows], float),
-        counts=np.array([row.of.counts for row in rows]),
-    )
+    found = fitted(Matrix.of(rows, names), np.array(attacks, float))
     return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
 
 
@@ -200,16 +178,14 @@ class Matrix(NamedTuple):
         return np.bincount(self.column, self.value * sums[self.row], self.shape[1]).astype(float)
 
 
-def fitted(
-    matrix: Matrix, wanted: Floats, softness: float = SOFTNESS, counts: Floats | float = 1.0
-) -> Floats:
+def fitted(matrix: Matrix, wanted: Floats, softness: float = SOFTNESS) -> Floats:
     """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
-    steep = matrix.back(counts * matrix.times(np.ones(matrix.shape[1]))) / 4
+    steep = matrix.back(matrix.times(np.ones(matrix.shape[1]))) / 4
     stride = 1 / (steep + 1 / softness)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - wanted
-        slope = matrix.back(counts * wrong)
+        slope = matrix.back(wrong)
         slope[:-1] += ahead[:-1] / softness
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
@@ -229,21 +205,21 @@ def found_with(weights: Mapping[str, float], several: Iterable[tuple[str, str]])
 def main() -> None:
     """Print what is made of each author's texts, and write the fit of all."""
     console = Console(width=100)
-    rows = rows_of([*texts(), *harmless()])
+    corpus, others = texts(), list(harmless())
     columns = ("plain attacks pass", "oblique", "notes held back")
     authors = Table("author", *columns, title="with a fit on the others' texts")
     kinds = Table("ordinary texts", *_SOURCES, title="held back, with a fit on the other kinds")
     for half, kind in track(list(zip_longest(hands(), KINDS)), "Leaving out one of each"):
         left_out = (half and half.name, kind)
-        weights = shipped(fit_on([row for row in rows if row.of.author not in left_out]))
+        weights = shipped(fit(one for one in (*corpus, *others) if one.author not in left_out))
         if half is not None:
             authors.add_row(half.name, *_rates(half, weights))
         kinds.add_row(kind, *_held(ordinary(kind), weights))
     console.print(authors, kinds)
     if "--write" in sys.argv:
-        found = shipped(fit_on(rows))
+        found = shipped(fit(corpus + others))
         _WHERE.write_text(written(found), "utf-8")
-        console.print(f"{len(found):,} weights of {len(rows):,} passages: {_WHERE.name}")
+        console.print(f"{len(found):,} weights of {len(corpus + others):,} texts: {_WHERE.name}")
 
 
 _SOURCES: Final = ("user", "agent", "web")

@@ -14,8 +14,6 @@ from benchmarks.data import Record, records
 
 OBLIQUE = "oblique"
 """In the kind of what is plain prose, without an order."""
-DIRECT = "direct"
-"""In the kind of what is told to an assistant as it is, by no carrier."""
 NEWS = "news"
 
 
@@ -55,16 +53,7 @@ def half(name: str) -> Half:
 @cache
 def hands() -> tuple[Half, ...]:
     """The texts of six more authors."""
-    return _by_author(records("gate/hands"))
-
-
-@cache
-def carried() -> tuple[Half, ...]:
-    """What tools bring, by its writers: each kind of carrier as it is, and with an order in it."""
-    return _by_author(records("gate/carried"))
-
-
-def _by_author(rows: tuple[Record, ...]) -> tuple[Half, ...]:
+    rows = records("gate/hands")
     return tuple(_by(author, rows) for author in dict.fromkeys(one["author"] for one in rows))
 
 

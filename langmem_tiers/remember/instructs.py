@@ -4,9 +4,8 @@ Disguises are undone first: look-alike letters, hidden signs, codes, letters apa
 reads like attacks on a memory rather than like other texts was learned from both: a logistic
 regression over the words of a text, their pairs, and the first word of each sentence (`^`). Its
 weights ship as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by
-many authors, on what tools bring with an order in it and without, and on ordinary texts of many
-kinds, and they are there to be read. How it fares with authors and kinds it has not seen:
-docs/gate.md.
+many authors and on ordinary texts of many kinds, and they are there to be read. How it fares with
+authors and kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
 found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
@@ -37,8 +36,9 @@ from langmem_tiers.core.reading import spaced, visible
 _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
 ALIKE: Final = 0.0
-"""The likeness from which on a text is held that no user or operator answers for: it is rather an
-attack than not. One harmless mail in twenty is held by it."""
+"""The likeness from which on a text is held: it is rather an attack than not."""
+FROM_OUTSIDE: Final = -0.75
+"""The same for what nobody here answers for (tools, pages): it need not be so sure."""
 HANDED_ON: Final = 1.0
 """The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(
@@ -88,7 +88,8 @@ def _openly(text: str, source: str) -> Iterator[Finding]:
         _, *pasted = _PASTED.split(text, maxsplit=1)
         yield from _alike("\n".join((*pasted, *_QUOTED.findall(text))), HANDED_ON, "likeness")
     else:
-        yield from _alike(text, ALIKE, "likeness")
+        least = ALIKE if source == Source.AGENT else FROM_OUTSIDE
+        yield from _alike(text, least, "likeness")
 
 
 def _disguised(text: str) -> Iterator[Finding]:
