@@ -16,7 +16,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt, Verification
+    from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
     from langmem_tiers.store.store import TieredStore
 
 

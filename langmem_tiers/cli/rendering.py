@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from langmem_tiers.consolidate.report import ConsolidationReport
     from langmem_tiers.consolidate.restore import ArchiveFile
     from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
-    from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
+    from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
     from langmem_tiers.importers import BadRecord
     from langmem_tiers.postgres.doctor import Check
 

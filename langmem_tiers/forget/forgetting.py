@@ -20,24 +20,24 @@ from langmem_tiers.consolidate.restore import archives
 from langmem_tiers.core.errors import ConflictError, InvalidInputError
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget import filed
-from langmem_tiers.forget.filed import Filed, Rewritten
+from langmem_tiers.forget import archive_lines
+from langmem_tiers.forget.archive_lines import Filed, Rewritten
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import EARLIER, Asked, Found, memories, traces
-from langmem_tiers.forget.nouns import (
+from langmem_tiers.forget.passages import sentences, sought, words_of
+from langmem_tiers.forget.reach import ALIKE, Known
+from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
     PlannedMemory,
     PlannedThread,
     counted,
 )
-from langmem_tiers.forget.passages import sentences, sought, words_of
-from langmem_tiers.forget.reach import ALIKE, Known
 from langmem_tiers.forget.recording import Keyed, Pending, record
 from langmem_tiers.forget.rewriting import quote_calls, rewrite_calls, vectors_of
 from langmem_tiers.forget.scrub import details
+from langmem_tiers.forget.tenant import forget_tenant, plan_of_tenant
 from langmem_tiers.forget.threads import delete_threads
-from langmem_tiers.forget.whole import forget_tenant, plan_of_tenant
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, begun_anew, rows_of
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
@@ -58,7 +58,7 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     files = yield from archives(asked.tenant)
     if asked.kind == "tenant":
         return (yield from plan_of_tenant(asked, files))
-    held = yield from filed.read(files, how.files)
+    held = yield from archive_lines.read(files, how.files)
     found = yield from traces((yield from memories(asked, held, how)))
     params = {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
     (rows,) = yield Query((Call("traces_left", params),), commit=True)
@@ -102,7 +102,9 @@ def _changed(held: Sequence[Filed], found: Found, how: Forgetting) -> list[tuple
     tenant, options = found.asked.tenant, how.options
     several = []
     for one in held:
-        left = filed.without(one, lambda line: found.goes(filed.known(line, tenant, options)))
+        left = archive_lines.without(
+            one, lambda line: found.goes(archive_lines.known(line, tenant, options))
+        )
         if left is not None:
             several.append((one.file, left))
     return several
@@ -159,12 +161,12 @@ def _latest(rows: Sequence[Row], named: str) -> ForgetReceipt | None:
 @begun_anew
 def _forget(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetReceipt]:
     """Do it: look, write files, and take all of it away in one transaction."""
-    held = yield from filed.read((yield from archives(asked.tenant)), how.files)
+    held = yield from archive_lines.read((yield from archives(asked.tenant)), how.files)
     first = yield from memories(asked, held, how)
     yield Query((), commit=True)
     vectors = yield from vectors_of(first, how)
     changed = _changed(held, first, how)
-    files = yield from filed.rewrite(changed, asked.tenant, how.files)
+    files = yield from archive_lines.rewrite(changed, asked.tenant, how.files)
     now = yield from _locked(first, held, how)
     if now.reach.values != first.reach.values or now.lines != first.lines:
         raise ConflictError("what is to be forgotten changed meanwhile; nothing was changed")
@@ -173,7 +175,7 @@ def _forget(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetReceipt]:
     receipt = _receipt(found, counts, files, how, key)
     threads = sorted(found.threads) if how.checkpointer is not None else []
     urls = [one.file.url for one in files]
-    renamed = filed.replace_call(asked.tenant, files)
+    renamed = archive_lines.replace_call(asked.tenant, files)
     yield from record(receipt, Pending(urls, threads), key, how.now, [renamed])
     how.advance(len(found.ids))
     return replace(receipt, threads=tuple(threads)) if threads else receipt
@@ -293,7 +295,7 @@ def finish(tenant: str, named: str, how: Forgetting) -> Flow[ForgetReceipt | Non
     for receipt, _, _, files, threads in rows:
         if not files and not threads:
             continue
-        yield from filed.remove(files, how.files)
+        yield from archive_lines.remove(files, how.files)
         left = list(threads)
         if how.checkpointer is not None:
             yield from delete_threads(how.checkpointer, threads)

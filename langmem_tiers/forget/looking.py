@@ -13,11 +13,11 @@ from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.filed import Filed, known
+from langmem_tiers.forget.archive_lines import Filed, known
 from langmem_tiers.forget.how import Forgetting
-from langmem_tiers.forget.nouns import Kind
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
+from langmem_tiers.forget.receipt import Kind
 from langmem_tiers.forget.scrub import Event, Scrubber, Scrubbing, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 

@@ -43,8 +43,8 @@ def sentences(text: str) -> list[str]:
     return [one for one in _SENTENCES.split(text) if one.strip()]
 
 
-def strings_of(value: object) -> Iterator[str]:
-    """Every text in JSON, but for the names of fields."""
+def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
+    """Every text in JSON, and the names of its fields if these are wanted."""
     rest = [value]
     while rest:
         one = rest.pop()
@@ -52,20 +52,9 @@ def strings_of(value: object) -> Iterator[str]:
             yield one
         elif isinstance(one, Mapping):
             rest += one.values()
+            if names:
+                yield from one
         elif isinstance(one, Sequence):
-            rest += one
-
-
-def all_strings(value: object) -> Iterator[str]:
-    """Every text in JSON, and the names of its fields."""
-    yield from strings_of(value)
-    rest = [value]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, Mapping):
-            yield from one
-            rest += one.values()
-        elif isinstance(one, list):
             rest += one
 
 
@@ -104,7 +93,7 @@ class Subject:
         several = entities if isinstance(entities, list) else []
         if any(isinstance(one, str) and normalised(one) == self.named for one in several):
             return "the subject is among its entities"
-        if any(self.is_named_in(one) for one in all_strings(value)):
+        if any(self.is_named_in(one) for one in strings_of(value, names=True)):
             return "it names the subject"
         if self.is_named_in(key):
             return "its key names the subject"

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.forget.nouns import ForgetReceipt
+from langmem_tiers.forget.receipt import ForgetReceipt
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.tombstones import Hashes
 

@@ -9,20 +9,20 @@ from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.forget.checking import verify
 from langmem_tiers.forget.forgetting import forget as forgotten
 from langmem_tiers.forget.forgetting import plan as planned
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import Asked, Under
-from langmem_tiers.forget.nouns import (
+from langmem_tiers.forget.passages import Subject
+from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
     Kind,
     Verification,
     checked_receipt,
 )
-from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.threads import check_checkpointer
+from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant

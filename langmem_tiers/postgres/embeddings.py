@@ -54,6 +54,8 @@ _WORDS: Final = 20_000
 """Single words whose vectors are kept, 20 MB of them at most."""
 _ASKED: Final = 32
 """Words of a question that are compared, those with the longest vectors."""
+_DIGITS: Final = 5
+"""Of how alike words are: sums of 32 bits differ beyond, by what else is compared."""
 _UNTHREADED: Final = 200_000
 """Products in one multiplication: OpenBLAS begins threads from 262,144 on."""
 
@@ -199,7 +201,7 @@ def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) 
     near = _cosines([vector for vector, _ in sought], [_word(table, word)[0] for word in places])
     best = (np.maximum.reduceat(near[:, each], starts, axis=1) * shares).sum(axis=0)
     found = iter(best.tolist())
-    return [max(0.0, next(found)) if count else 0.0 for count in counts]
+    return [round(max(0.0, next(found)), _DIGITS) if count else 0.0 for count in counts]
 
 
 def _cosines(

@@ -88,6 +88,7 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         # Sums of several threads end in other bits; and a fork would leave them behind.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+        LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
         return _Transformer(f"{_NAME}@{digest}", tokenizer, session)
 
 

@@ -119,7 +119,7 @@ class Model(Protocol):
 
 
 _loaded: dict[Hashable, Model] = {}
-_loading = threading.Lock()
+_loading = threading.RLock()
 _KEPT: Final = 1_000
 """Texts whose vectors are kept: what is asked is sought, looked for in topics, and stored."""
 

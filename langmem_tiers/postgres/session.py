@@ -210,13 +210,13 @@ class Session:
         return True
 
     def _query(self, query: Query) -> Work[list[Rows]]:
-        self._database.behind_the_wall(query)  # who may not ask for this takes no connection
+        sent = self._database.behind_the_wall(query)  # who may not ask takes no connection
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
             conn = yield from self._connection()
             try:
                 yield from self._do_past(conn)
-                rows = yield from self._execute(conn, query)
+                rows = yield from self._execute(conn, query, sent)
             except psycopg.Error as error:
                 if isinstance(error, ENDED):
                     yield conn.close()  # as the server does next
@@ -238,7 +238,8 @@ class Session:
     def _do_past(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
         for query, rows in filter(None, () if self._open else self._past):
-            if (yield from self._execute(conn, query)) != rows:
+            sent = self._database.behind_the_wall(query)
+            if (yield from self._execute(conn, query, sent)) != rows:
                 self._past = []
                 yield from self._start_over(conn)
                 raise changed()
@@ -253,8 +254,7 @@ class Session:
                 yield conn.rollback()
             self._open = False
 
-    def _execute(self, conn: Any, query: Query) -> Work[list[Rows]]:
-        sent = self._database.behind_the_wall(query)
+    def _execute(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Rows]]:
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:

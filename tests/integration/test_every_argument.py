@@ -117,7 +117,7 @@ def check_call(world: World, target: Target, changed: Mapping[str, str]) -> bool
         if wrote or len(said) > LONGEST:
             wrong = "wrote" if wrote else f"answers {len(said):,} characters"
             raise AssertionError(f"{told} was refused, and {wrong}") from refused
-    except Exception as error:
+    except Exception as error:  # whatever it is: whose it is is what is tested
         taken = False
         if not own(error, changed):
             raise AssertionError(f"{told} raises {type(error).__name__}") from error

@@ -14,8 +14,8 @@ from psycopg.types.json import Jsonb
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.vectors import VectorOptions, pack
-from langmem_tiers.forget.nouns import ForgetPlan, ForgetReceipt
 from langmem_tiers.forget.reach import ASKED, TWIN
+from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.archives import count, execute, one

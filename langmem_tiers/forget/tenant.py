@@ -18,15 +18,15 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import PAGE, Asked
-from langmem_tiers.forget.nouns import (
+from langmem_tiers.forget.passages import Passages
+from langmem_tiers.forget.reach import Known
+from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
     PlannedMemory,
     PlannedThread,
     counted,
 )
-from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.reach import Known
 from langmem_tiers.forget.recording import Keyed, Pending, record
 from langmem_tiers.forget.scrub import Scrubber, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew

@@ -13,11 +13,11 @@ from langmem_tiers.consolidate.restore import archives
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget import filed
+from langmem_tiers.forget import archive_lines
 from langmem_tiers.forget.looking import PAGE
-from langmem_tiers.forget.nouns import ForgetReceipt, Trace, Verification
-from langmem_tiers.forget.passages import all_strings, sentences, sought, words_of
+from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
 from langmem_tiers.forget.reach import Known
+from langmem_tiers.forget.receipt import ForgetReceipt, Trace, Verification
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
@@ -46,7 +46,7 @@ class Checking(NamedTuple):
 
     def of_value(self, value: object) -> str | None:
         """Why JSON holds something of it; None if it does not."""
-        for text in all_strings(value):
+        for text in strings_of(value, names=True):
             if any(self._told(one) in self.sentences for one in _parts(text)):
                 return _SAYS
             if self.receipt.words and self._named(text):
@@ -169,13 +169,13 @@ def _filed(
     one: Checking, tenant: str, options: StoreOptions, files: Callable[[], Files]
 ) -> Flow[list[Trace]]:
     """Lines of archive files that are it, or say it."""
-    held = yield from filed.read((yield from archives(tenant)), files)
+    held = yield from archive_lines.read((yield from archives(tenant)), files)
     found = []
     gone = frozenset(one.receipt.ids)
     for file, lines in held:
         for line in lines:
             why = _BY_ID if line.id in gone else one.of_memory(json.loads(line.value), line.key)
-            user = options.user_of(filed.place(tenant, line))
+            user = options.user_of(archive_lines.place(tenant, line))
             if one.receipt.kind == "user" and user is not None:
                 why = "a row of the user" if one.keyed.exact(user) == one.receipt.asked else why
             if why is not None:
