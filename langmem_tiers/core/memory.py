@@ -38,6 +38,10 @@ class Source(StrEnum):
     UNKNOWN = "unknown"
 
 
+PERSONS: Final = (Source.USER, Source.SYSTEM)
+"""Those that are people: users and operators."""
+
+
 QUARANTINED: Final = "quarantined"
 """The state of a memory that is stored and not recalled until somebody releases it."""
 

@@ -83,6 +83,7 @@ class StoringOptions(TypedDict, total=False):
     Options:
         source: Who says so: `user`, `system`, `agent`, `tool`, `web`, or a name of one's own,
             which is trusted as `unknown` is unless the gate's policy says otherwise.
+        trust: How far it is trusted at most, from 0 to 1: as far as its source, if that is less.
         tier: Where it goes; the type's own tier if not given.
         personal: Whether it is the own of the context's user, and told to nobody else; as its type
             says, if not given.
@@ -112,6 +113,7 @@ class StoringOptions(TypedDict, total=False):
     """
 
     source: str
+    trust: float | None
     tier: Tier | str | None
     personal: bool | None
     tags: Iterable[str]

@@ -41,6 +41,8 @@ from langmem_tiers.remember.new import share
 
 _log = logging.getLogger(__name__)
 _NEEDED: Any = object()
+MISSING: Any = object()
+"""What a key holds that the state does not have."""
 _READ = "__pregel_read"
 """Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
 
@@ -173,8 +175,7 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
     Raises:
         ConfigurationError: if a key is missing; outside a graph nothing is looked at.
     """
-    read = (config.get("configurable") or {}).get(_READ)
-    missing = [name for name in names if read is not None and not _readable(read, name)]
+    missing = [name for name in names if channel(config, name) is MISSING]
     if missing:
         raise ConfigurationError(
             f"the graph's state has no key {' and no key '.join(map(repr, missing))}: subclass "
@@ -182,12 +183,13 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
         )
 
 
-def _readable(read: Callable[[str], Any], name: str) -> bool:
+def channel(config: RunnableConfig, name: str) -> Any:
+    """What a key of the run's state holds; None outside of a run, `MISSING` if there is no key."""
+    read = (config.get("configurable") or {}).get(_READ)
     try:
-        read(name)
+        return None if read is None else read(name)
     except KeyError:
-        return False
-    return True
+        return MISSING
 
 
 def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:

@@ -19,6 +19,7 @@ from langmem_tiers.core.prompts import CORRECTED
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
     RECALLED,
@@ -140,12 +141,14 @@ def remember(
     """Store the last thing that the user said, and the assistant's last word on it.
 
     The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    What the assistant says after its tools did is trusted no further than what these brought.
     What the user takes back is taken back first (`decided_by`). Where the message says nothing
     else, it and its answer come from that, and so are not recalled either.
     """
     question, last = last_question(messages), messages[-1] if messages else None
     answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
-    told = {"speaker": "assistant", "source": "agent", "recalled": recalled}
+    trust = yield from trusting(messages, memory.gate)
+    told = {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust}
     answered = storable(text_of(answer))
     revision = yield from _revision(memory, question, config, answered, decides=decides)
     said = {"speaker": "user", "source": "user"}

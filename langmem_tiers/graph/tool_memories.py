@@ -15,7 +15,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import TIERS, Moment, Recollection, Source, StoreResult, Tier
+from langmem_tiers.core.memory import (
+    PERSONS,
+    TIERS,
+    Moment,
+    Recollection,
+    Source,
+    StoreResult,
+    Tier,
+)
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
@@ -44,16 +52,20 @@ from langmem_tiers.store.write import Write, keys_of
 
 T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
-_GATE: Final = Gate()
-_TRUST: Final = _GATE.policy.trust.of_source(Source.AGENT)
-_PERSONS: Final = frozenset({Source.USER, Source.SYSTEM})
-"""Who answers for a memory that no model changes; what names no source is the application's own."""
+GATE: Final = Gate()
+_TRUST: Final = GATE.policy.trust.of_source(Source.AGENT)
 _FURTHER: Final = 100
 """Rows of each further page of a search, where not all of what came before is an answer."""
 
 
-def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None]:
+def changed(
+    store: OurStore, put: PutOp, action: str, trust: float = 1.0
+) -> Flow[StoreResult | None]:
     """Carry out what a model wants of a store of ours; None once something is deleted.
+
+    Args:
+        store, put, action: What is wanted, and where.
+        trust: How far at most the model is trusted, after what it heard from its tools.
 
     Raises:
         InvalidInputError: for what cannot be stored, or a memory that is not the model's to change;
@@ -63,8 +75,9 @@ def changed(store: OurStore, put: PutOp, action: str) -> Flow[StoreResult | None
     tier = store.name if isinstance(store, TierView) else None
     wanted, held = ops.to_write(put, flows.options), None
     if put.value is not None:
-        said = NewMemory(content=_read(put.value["content"]), memory_type=None, source=Source.AGENT)
-        verdict = _GATE.of(_GATE.candidate(said))
+        content = _read(put.value["content"])
+        said = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
+        verdict = GATE.of(GATE.candidate(said))
         if verdict.destination is None:
             return result_of(verdict)
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
@@ -93,7 +106,7 @@ def _check_own(key: str, action: str, tier: Tier | None, rows: Sequence[Sequence
     shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
     if not shown:
         raise InvalidInputError(NOT_THERE.format(id=key, action=action))
-    if source_of(shown[0]) in _PERSONS or trust_of(shown[0]) > _TRUST:
+    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > _TRUST:
         raise InvalidInputError(STANDS.format(id=key, action=action))
 
 

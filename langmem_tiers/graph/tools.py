@@ -22,6 +22,7 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.graph.heard import messages_so_far, trusting
 from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
@@ -32,7 +33,7 @@ from langmem_tiers.graph.runs import (
     user_in,
     ways,
 )
-from langmem_tiers.graph.tool_memories import OurStore, changed, found, paged
+from langmem_tiers.graph.tool_memories import GATE, OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import asks_again
@@ -110,7 +111,8 @@ def create_manage_memory_tool(
 
     A memory is stored as `{"content": …}` under a random id. What the model gets wrong, such as
     an update without an id, it is told in the tool's message. In a `TieredStore` it passes the gate
-    (docs/gate.md) with the source `agent`, and its `source` and `trust` stand beside its content.
+    (docs/gate.md) with the source `agent`, and its `source` and `trust` stand beside its content;
+    after other tools in the same turn it is trusted no further than what these brought.
     What a person, or the application itself, stored there is neither updated nor deleted: the
     message says so, and what to do instead.
 
@@ -286,7 +288,9 @@ def _managed(
     if not isinstance(store, OurStore):
         yield from asked(store.put, store.aput, labels, put.key, value)
     else:
-        result = yield from asked(store.run, store.arun, changed(store, put, action))
+        heard = messages_so_far(ensure_config())
+        trust = yield from trusting(heard, GATE)
+        result = yield from asked(store.run, store.arun, changed(store, put, action, trust))
         if result is not None and not result.stored:
             return prompts.NOT_STORED.format(reason=result.reason)
         if result is not None and result.quarantined:

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from langmem_tiers.consolidate.session_end import SessionReport
 from langmem_tiers.core.checks import checked_choice, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Source, StoreResult
+from langmem_tiers.core.memory import PERSONS, Source, StoreResult
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
@@ -90,7 +90,8 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
             )
         text = checked_text(one.get("description"), f"the description among the {what}s")
         kind = label(one.get(field), field) or otherwise
-        source = one.get("source", Source.AGENT)
+        named = one.get("source", Source.AGENT)
+        source = Source.AGENT if named in PERSONS else named
         found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
     return list(found.values())
 

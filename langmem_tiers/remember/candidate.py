@@ -40,6 +40,8 @@ class Candidate:
     parts: tuple[Part, ...] = ()
     """What the content was put together of, in a layout of ours; each is judged by itself."""
     source: str = Source.USER
+    trust: float = 1.0
+    """How far it is trusted at most, in 0…1, whatever its source."""
     tags: tuple[str, ...] = ()
     importance: float | None = None
     """In 0…1."""

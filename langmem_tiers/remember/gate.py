@@ -198,8 +198,7 @@ def judge(
     if review is None and reviewers is not None and len(reviewers):
         review = reviewers.review_storage(candidate)
     findings = findings_in(candidate)
-    own = policy.trust.of_source(candidate.source)
-    trust = min(own, INSTRUCTS) if findings else own
+    trust = _trust(candidate, findings, policy)
     destination = route(candidate.content, candidate.memory_type, candidate.expiring)
     held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
     if held is None and review is not None:
@@ -245,6 +244,16 @@ def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
         )
     kind = triviality(candidate.content) if policy.refuse_trivial else None
     return None if kind is None else _rejected(f"trivial: {kind}")
+
+
+def trust_in(candidate: Candidate, policy: GatePolicy = DEFAULT_POLICY) -> float:
+    """How far a text is trusted, in 0…1, whatever else becomes of it."""
+    return _trust(candidate, findings_in(candidate), policy)
+
+
+def _trust(candidate: Candidate, findings: Sequence[Finding], policy: GatePolicy) -> float:
+    own = min(policy.trust.of_source(candidate.source), candidate.trust)
+    return min(own, INSTRUCTS) if findings else own
 
 
 def findings_in(candidate: Candidate) -> tuple[Finding, ...]:

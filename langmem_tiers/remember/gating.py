@@ -70,6 +70,7 @@ class Gate:
             memory_type=_type_name(one.memory_type),
             parts=tuple(one.parts),
             source=label(one.source, "source") or Source.UNKNOWN,
+            trust=one.trust,
             tags=tuple(normalised_tags(one.tags)),
             importance=one.importance,
             beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),

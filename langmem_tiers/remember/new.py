@@ -63,7 +63,7 @@ class NewMemory:
     further: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the value beside these, such as `boost`."""
     trust: float = 1.0
-    """What the gate says of it, as the next two: how far it is trusted, in 0…1."""
+    """How far it is trusted at most, in 0…1; the gate makes it less, and says the next two."""
     held: str | None = None
     """Why it is quarantined; None if it is not."""
     threshold: float = THRESHOLD
@@ -282,6 +282,7 @@ def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
     """
     label(one.source, "source")
     label(one.speaker, "speaker")
+    share(one.trust, "trust")
     return replace(
         one,
         tags=bounds.listed(one.tags, "a list of tags"),

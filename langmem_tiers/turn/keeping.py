@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import Destination, StoreResult
+from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
@@ -166,6 +166,8 @@ def memorize(
     """Put something to the gate; what it lets pass is written by `commit`.
 
     What it quarantines is committed as quarantined. What the turn was shown is no new evidence.
+    After a tool call of the turn it is the agent's, and trusted no further than what its tools
+    brought, unless it says that a person says so: `source="user"` or `"system"`.
 
     Args:
         item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
@@ -181,8 +183,21 @@ def memorize(
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
+    if not (isinstance(item, Mapping) and item.get("source") in PERSONS):
+        given = _after_tools(turn, given, named=isinstance(item, Mapping) and "source" in item)
     turn.memory.flows.checked(given, turn.context)
     return _put(turn, given)
+
+
+def _after_tools(turn: Turn, one: NewMemory, *, named: bool) -> NewMemory:
+    """What no person says, trusted no further than what the turn's tools brought."""
+    record, usual = going_on(turn), turn.memory.gate.policy.trust.of_source(Source.TOOL)
+    if not record.calls:
+        return one
+    brought = {each.key: each.trust for each in record.pending}
+    least = min(brought.get(call.key, usual) for call in record.calls)
+    source = one.source if named else Source.AGENT
+    return replace(one, source=source, trust=min(one.trust, least))
 
 
 def _as_memory(

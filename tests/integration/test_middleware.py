@@ -109,6 +109,21 @@ async def test_memories_are_shown_once_a_turn_and_never_saved_and_what_was_said_
     ]
 
 
+async def test_what_an_agent_says_after_its_tools_is_trusted_as_these_are(way: Way) -> None:
+    model = scripted(call("pay", 1, amount="5"), "5 EUR went to the vault", "The vault is shut")
+    built = agent(model, way.store, saver=InMemorySaver())
+    for number, question in enumerate(("Pay 5 EUR", "Is the vault shut?")):
+        await way(built, said(question, number), config=thread("t"), context=ACME)
+    found = await MemoryCoordinator(way.store, context=ACME).aget_context("", session_id="t")
+
+    assert {one.content: one.value.get("trust", 1.0) for one in found} == {
+        "Pay 5 EUR": 1.0,
+        "5 EUR went to the vault": 0.6,
+        "Is the vault shut?": 1.0,
+        "The vault is shut": 0.8,
+    }
+
+
 async def test_a_turn_is_recalled_once_and_no_checkpoint_and_no_stream_shows_what_was(
     ready: TieredStore, counting: type[Counting]
 ) -> None:

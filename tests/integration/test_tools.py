@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from langchain.agents import create_agent
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
@@ -306,6 +306,40 @@ def test_a_tool_without_a_store_or_a_label_says_what_to_do(store: TieredStore) -
         create_manage_memory_tool(PROJECTS, store=store).invoke(
             {"content": "x"}, {"configurable": {"project": "ann@example.org"}}
         )
+
+
+@pytest.mark.parametrize(
+    ("answer", "trust"), [("Refunds take a week.", 0.6), (ATTACK, 0.1), (None, 0.8)]
+)
+async def test_a_model_that_heard_from_a_tool_is_trusted_no_further_until_a_person_speaks(
+    way: Way, answer: str | None, trust: float
+) -> None:
+    def read_mail() -> str:
+        """Read the mail."""
+        return str(answer)
+
+    def note(content: str) -> AIMessage:
+        return calls("manage_memory", content=content, action="create")
+
+    before = calls("read_mail") if answer else calls("search_memory", query="x")
+    model = scripted(
+        before, note("Refunds take a week"), "Noted", note("Maria pays refunds"), "Noted"
+    )
+    tools: list[Any] = [create_manage_memory_tool(PROJECTS), create_search_memory_tool(PROJECTS)]
+    agent = create_agent(model, tools=[*tools, read_mail], store=way.store)
+    heard = await way(agent, {"messages": [HumanMessage("Read the mail")]}, config=BILLING)
+    again = [*heard["messages"], HumanMessage("Note it again")]
+    await way(agent, {"messages": again}, config=BILLING)
+    stored = await way.store.asearch(PLACE)
+    held = await MemoryCoordinator(way.store, context=ACME).alist_quarantined()
+
+    kept = {one.value["content"]: one.value for one in stored}
+    kept |= {one.content: {"source": one.source, "trust": one.trust} for one in held}
+    assert {name: one["trust"] for name, one in kept.items()} == {
+        "Refunds take a week": trust,
+        "Maria pays refunds": 0.8,
+    }
+    assert {one["source"] for one in kept.values()} == {"agent"}
 
 
 # Whose place it is

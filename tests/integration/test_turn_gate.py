@@ -114,6 +114,36 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
     assert memory.get_lessons(ORDER, tools="read") == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "item", "kept"),
+    [
+        ("The office is in Bonn.", "Our office moved to Bonn.", ("agent", 0.6)),
+        ("The office is in Bonn.", {"content": "It is in Bonn.", "source": "web"}, ("web", 0.4)),
+        ("The office is in Bonn.", {"content": "It is in Bonn.", "source": "user"}, ("user", 1.0)),
+        (ORDER, "Our office moved to Bonn.", ("agent", 0.1)),
+        (ORDER, {"content": "Our office moved to Bonn.", "source": "system"}, ("system", 1.0)),
+        (None, "Our office moved to Bonn.", ("user", 1.0)),
+    ],
+)
+def test_what_is_memorized_after_a_tool_is_trusted_as_that_unless_a_person_says_so(
+    memory: MemoryCoordinator, answer: str | None, item: Any, kept: tuple[str, float]
+) -> None:
+    with MemoryOrchestrator(memory) as turn:
+        turn.assemble_context("Where is the office?")
+        if answer is not None:
+            turn.track_tool_invocation("read_mail", {"id": 1}, result=answer)
+        found = turn.memorize({"key": "office", **item} if isinstance(item, dict) else item)
+        turn.commit()
+
+    assert found.quarantined == (kept[1] < 0.3)
+    held = {
+        one.key: {"source": one.source, "trust": one.trust} for one in memory.list_quarantined()
+    }
+    recalled = memory.get(str(found.key))
+    value = recalled.value if recalled else held[str(found.key)]
+    assert (value.get("source", "user"), value.get("trust", 1.0)) == kept
+
+
 def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
     store: TieredStore,
 ) -> None:
