@@ -113,6 +113,10 @@ bench: $(BENCHMARKS:%=bench-%) ## Run all benchmarks
 bench-store: $(VENV)/.dev-stamp ## Measure the store beside its peers
 	@$(BIN)/python -m benchmarks.store
 
+.PHONY: soak
+soak: $(VENV)/.dev-stamp ## Do everything at once for half an hour while servers, workers and clients are killed
+	@$(BIN)/python -m benchmarks.soak $(ARGS)
+
 .PHONY: bench-recall
 bench-recall: $(VENV)/.dev-stamp ## Measure what recall finds beside its peers; FILE=path for your data
 	@$(BIN)/python -m benchmarks.recall $(FILE)
