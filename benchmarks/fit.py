@@ -54,8 +54,8 @@ from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, Memo
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
+from langmem_tiers.recall.inquiry import POOL
 from langmem_tiers.recall.matching import BY_ITSELF, CHANCE, OF_LESSONS, OTHER, shipped_for
-from langmem_tiers.recall.recall import POOL
 
 MEETINGS_FILE = Path("../shared/data/qmsum-dev.jsonl")
 """Fitted on where it is there and no other file is named: MIT licence."""

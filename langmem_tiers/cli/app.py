@@ -185,6 +185,38 @@ def search(
 
 
 @app.command(cls=Command)
+def replay(
+    turn: Annotated[
+        str, typer.Argument(metavar="TURN", help="The id of a turn, a run or a recall.")
+    ],
+    *,
+    tenant: Annotated[str, typer.Option(metavar="TENANT", help="Whose memories.")],
+    project: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Whose recalls; all if left out.")
+    ] = None,
+    user: User = None,
+    url: Url = URL,
+    model: Model = MODEL,
+    lexical: Lexical = False,
+    as_json: Json = False,
+) -> None:
+    """Answer recorded recalls again, and show what differs and why; exit with 1 if one does."""
+    from langmem_tiers.cli import memories
+
+    asker = memories.asked_by(tenant, project, None, user, None)
+    with opened_to_read(url, model=model, lexical=lexical) as store:
+        replayed = memories.memory_of(store, asker, named=True).replay(turn)
+    if as_json:
+        recalls = [one.to_json() for one in replayed]
+        rendering.print_json({"tenant": tenant, "turn": turn, "recalls": recalls})
+    else:
+        for one in replayed:
+            rendering.console().print(str(one), soft_wrap=True, markup=False)
+    if not all(one.equal for one in replayed):
+        raise typer.Exit(NOT_DONE)
+
+
+@app.command(cls=Command)
 def stats(
     *,
     tenant: Annotated[

@@ -1,4 +1,4 @@
-"""What the commands `import` and `search` do."""
+"""What the commands `import`, `search` and `replay` do."""
 
 from __future__ import annotations
 

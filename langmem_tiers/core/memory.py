@@ -182,9 +182,12 @@ class Recollections(list[Recollection]):
         *,
         by_words: str | None = None,
         helps: float = 1.0,
+        recall_id: str | None = None,
     ) -> None:
         """Hold what was found."""
         super().__init__(found)
+        self.recall_id = recall_id
+        """What `replay` takes, where the recall was recorded; else None."""
         self.helps = helps
         """The chance, in 0…1, that memory helps with what was asked at all."""
         self.by_words = by_words

@@ -6,6 +6,7 @@
         embedding_model: null
         query_timeout_ms: 500
         max_context_items: 10
+        recall_days: null
       promotion:
         min_access_count: 5
         min_success_rate: 0.8
@@ -86,6 +87,8 @@ class CoordinatorSettings:
     """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
     relevance_timeout_ms: int = 2000
     """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
+    recall_days: float | None = None
+    """Days for which each recall is kept as it was, for `replay`; None keeps none."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
@@ -95,6 +98,8 @@ class CoordinatorSettings:
         checked_whole(self.max_context_items, "max_context_items", 1, 1000)
         checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
         checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
+        if self.recall_days is not None:
+            checked_number(self.recall_days, "recall_days", 0, MOST_DAYS, but=(0,))
 
 
 BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")

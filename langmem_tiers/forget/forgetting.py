@@ -63,7 +63,9 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     params = {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
     (rows,) = yield Query((Call("traces_left", params),), commit=True)
     counts = Counter(row[0] for row in rows)
-    counts["events"], counts["states"] = len(found.scrubbing.gone), len(found.scrubbing.states)
+    gone = found.scrubbing
+    counts["events"], counts["states"] = len(gone.gone), len(gone.states)
+    counts["recalls"] = len(gone.recalls)
     return ForgetPlan(
         kind=asked.kind,
         erased=tuple(_planned(found, found.reach.erased)),
@@ -186,8 +188,8 @@ def _locked(first: Found, held: Sequence[Filed], how: Forgetting) -> Flow[Found]
     tenant = first.asked.tenant
     several = [*first.forgotten, *(first.known[one] for one in first.reach.rewritten)]
     keys = [(tenant, "", LOCK), *((tenant, one.namespace, one.key) for one in several)]
-    held_call = Call("hold_archives", {"tenant": tenant})
-    *_, rows = yield Query((NO_HURRY, lock_call(keys, how.options), held_call))
+    held_calls = (Call(name, {"tenant": tenant}) for name in ("hold_recalls", "hold_archives"))
+    *_, rows = yield Query((NO_HURRY, lock_call(keys, how.options), *held_calls))
     if dict(rows) != {one.file.archive: one.file.checksum for one in held}:
         raise ConflictError("an archive was written meanwhile; nothing was changed")
     return (yield from memories(first.asked, held, how))
@@ -211,11 +213,17 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
         "kinds": [one.kind for one in scrubbing.states],
         "names": [one.name for one in scrubbing.states],
     }
-    rows, ((away, _),), ((closed,),), ((counted_before,),) = yield Query(
+    recalls = {
+        "tenant": tenant,
+        "turns": [one.turn for one in scrubbing.recalls],
+        "recalls": [one.recall for one in scrubbing.recalls],
+    }
+    rows, ((away, _),), ((closed,),), ((recalled,),), ((counted_before,),) = yield Query(
         (
             Call("forget_memories", gone),
             Call("forget_events", events),
             Call("forget_states", states),
+            Call("forget_recalls", recalls),
             Call("is_counted", {"tenant": tenant}),
         )
     )
@@ -226,7 +234,7 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
     if counted_before:
         again = {"tenant": tenant, "exact_limit": how.options.exact_limit}
         yield Query((Call("count_tenant", again),))
-    return {**dict(rows), "events": away, "states": closed}
+    return {**dict(rows), "events": away, "states": closed, "recalls": recalled}
 
 
 def _done(calls: Iterable[Call]) -> Flow[Rows]:

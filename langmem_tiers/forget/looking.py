@@ -1,4 +1,4 @@
-"""What is looked at before anything is forgotten: memories and their kin, events, states, threads.
+"""What is looked at before anything is forgotten: memories, their kin, and what holds them.
 
 All of it is read in the transaction that is open, so that it can be read again under locks.
 """
@@ -18,7 +18,7 @@ from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
 from langmem_tiers.forget.receipt import Kind
-from langmem_tiers.forget.scrub import Event, Scrubber, Scrubbing, State
+from langmem_tiers.forget.scrub import Event, Recall, Scrubber, Scrubbing, State
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 
 PAGE: Final = 200
@@ -208,13 +208,14 @@ def _family(
 
 
 def traces(found: Found) -> Flow[Found]:
-    """The same with what of events and states goes, and the threads where it was said or shown."""
+    """The same with what goes of events, states and recalls, and where it was said or shown."""
     asked = found.asked
     users = {one.user_id for one in found.forgotten}
     turns = yield from _turns(asked)
     scrubber = Scrubber(
         tenant=asked.tenant,
         erased=frozenset(found.reach.erased),
+        rewritten=frozenset(found.reach.rewritten),
         passages=passages_of(asked, found.forgotten, found.common),
         user=asked.user,
         turns=turns,
@@ -230,12 +231,21 @@ def traces(found: Found) -> Flow[Found]:
     while rows := (yield from _rows("states_page", page)):
         scrubbing.states.extend(filter(scrubber.state, (State(*row) for row in rows)))
         page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
+    yield from _recalls(asked.tenant, scrubber, scrubbing)
     shown = yield from _rows(
         "sessions_shown", {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
     )
     threads = dict(_threads(found, scrubbing, scrubber, [row[0] for row in shown]))
     quoting, alike = yield from _quoting(found, scrubber)
     return replace(found, quoting=quoting, alike=alike, scrubbing=scrubbing, threads=threads)
+
+
+def _recalls(tenant: str, scrubber: Scrubber, to: Scrubbing) -> Flow[None]:
+    """Add the recorded recalls that hold it."""
+    page: dict[str, Any] = {"tenant": tenant, "turn": "", "recall": "", "limit": PAGE}
+    while rows := (yield from _rows("recalls_page", page)):
+        to.recalls.extend(filter(scrubber.recall, (Recall(*row) for row in rows)))
+        page |= {"turn": rows[-1][0], "recall": rows[-1][1]}
 
 
 def _quoting(found: Found, scrubber: Scrubber) -> Flow[tuple[dict[int, Known], list[Known]]]:

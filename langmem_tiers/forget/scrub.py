@@ -1,9 +1,9 @@
-"""What becomes of events and states that hold what is forgotten: rules alone."""
+"""What becomes of events, states and recorded recalls that hold what is forgotten: rules alone."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -11,10 +11,13 @@ from langmem_tiers.core.context import USER, named_by, users_labels
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.reach import STRUCTURE, Known
+from langmem_tiers.recall.recording import seen_in
 
 _GONE: Final = frozenset(("rejected", "evicted"))
 """Events that are all that is left of a memory."""
 _IDS: Final = ("sources", "again")
+SAYING: Final = ("key", "value", "speaker")
+"""What of a memory that a recall saw says anything."""
 _MESSAGE: Final = "message"
 _SESSION: Final = 2
 """The place of the session among the labels of a conversation's owner."""
@@ -36,6 +39,18 @@ class Event(NamedTuple):
         return found if self.event.startswith("turn/") and isinstance(found, str) else None
 
 
+class Recall(NamedTuple):
+    """A row of recalls_page, the columns are in this order."""
+
+    turn: str
+    recall: str
+    user_id: str | None
+    ids: Sequence[int]
+    asked: dict[str, Any]
+    seen: bytes
+    answered: list[Any]
+
+
 class State(NamedTuple):
     """A row of states_page, the columns are in this order."""
 
@@ -53,6 +68,7 @@ class Scrubbing:
     """Names of events."""
     changed: list[Event] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
+    recalls: list[Recall] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     """Turns of whose events some went or changed."""
     sessions: dict[str, str] = field(default_factory=dict)
@@ -61,10 +77,11 @@ class Scrubbing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scrubber:
-    """Judges events and states of a tenant by what is forgotten."""
+    """Judges events, states and recorded recalls of a tenant by what is forgotten."""
 
     tenant: str
     erased: frozenset[int]
+    rewritten: frozenset[int] = frozenset()
     passages: Passages
     user: str | None = None
     """The user who is forgotten."""
@@ -72,6 +89,8 @@ class Scrubber:
     """Turns of that user."""
     owner: str | None = None
     """Whose own all of it is: rows of another user's are not about it."""
+    _judged: dict[str, bool] = field(default_factory=dict)
+    """Of what recalls saw, whether it holds anything of it: many saw the same."""
 
     def add_event(self, one: Event, to: Scrubbing) -> None:
         """Judge an event."""
@@ -133,6 +152,25 @@ class Scrubber:
             return False
         told = [one.name, one.value]
         return bool(self.passages.scrubbed(told) != told)
+
+    def recall(self, one: Recall) -> bool:
+        """Whether a recorded recall goes: as it was asked by who is forgotten, or holds it."""
+        if self.user is not None and one.user_id == self.user:
+            return True
+        if not (self.erased | self.rewritten).isdisjoint(one.ids):
+            return True
+        if self.owner is not None and one.user_id not in (None, self.owner):
+            return False
+        parts = [one.asked, one.answered]
+        parts += ([row[name] for name in SAYING] for row in seen_in(one.seen))
+        return any(map(self._holds, parts))
+
+    def _holds(self, part: Any) -> bool:
+        """Whether JSON holds anything of it."""
+        text = repr(part)
+        if text not in self._judged:
+            self._judged[text] = bool(self.passages.scrubbed(part) != part)
+        return self._judged[text]
 
     def session_of(self, one: State) -> str | None:
         """The session of a message."""

@@ -68,8 +68,8 @@ def forget_tenant(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetRecei
     tenant = asked.tenant
     files = yield from archives(tenant)
     said = yield from _archived(files, how, key)
-    held = Call("hold_archives", {"tenant": tenant})
-    *_, rows = yield Query((NO_HURRY, lock_call([(tenant, "", LOCK)], how.options), held))
+    held = (Call(name, {"tenant": tenant}) for name in ("hold_recalls", "hold_archives"))
+    *_, rows = yield Query((NO_HURRY, lock_call([(tenant, "", LOCK)], how.options), *held))
     if dict(rows) != {one.archive: one.checksum for one in files}:
         raise ConflictError("an archive was written meanwhile; nothing was changed")
     threads = yield from _threads(asked)

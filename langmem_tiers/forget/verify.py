@@ -18,7 +18,9 @@ from langmem_tiers.forget.looking import PAGE
 from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
 from langmem_tiers.forget.reach import Known
 from langmem_tiers.forget.receipt import ForgetReceipt, Trace, Verification
+from langmem_tiers.forget.scrub import Recall
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.recall.recording import seen_in
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
 _REMEMBERED = 100_000
@@ -152,7 +154,25 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
         named = [(" ".join(row[:3]), [*row[2:]]) for row in rows]
         found += yield from apart(partial(_values, one, "states", named), sys.maxsize)
         page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
+    page = {"tenant": tenant, "turn": "", "recall": "", "limit": PAGE}
+    while rows := (yield from rows_of("recalls_page", **page)):
+        recalls = [Recall(*row) for row in rows]
+        found += yield from apart(partial(_recalls, one, recalls), sys.maxsize)
+        page |= {"turn": rows[-1][0], "recall": rows[-1][1]}
     return found
+
+
+def _recalls(one: Checking, several: Sequence[Recall]) -> list[Trace]:
+    judged = ((each.recall, _held(one, each)) for each in several)
+    return [Trace("recalls", name, why) for name, why in judged if why is not None]
+
+
+def _held(one: Checking, recall: Recall) -> str | None:
+    """Why a recorded recall holds something of it; None if it does not."""
+    for row in seen_in(recall.seen):
+        if why := one.of_memory(row["value"], row["key"] or "") or one.of_value(row["speaker"]):
+            return why
+    return one.of_value([recall.asked, recall.answered])
 
 
 def _memories(one: Checking, several: Sequence[Known]) -> list[Trace]:

@@ -23,9 +23,10 @@ from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
+from langmem_tiers.recall.inquiry import Inquiry, Reader
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import Question, read_question
-from langmem_tiers.recall.recall import Inquiry, Reader, limits, sought_by
+from langmem_tiers.recall.recall import limits, sought_by
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 

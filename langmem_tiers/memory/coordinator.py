@@ -31,8 +31,9 @@ class MemoryCoordinator(Memory):
         store: A store with an index.
         context: Who remembers and who asks.
         types: The memory types; those built in if not given.
-        settings: How long a recall may take (0.5 seconds if not given), and how many memories
-            it returns where no `limit` is given (10 if not given).
+        settings: How long a recall may take (0.5 seconds if not given), how many memories
+            it returns where no `limit` is given (10 if not given), and for how many days it is
+            recorded for `replay` (not at all if not given).
         policy: What a memory must have shown to be promoted; as specified if not given.
         count_tokens: Counts the tokens of a text; LangChain's approximate counter if not
             given, or a model's own: `model.get_num_tokens`.
@@ -66,6 +67,7 @@ class MemoryCoordinator(Memory):
 
     get_context, aget_context = both(recalling.get_context, "retriever")
     get_context_batch, aget_context_batch = both(recalling.get_context_batch, "retriever")
+    replay, areplay = both(recalling.replay)
     get, aget = both(recalling.get)
     delete_memory, adelete_memory = both(moving.delete_memory, "tool")
     clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")

@@ -25,16 +25,11 @@ from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.forget.looking import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
 from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.inquiry import POOL, Inquiry
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.reach import reach
-from langmem_tiers.recall.recall import (
-    POOL,
-    QUERY_CHARACTERS,
-    Inquiry,
-    Reader,
-    find,
-    recall,
-)
+from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
+from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.gating import (
@@ -67,10 +62,11 @@ _STORE_FIRST = " to derive from: store it first, in a call of its own"
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
 
-    def __init__(self, store: StoreFlows, reader: Reader, gate: Gate) -> None:
-        """Stand on a store's flows; `reader` says how to recall, `gate` what to remember."""
+    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate) -> None:
+        """Stand on a store's flows; `recorder` says how to recall, `gate` what to remember."""
         self._store = store
-        self.reader = reader
+        self.recorder = recorder
+        self.reader = recorder.reader
         self._lately = RecalledLately()
         self._runs = Runs()
         self.gate = gate
@@ -254,13 +250,23 @@ class MemoryFlows:
         vectors: Vectors | None = None,
         *,
         shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
+        turn: str | None = None,
+        root: str | None = None,
     ) -> Flow[list[Recollections]]:
         """Recall for several questions at once; what is hidden does not count as accessed.
 
-        Only what `shown_of` answers of what was found is returned, and accessed.
+        Only what `shown_of` answers of what was found is returned, and accessed. Where recalls are
+        recorded it is, as one of the turn or the run of that name, or of a new one.
         """
+        recording = self.recorder.recording(turn, root)
         answers = yield from recall(
-            asks, self.reader, self._store, hidden, vectors, shown_of=shown_of
+            asks,
+            self.reader,
+            self._store,
+            hidden,
+            vectors,
+            shown_of=shown_of,
+            recording=recording,
         )
         for found in answers:
             self.note(found)

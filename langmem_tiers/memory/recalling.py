@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from functools import partial
 from typing import Any, Unpack
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.learn.outcome import (
@@ -21,7 +21,11 @@ from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.recall.candidates import recollection
-from langmem_tiers.recall.recall import Inquiry, find
+from langmem_tiers.recall.inquiry import Inquiry
+from langmem_tiers.recall.ranking import ProfileFunction, profile_of
+from langmem_tiers.recall.recall import find
+from langmem_tiers.recall.replay import Replay
+from langmem_tiers.recall.replay import replay as replayed
 from langmem_tiers.remember.new import label, share
 from langmem_tiers.store.ops import to_tier
 
@@ -88,12 +92,14 @@ def _recalled(
     """Recall for several questions at once, and note what the run is shown."""
     if shown_to is None:
         return (yield from memory.flows.recall(asks))
+    run = shown_to.run
     context = memory.context
     if asks and context.project_id is None:  # the options of a batch are one question's
         context = replace(context, project_id=asks[0].project_id)
     now = memory.tiered_store.flows.now
     shown_of = partial(noted, context=context, showing=shown_to, now=now)
-    return (yield from memory.flows.recall(asks, shown_of=shown_of))
+    told = memory.flows.recall(asks, shown_of=shown_of, turn=run.id, root=run.root)
+    return (yield from told)
 
 
 def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
@@ -111,6 +117,44 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
             "a hold-out needs a run_id: what it is compared by is what came of the run"
         )
     return None
+
+
+def replay(
+    memory: Memory, turn_id: str, *, profile: str | ProfileFunction | None = None
+) -> Flow[list[Replay]]:
+    """Answer the recorded recalls of a turn again at their moment, and say what differs and why.
+
+    The memories are as they were read then, whatever was written or deleted since; how near they
+    were to the question is as it was. The package, the weights, the model, the types, the profile,
+    the floor and the re-ranker are this coordinator's, today. Nothing is written, and nothing
+    counts as read. Recalls are recorded with `CoordinatorSettings(recall_days=…)`.
+
+    Args:
+        turn_id: The id of a turn, a `run_id`, the root of a run, or the `recall_id` of what
+            `get_context` answered.
+        profile: The profile of recalls that were ranked by one of the caller's own, which is not
+            recorded; the others go by theirs.
+
+    Raises:
+        InvalidInputError: if no recall of that name is recorded that the context looks after, or a
+            profile is needed.
+
+    Example:
+        ```python
+        with TieredStore.embedded("./.memory") as store:
+            settings = CoordinatorSettings(recall_days=30)
+            memory = MemoryCoordinator(
+                store, context=MemoryContext(tenant="acme"), settings=settings
+            )
+            memory.get_context("When do keys change?", run_id="run-7")
+            for one in memory.replay("run-7"):
+                print(one)
+        ```
+    """
+    if (turn := label(turn_id, "turn_id")) is None:
+        raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
+    own = None if profile is None else profile_of(profile)
+    return replayed(turn, memory.context, memory.flows.recorder, memory.tiered_store.flows, own)
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:

@@ -25,7 +25,8 @@ from langmem_tiers.memory.base import Memory, model_of
 from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.recall import QUERY_CHARACTERS, Inquiry, find
+from langmem_tiers.recall.inquiry import Inquiry
+from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
 from langmem_tiers.remember.acts import (
     Act,
     Decider,

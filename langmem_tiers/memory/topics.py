@@ -10,7 +10,8 @@ from langmem_tiers.core.reading import ends_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query
 from langmem_tiers.recall.floor import ABOUT
-from langmem_tiers.recall.recall import POOL, QUERY_CHARACTERS
+from langmem_tiers.recall.inquiry import POOL
+from langmem_tiers.recall.recall import QUERY_CHARACTERS
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.intending import LEAD, sentences
 from langmem_tiers.remind.cue import matches

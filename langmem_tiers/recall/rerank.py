@@ -31,6 +31,7 @@ class Reranker(NamedTuple):
 
     call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
     acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
+    name: str
 
     def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
         """The memories of each, ordered again; one without a query or a memory stays as it is."""
@@ -63,7 +64,7 @@ def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
             for query, best in shortlists
         ]
 
-    return Reranker(call, acall)
+    return Reranker(call, acall, type(compressor).__name__)
 
 
 def _documents(memories: Sequence[Recollection]) -> list[Document]:

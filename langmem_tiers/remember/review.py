@@ -280,7 +280,8 @@ def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Rerank
     async def aruled(several: Sequence[Shortlist]) -> list[list[Recollection]]:
         return ruled(several)
 
-    rules = Reranker(ruled, aruled)
+    names = ", ".join(one.name for one in reviewers)
+    rules = Reranker(ruled, aruled, f"rules of {names}")
     if panel is None:
         return {"rules": rules}
 
@@ -296,7 +297,10 @@ def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Rerank
     async def asked(several: Sequence[Shortlist]) -> list[list[Recollection]]:
         return told(several, await panel.arelevance(_pairs(several)))
 
-    model = Reranker(lambda several: told(several, panel.relevance(_pairs(several))), asked)
+    def blocking(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return told(several, panel.relevance(_pairs(several)))
+
+    model = Reranker(blocking, asked, f"a model for {names}")
     return {"rules": rules, "model": model}
 
 

@@ -102,13 +102,14 @@ def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
 
 
 def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:
-    """What is over beside memories: exposures, states, traces of turns and intentions."""
+    """What is over beside memories: exposures, states, traces, recalls, intentions."""
     yield Call("forget_exposures", {"before": now - OUTCOME_WITHIN})
     yield Call("sweep_states", {"now": now})
     if options.trace_days is not None:
         traced = {"before": now - timedelta(days=options.trace_days)}
         yield Call("sweep_turns", traced)
         yield Call("sweep_gone", traced)
+    yield Call("sweep_recalls", {"now": now})
     yield Call("expire_intentions", {"now": now})
     lives = [options.tier_ttl.get(tier) for tier in TIERS]
     tiers = {"tiers": [tier.value for tier in TIERS], "tier_ttls": lives}

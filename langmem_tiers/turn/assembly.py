@@ -63,7 +63,7 @@ def assemble_context(
         BudgetExceededError: if the turn has spent what it may; nothing was asked.
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
-    going_on(turn)
+    record = going_on(turn)
     wanted = _checked_tokens(budget)
     if not isinstance(prompt, str):
         raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
@@ -72,6 +72,7 @@ def assemble_context(
     check(turn, "assemble a context", tokens=True)
     told = {
         **asdict(turn.context),
+        "turn": record.turn,
         "mode": turn.mode,
         "filters": {**turn.settings.default_filters, **own},
         "now": turn.now,

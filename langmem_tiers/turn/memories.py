@@ -27,7 +27,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.fence import brief, fields_of, labelled
-from langmem_tiers.recall.recall import Inquiry
+from langmem_tiers.recall.inquiry import Inquiry
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.state.flows import MOST_MESSAGES, Whose, look
 from langmem_tiers.state.state import Message
@@ -87,7 +87,7 @@ class MemorySource:
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = {} if alone else circumstances(metadata["sections"], stages)
-        recalled = unit(_recalled(ask, told, metadata["vectors"], memory))
+        recalled = unit(_recalled(ask, told, metadata, memory))
         about = {"query": query, "informed_by": told or None, **asked}
         found = yield from recalling(f"recall {self.name}", memory, about, recalled)
         return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
@@ -96,15 +96,18 @@ class MemorySource:
 def _recalled(
     ask: Inquiry,
     told: Mapping[str, str],
-    vectors: Vectors,
+    metadata: Mapping[str, Any],
     memory: MemoryCoordinator,
 ) -> Flow[list[Recollection]]:
     """Recall, in its circumstances too; a turn embeds each text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
+    vectors: Vectors = metadata["vectors"]
+    turn = metadata["turn"]
     if ask.blank:
-        (newest,) = yield from memory.flows.recall(asks, lambda _: True)  # shown, whatever is asked
+        # shown, whatever is asked
+        (newest,) = yield from memory.flows.recall(asks, lambda _: True, turn=turn)
         return newest
     rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
 
@@ -112,7 +115,7 @@ def _recalled(
         rows[row.place] = row
         return True  # it counts as accessed once, below, if it is among the best
 
-    direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors)))
+    direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors, turn=turn)))
     if ask.floor and vectors.failed is None:
         direct = matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
@@ -248,7 +251,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
     ask = memory.asking.ask("", memory.context, **own)
     # said in any case: no accesses
-    said = unit(only(memory.flows.recall([ask], lambda _: True)))
+    said = unit(only(memory.flows.recall([ask], lambda _: True, turn=metadata["turn"])))
     found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
     return [_spoken(one) for one in sorted(found, key=_when)]
 

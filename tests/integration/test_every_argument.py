@@ -184,6 +184,7 @@ SOUND: Final[dict[str, list[str]]] = {
     "setup": ["--lexical"],
     "import": ["--lexical", "notes.jsonl"],
     "search": ["--lexical", "--tenant", "acme", "keys"],
+    "replay": ["--lexical", "--tenant", "acme", "recorded"],
     "stats": [],
     "archive": ["--tenant", "acme", "--to", "archives"],
     "restore": ["--tenant", "acme"],

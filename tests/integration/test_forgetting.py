@@ -48,7 +48,7 @@ WHAT: dict[str, dict[str, Any]] = {
 }
 BESIDE = {"key": ("meadow", "roses", "beta"), "tenant": ("beta",)}
 HELD = {
-    *("memory.archived", "memory.events", "memory.intentions", "memory.states"),
+    *("memory.archived", "memory.events", "memory.intentions", "memory.recalls", "memory.states"),
     *("memory.tenant_sizes", "public.checkpoint_blobs", "public.checkpoint_writes"),
     *("working.documents", "working.memories", "archive"),
 }
@@ -91,7 +91,7 @@ def check_held(url: str, cold: Path) -> None:
     """There is a trace of every kind, and everywhere."""
     assert set(traces(url, cold)) >= HELD
     assert {one: many for one, many in kinds(url, named(url)).items() if not many} == {}
-    assert len(KINDS) + len(("archives", "checkpoints")) >= 27
+    assert len(KINDS) + len(("archives", "checkpoints")) >= 29
 
 
 def check_gone(url: str, cold: Path, receipt: ForgetReceipt) -> None:

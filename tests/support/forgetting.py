@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ from psycopg.types.json import Jsonb
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.consolidate.files import ArchiveFiles
 from tests.support.archives import execute, policy, remember
-from tests.support.coordinating import coordinator
+from tests.support.coordinating import PATIENT, coordinator
 
 MARK = "xylof"
 """What of the name is left by a stemmer: in whatever form, nothing may hold it."""
@@ -28,6 +30,8 @@ QUOTE = f"he said: {SAID}"
 BOTH = f"{SAID} The meadow is mown in June."
 MEADOW = "The meadow is mown in June."
 _HEX = re.compile(r"\\\\x((?:[0-9a-f]{2})+)")
+_ZIPPED = b"\x78\x01"
+"""What the compressed begins with."""
 _TABLES = """
     SELECT n.nspname || '.' || c.relname FROM pg_class c
     JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -55,6 +59,7 @@ _BY_ID = {
     "lineage downwards": "lineage t WHERE t.source",
     "lineage upwards": "lineage t WHERE t.id",
     "intentions": "intentions t WHERE t.id",
+    "recalls by what they saw": "recalls t CROSS JOIN unnest(t.ids) AS u (id) WHERE u.id",
     "events": "events t WHERE t.id",
 }
 KINDS = {
@@ -77,6 +82,7 @@ KINDS = {
     "triggers": "memory.intentions WHERE trigger::text ~* 'xylof'",
     "archived": "memory.archived WHERE key ~* 'xylof'",
     "tenant_sizes": "memory.tenant_sizes WHERE words::text ~* 'xylof'",
+    "recalls": "memory.recalls WHERE asked::text ~* 'xylof'",
     "exports": "working.documents WHERE content ~* 'xylof'",
     **{kind: f"memory.{table} = ANY (%(ids)s)" for kind, table in _BY_ID.items()},
 }
@@ -119,7 +125,9 @@ def dump(url: str) -> dict[str, list[str]]:
 
 
 def _shown(found: re.Match[str]) -> str:
-    return bytes.fromhex(found[1]).decode("latin-1")
+    binary = bytes.fromhex(found[1])
+    told = zlib.decompress(binary) if binary.startswith(_ZIPPED) else binary
+    return told.decode("latin-1")
 
 
 def archived(directory: Path) -> list[str]:
@@ -141,9 +149,8 @@ def traces(url: str, cold: Path) -> list[str]:
 
 def own(store: TieredStore, user: str | None = None) -> MemoryCoordinator:
     """Whose traces it is."""
-    return coordinator(
-        store, project_id="billing", session_id="chat-7", agent_id="coder", user_id=user
-    )
+    whose = {"project_id": "billing", "session_id": "chat-7", "agent_id": "coder"}
+    return coordinator(store, **whose, user_id=user, settings=replace(PATIENT, recall_days=30))
 
 
 def everywhere(store: TieredStore, url: str, cold: Path, user: str | None = None) -> None:

@@ -110,7 +110,7 @@ TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events", "int
 """Where a store keeps rows."""
 ASIDE = (
     *("leases", "cycles", "archives", "archived", "states"),
-    *("tombstones", "tombstone_keys", "forgettings", "tenant_sizes"),
+    *("tombstones", "tombstone_keys", "forgettings", "tenant_sizes", "recalls"),
 )
 """Where it keeps what it knows of its own work."""
 

@@ -101,8 +101,8 @@ def test_every_statement_about_rows_of_tenants_names_them_or_is_known_to_cross()
     }
     assert {name for name in crossing if "everywhere" not in name} == {
         *("any_lexeme", "any_vector", "expire_intentions", "forget_exposures", "largest_tenants"),
-        *("purge_usage", "retire_intentions", "sweep", "sweep_gone", "sweep_states"),
-        *("sweep_turns", "tenants", "tenants_to_count"),
+        *("purge_usage", "retire_intentions", "sweep", "sweep_gone", "sweep_recalls"),
+        *("sweep_states", "sweep_turns", "tenants", "tenants_to_count"),
     }
     for name, one in STATEMENTS.items():
         assert ("tenants" in one.rows) == ("tenants" in one.names), name

@@ -35,6 +35,7 @@ _FILES = (
     "reminders.sql",
     "turn.sql",
     "trace.sql",
+    "recalls.sql",
     "doctor.sql",
 )
 _MEAN = {"<=>": "avg(n.distance)", "<#>": "avg(n.distance)", "<->": "sqrt(avg(n.distance ^ 2))"}

@@ -130,7 +130,10 @@ SELECT 'intentions', i.id FROM {memory}.intentions i
 WHERE i.tenant = %(tenant)s AND i.id = ANY (%(ids)s::bigint[])
 UNION ALL
 SELECT 'archived', a.id FROM {memory}.archived a
-WHERE a.tenant = %(tenant)s AND a.id = ANY (%(ids)s::bigint[]);
+WHERE a.tenant = %(tenant)s AND a.id = ANY (%(ids)s::bigint[])
+UNION ALL
+SELECT 'recalls', r.number FROM {memory}.recalls r
+WHERE r.tenant = %(tenant)s AND (r.ids && %(ids)s::bigint[] OR r.user_id = %(user)s::text);
 
 -- name: events_left
 -- The events that name one of these memories.
@@ -151,7 +154,10 @@ SELECT 'archived', a.user_id FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.user_id IS NOT NULL
 UNION
 SELECT 'events', e.detail ->> 'user_id' FROM {memory}.events e
-WHERE e.tenant = %(tenant)s AND e.detail ->> 'user_id' IS NOT NULL;
+WHERE e.tenant = %(tenant)s AND e.detail ->> 'user_id' IS NOT NULL
+UNION
+SELECT 'recalls', r.user_id FROM {memory}.recalls r
+WHERE r.tenant = %(tenant)s AND r.user_id IS NOT NULL;
 
 -- name: tenant_left
 -- How many rows a tenant has, by table.
@@ -167,7 +173,8 @@ UNION ALL SELECT 'archived', count(*) FROM {memory}.archived t WHERE t.tenant = 
 UNION ALL SELECT 'archives', count(*) FROM {memory}.archives t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'cycles', count(*) FROM {memory}.cycles t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'leases', count(*) FROM {memory}.leases t WHERE t.tenant = %(tenant)s
-UNION ALL SELECT 'tenant_sizes', count(*) FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s;
+UNION ALL SELECT 'tenant_sizes', count(*) FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s
+UNION ALL SELECT 'recalls', count(*) FROM {memory}.recalls t WHERE t.tenant = %(tenant)s;
 
 -- name: forget_memories
 -- Take memories away, with all that hangs on them, and what runs showed to that user. What lived on
@@ -254,6 +261,8 @@ WITH memories AS (
     DELETE FROM {memory}.leases t WHERE t.tenant = %(tenant)s RETURNING 1
 ), sizes AS (
     DELETE FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s RETURNING 1
+), recalls AS (
+    DELETE FROM {memory}.recalls t WHERE t.tenant = %(tenant)s RETURNING 1
 )
 SELECT 'memories', count(*) FROM memories
 UNION ALL SELECT 'vectors', count(*) FROM vectors
@@ -267,7 +276,8 @@ UNION ALL SELECT 'archived', count(*) FROM archived
 UNION ALL SELECT 'archives', count(*) FROM archives
 UNION ALL SELECT 'cycles', count(*) FROM cycles
 UNION ALL SELECT 'leases', count(*) FROM leases
-UNION ALL SELECT 'tenant_sizes', count(*) FROM sizes;
+UNION ALL SELECT 'tenant_sizes', count(*) FROM sizes
+UNION ALL SELECT 'recalls', count(*) FROM recalls;
 
 -- name: forget_events
 -- Take events away, and say of others what they still say. Answers how many went, and were changed.
