@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         ConsolidationSchedule,
     )
     from langmem_tiers.consolidate.report import ConsolidationReport
+    from langmem_tiers.core.audit import Audit
     from langmem_tiers.core.config import Bounds
     from langmem_tiers.core.context import MemoryContext
     from langmem_tiers.core.errors import TieredMemoryError
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
         "PERSONA",
         "ArchivalPolicy",
         "At",
+        "Audit",
         "BeforeTool",
         "Bounds",
         "Budget",
@@ -171,6 +173,7 @@ _MODULES = {
     "ArchivalPolicy": "consolidate.policy",
     "At": "remind.triggers",
     "BeforeTool": "remind.triggers",
+    "Audit": "core.audit",
     "Bounds": "core.config",
     "Budget": "turn.spending",
     "ConsolidationPolicy": "consolidate.policy",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.filesize import decimal
 
-from langmem_tiers.cli import forgetting, rendering, tending
+from langmem_tiers.cli import auditing, forgetting, rendering, tending
 from langmem_tiers.cli.doctor import doctor
 from langmem_tiers.cli.options import (
     MODEL,
@@ -307,3 +307,4 @@ app.command(cls=Command)(forgetting.forget)
 app.command(cls=Command)(quarantine)
 app.command(cls=Command)(tending.worker)
 app.command(cls=Command)(doctor)
+app.add_typer(auditing.audit, name="audit")

@@ -15,6 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from langmem_tiers.core.audit import Audit
 from langmem_tiers.core.checks import (
     check_known,
     checked_choice,
@@ -238,6 +239,7 @@ class StoreOptions:
     bounds: Bounds = DEFAULT
     user_namespaces: tuple[tuple[str, ...], ...] = ()
     roles: Roles = field(default_factory=Roles)
+    audit: Audit = field(default_factory=Audit)
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""

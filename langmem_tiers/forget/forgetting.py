@@ -66,6 +66,7 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     gone = found.scrubbing
     counts["events"], counts["states"] = len(gone.gone), len(gone.states)
     counts["recalls"] = len(gone.recalls)
+    counts["audit"] = len(found.logged)
     return ForgetPlan(
         kind=asked.kind,
         erased=tuple(_planned(found, found.reach.erased)),
@@ -218,9 +219,17 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
         "turns": [one.turn for one in scrubbing.recalls],
         "recalls": [one.recall for one in scrubbing.recalls],
     }
-    rows, ((away, _),), ((closed,),), ((recalled,),), ((counted_before,),) = yield Query(
+    actor = how.options.audit.actor
+    log = {
+        "tenant": tenant,
+        "ids": sorted(found.meant.ids),
+        "entries": found.logged,
+        "named": actor is None or not found.meant.names(actor),
+    }
+    rows, _, ((away, _),), ((closed,),), ((recalled,),), ((counted_before,),) = yield Query(
         (
             Call("forget_memories", gone),
+            Call("audit_forget", log),
             Call("forget_events", events),
             Call("forget_states", states),
             Call("forget_recalls", recalls),
@@ -234,7 +243,8 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
     if counted_before:
         again = {"tenant": tenant, "exact_limit": how.options.exact_limit}
         yield Query((Call("count_tenant", again),))
-    return {**dict(rows), "events": away, "states": closed, "recalls": recalled}
+    told = {"events": away, "states": closed, "recalls": recalled, "audit": len(found.logged)}
+    return {**dict(rows), **told}
 
 
 def _done(calls: Iterable[Call]) -> Flow[Rows]:

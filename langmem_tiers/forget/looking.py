@@ -15,6 +15,7 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.archive_lines import Filed, known
 from langmem_tiers.forget.how import Forgetting
+from langmem_tiers.forget.logged import Meant, Told
 from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
 from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
 from langmem_tiers.forget.receipt import Kind
@@ -99,6 +100,16 @@ class Found:
     """Other memories that say the same by themselves, and stay."""
     scrubbing: Scrubbing = field(default_factory=Scrubbing)
     threads: Mapping[str, str] = field(default_factory=dict)
+    logged: Sequence[int] = ()
+    """Rows of the audit log that tell of it."""
+
+    @property
+    def meant(self) -> Meant:
+        """Of which rows the audit log is to forget what they tell."""
+        places = {(one.namespace, one.key) for one in self.forgotten}
+        places |= {(one.namespace, one.key) for one in self.asked.under}
+        ids = self.reach.erased.keys() | self.reach.rewritten.keys() | self.quoting.keys()
+        return Meant(ids, places, self.asked.user, self.asked.subject)
 
     @property
     def forgotten(self) -> list[Known]:
@@ -237,7 +248,19 @@ def traces(found: Found) -> Flow[Found]:
     )
     threads = dict(_threads(found, scrubbing, scrubber, [row[0] for row in shown]))
     quoting, alike = yield from _quoting(found, scrubber)
-    return replace(found, quoting=quoting, alike=alike, scrubbing=scrubbing, threads=threads)
+    told = replace(found, quoting=quoting, alike=alike, scrubbing=scrubbing, threads=threads)
+    return replace(told, logged=(yield from _logged(told)))
+
+
+def _logged(found: Found) -> Flow[list[int]]:
+    """The rows of the audit log that tell of it."""
+    logged: list[int] = []
+    meant = found.meant
+    page = {"tenant": found.asked.tenant, "after": 0, "limit": PAGE}
+    while rows := (yield from _rows("audit_told", page)):
+        logged += [one.id for one in (Told(*row) for row in rows) if meant.has(one)]
+        page["after"] = rows[-1][0]
+    return logged
 
 
 def _recalls(tenant: str, scrubber: Scrubber, to: Scrubbing) -> Flow[None]:

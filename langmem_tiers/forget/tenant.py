@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC
 from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import Files
@@ -83,7 +84,8 @@ def forget_tenant(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetRecei
         said |= {key.hashes.of(content_of(Known(*row).value)) for row in rows}
         page["after"] = rows[-1][0]
         how.advance(len(rows))
-    (rows,) = yield Query((Call("forget_tenant", {"tenant": tenant}),))
+    log: dict[str, Any] = {"tenant": tenant, "ids": None, "entries": [], "named": True}
+    rows, _ = yield Query((Call("forget_tenant", {"tenant": tenant}), Call("audit_forget", log)))
     passed = how.checkpointer is not None
     receipt = ForgetReceipt(
         receipt=str(uuid4()),

@@ -14,6 +14,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import archive_lines
+from langmem_tiers.forget.logged import Told
 from langmem_tiers.forget.looking import PAGE
 from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
 from langmem_tiers.forget.reach import Known
@@ -148,6 +149,11 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
     while rows := (yield from rows_of("events_page", **page)):
         named = [(row[0], row[4]) for row in rows]
         found += yield from apart(partial(_values, one, "events", named), sys.maxsize)
+        page["after"] = rows[-1][0]
+    page = {"tenant": tenant, "limit": PAGE, "after": 0}
+    while rows := (yield from rows_of("audit_told", **page)):
+        named = [(str(row[0]), Told(*row).names) for row in rows]
+        found += yield from apart(partial(_values, one, "audit", named), sys.maxsize)
         page["after"] = rows[-1][0]
     page = {"tenant": tenant, "owner": "", "kind": "", "name": "", "limit": PAGE}
     while rows := (yield from rows_of("states_page", **page)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from langmem_tiers.memory import (
+    auditing,
     feedback,
     forgetting,
     learning,
@@ -79,6 +80,10 @@ class MemoryCoordinator(Memory):
         "tuple[forgetting.Forget, forgetting.AForget]", both(forgetting.forget)
     )
     verify_forgotten, averify_forgotten = both(forgetting.verify_forgotten)
+
+    audit, aaudit = both(auditing.audit)
+    audit_head, aaudit_head = both(auditing.audit_head)
+    verify_audit, averify_audit = both(auditing.verify_audit)
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")

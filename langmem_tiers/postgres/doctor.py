@@ -48,9 +48,9 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
     ((login,),) = yield Query((Call("doctor_login", {**names, "schemas": schemas}),))
     as_role = names["application"] if acting != "application" and login[8] else None
     params = {"who": as_role or login[0], "schemas": schemas}
-    looks = ("doctor_tables", "doctor_rights", "doctor_functions")
+    looks = ("doctor_tables", "doctor_rights", "doctor_functions", "doctor_audit")
     named = Call("act_for", {"role": as_role, "tenant": ""})
-    _, tables, rights, functions = yield Query(
+    _, tables, rights, functions, silent = yield Query(
         (named, *(Call(look, params) for look in looks)), commit=True
     )
     again = f"as the owner remove the setting 'walls' from {schemas[0]}.settings, then run setup"
@@ -81,6 +81,11 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
             "functions with the owner's rights are closed",
             [name for (name,) in functions],
             "make them as the migration does, and REVOKE EXECUTE on them FROM PUBLIC",
+        ),
+        _lacking(
+            "what is written is logged",
+            [name for (name,) in silent],
+            "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
         ),
     )
     return Examination(login=login[0], looked_at=as_role or login[0], checks=checks)

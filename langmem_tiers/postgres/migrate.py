@@ -30,7 +30,7 @@ _ROW_BYTES = 100
 _DOCUMENTS = 2
 """The version of documents.sql; a database that had an older one gets this one at setup."""
 
-_WALLS = 1
+_WALLS = 2
 """The version of walls.sql, in the same way."""
 
 _LOCK = Call("lock_setup", {"lock": SETUP_LOCK})
@@ -64,6 +64,7 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     reshaped = yield from _shape_vectors(options, dict(settings))
     yield from _show_documents(options, dict(settings))
     yield from _choose_language(options, dict(settings))
+    yield from _switch_audit(options, dict(settings))
     yield from _build_walls(options, None if reshaped else dict(settings).get("walls"))
 
 
@@ -167,6 +168,16 @@ def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
 
 def _walls(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
     return {"version": _WALLS, "roles": names, "there": [name for (name,) in there]}
+
+
+def _switch_audit(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
+    """Let the database log what is written, or no longer; as it is if nobody says."""
+    wanted = options.audit.writes
+    if wanted is None or wanted == settings.get("audit", True):
+        return
+    yield Script(sql.audit_switch(options, on=wanted))
+    switched = {"name": "audit", "value": json.dumps(wanted)}
+    yield Query((Call("change_setting", switched),))
 
 
 def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:

@@ -29,6 +29,7 @@ CONNECTION_SETTINGS = (
     "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
     "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
     "set_config('max_parallel_workers_per_gather', '0', false), set_config('jit', 'off', false), "
+    "set_config('langmem_tiers.actor', %(actor)s::text, false), "
     "(SELECT set_config(s.name, %(timeout)s::text, false) FROM pg_settings s "
     "WHERE s.name = 'statement_timeout' AND %(timeout)s::text <> '0' "
     "AND s.setting::bigint NOT BETWEEN 1 AND %(timeout)s::text::bigint)"
@@ -37,6 +38,7 @@ CONNECTION_SETTINGS = (
 more than most of them take, and a plan made while tables were empty must not last. To begin
 parallel workers or to compile takes longer than any, but seems cheap beside what is switched off.
 Times come in UTC. No statement takes for ever; a shorter time-out of the database or role stays.
+The audit log is told who acts.
 
 It stands here and not in queries.sql because the pool runs it on each new connection, where no
 flow runs and nothing has to be filled in."""
@@ -63,6 +65,7 @@ class Target:
     vector_type: str | None = None
     pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
     statement_timeout_ms: int | None = None
+    actor: str = ""
     revive: Callable[[], None] | None = field(default=None, repr=False)
     """Starts a server of our own again after it died; None where the server is another's."""
 
@@ -94,6 +97,7 @@ class Target:
             vector_type=vector.vector_type if vector else None,
             pool={} if pool is None else pool,
             statement_timeout_ms=options.bounds.statement_timeout_ms,
+            actor=options.audit.actor or "",
         )
         target._check()
         return target
@@ -152,7 +156,7 @@ class Target:
 
     def connection_settings(self) -> dict[str, str]:
         """The parameters of CONNECTION_SETTINGS."""
-        return {"timeout": str(self.statement_timeout_ms or 0)}
+        return {"timeout": str(self.statement_timeout_ms or 0), "actor": self.actor}
 
     def embedder(self) -> Embeddings:
         """The embedding model, which a flow only asks for if one is configured."""

@@ -175,6 +175,8 @@ class StoreFlows:
     def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, Found)]
+        listed = (one for each in answers if isinstance(each, list) for one in each)
+        yield from self._log_read([one for one in listed if isinstance(one, Found)])
         yield from self.mark(got, self.moment(), refreshed(reads, answers))
 
     def _result(self, answer: Any) -> Result:
@@ -256,10 +258,12 @@ class StoreFlows:
     ) -> Flow[None]:
         """Count what was read, and begin its life again, or that of the `refreshed`.
 
-        The answer of the call is known by then, and stands if Postgres refuses.
+        The answer of the call is known by then, and stands if Postgres refuses; but where reads
+        are to be logged, none is answered that is not.
         """
         if read:
             self._accesses.add(read, moment.now)
+            yield from self._log_read(read)
         lives = read if refreshed is None else refreshed
         mortal = [one for one in lives if one.ttl_minutes is not None]
         try:
@@ -269,6 +273,14 @@ class StoreFlows:
             if not self._told_of_lives:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
             self._told_of_lives = True
+
+    def _log_read(self, read: Sequence[Mortal]) -> Flow[None]:
+        if read and self.options.audit.reads:
+            ids: dict[str, list[int]] = {}
+            for one in read:
+                ids.setdefault(one.tenant, []).append(one.id)
+            calls = (Call("audit_read", {"tenant": t, "ids": some}) for t, some in ids.items())
+            yield Query(tuple(calls), commit=True)
 
     @property
     def now(self) -> datetime:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
 
+from langmem_tiers.core.audit import Audit, checked_audit
 from langmem_tiers.core.config import (
     DEFAULT,
     EXACT_LIMIT,
@@ -81,16 +82,14 @@ class TieredStore(SweepingStore):
         server: EmbeddedPostgres | None = None,
         role: Literal["application", "worker"] | None = None,
         roles: Mapping[str, str] | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """Describe a store; nothing is opened yet.
 
         Args:
             conn_string: A Postgres URL or key-value connection string, or `embedded:./path`.
-            index: LangGraph's index mapping (`dims`, `embed`, `fields`, `distance_type`,
-                `ann_index_config`), plus `language`, a Postgres text search configuration.
-                Without `dims` and `embed` the index is lexical only.
-            ttl: LangGraph's TTL mapping, kept and read at each call. With none at all, expired
-                memories are never returned; with one, `omit_expired` says so, False if left out.
+            index: LangGraph's index mapping and `language`; lexical without `dims` and `embed`.
+            ttl: LangGraph's TTL mapping, read at each call. Without one, `omit_expired` is on.
             pool_config: Arguments of `psycopg_pool`: `min_size`, `max_size`, `timeout` (seconds), …
             schema_prefix: Put before the four schema names, so that stores can share a database.
             short_term_ttl: Minutes that a short_term memory lives unread; None for ever.
@@ -101,6 +100,7 @@ class TieredStore(SweepingStore):
             clock: What tells the time, in timezone-aware UTC.
             server: A Postgres of the store's own, started and stopped with it.
             role: The role that transactions take, by its name in `roles`; else who connects.
+            audit: What is logged, and for whom it acts; `Audit()` if not given.
 
         Raises:
             ConfigurationError: for options that cannot work.
@@ -115,6 +115,7 @@ class TieredStore(SweepingStore):
             bounds=DEFAULT if bounds is None else bounds,
             user_namespaces=user_templates(user_namespaces),
             roles=roles_of(schema_prefix, role, roles),
+            audit=checked_audit(audit),
         )
         check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
@@ -184,8 +185,6 @@ class TieredStore(SweepingStore):
         """
         chosen = local_index(index) if isinstance(index, str) else index
         return cls(index=chosen, server=EmbeddedPostgres(path, version=version), **options)
-
-    # Opening and closing
 
     def __enter__(self) -> Self:
         """Connect, or raise DatabaseUnavailableError at once."""

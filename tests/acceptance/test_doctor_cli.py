@@ -57,6 +57,7 @@ WALLED = "every table with a tenant is walled"
 SOUND = "its policies show one tenant's rows"
 BLIND = "who names no tenant sees no row"
 NARROW = "rights are no wider than needed"
+LOGGED = "what is written is logged"
 CLOSED = "functions with the owner's rights are closed"
 
 HOLES: dict[str, tuple[str, str, set[str]]] = {
@@ -95,6 +96,21 @@ HOLES: dict[str, tuple[str, str, set[str]]] = {
         f"GRANT TRUNCATE ON memory.usage TO {APPLICATION}",
         f"REVOKE TRUNCATE ON memory.usage FROM {APPLICATION}",
         {NARROW},
+    ),
+    "a right on the log": (
+        f"GRANT DELETE ON memory.audit TO {APPLICATION}",
+        f"REVOKE DELETE ON memory.audit FROM {APPLICATION}",
+        {NARROW},
+    ),
+    "a trigger": (
+        "ALTER TABLE ONLY memory.memories DISABLE TRIGGER audit_delete",
+        "ALTER TABLE ONLY memory.memories ENABLE TRIGGER audit_delete",
+        {LOGGED},
+    ),
+    "what chains": (
+        "ALTER TABLE memory.audit DISABLE TRIGGER USER",
+        "ALTER TABLE memory.audit ENABLE TRIGGER USER",
+        {LOGGED},
     ),
     "a right of everybody": (
         "GRANT CREATE ON SCHEMA memory TO PUBLIC",

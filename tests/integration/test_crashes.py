@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost, and nothing is half there, when a process is killed."""
+"""Nothing acknowledged is lost or unlogged, nothing is half there, when a process is killed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers import EmbeddedPostgres, TieredStore
+from langmem_tiers import EmbeddedPostgres, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     OutcomeUnknownError,
     TieredMemoryError,
 )
+from tests.support.auditing import logged, unlogged
 from tests.support.invariants import broken_rows, values
 from tests.support.opening import Opened, opened_store
 from tests.support.servers import kill, own_server, sessions, wait_until
@@ -46,6 +47,7 @@ class Stream:
     def __init__(self, name: str) -> None:
         self.name = name
         self.number = 0
+        self.answered = 0
         self.acknowledged: dict[str, int] = {}
         self.tried: dict[str, set[int]] = {}
         self.errors: list[BaseException] = []
@@ -68,6 +70,7 @@ class Stream:
                     self.tried[key].remove(self.number)
                 await asyncio.sleep(PAUSE_SECONDS)
             else:
+                self.answered += 1
                 self.acknowledged[key] = self.number
                 self.tried[key] = {self.number}
 
@@ -92,7 +95,9 @@ def check_streams(server: EmbeddedPostgres, streams: list[Stream]) -> None:
     stored = values(server.url)
     for one in streams:
         one.check(stored)
+        assert one.answered <= logged(server.url, f"{one.name}-") <= one.number
     assert broken_rows(server.url) == {}
+    assert unlogged(server.url) == []
     errors = [error for one in streams for error in one.errors]
     assert {type(error) for error in errors} <= {DatabaseUnavailableError, OutcomeUnknownError}, (
         errors
@@ -133,6 +138,8 @@ async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(
             stop.set()
             await asyncio.gather(*tasks)
     check_streams(server, streams)
+    with TieredStore(server.url, index=index) as left:
+        assert MemoryCoordinator(left, context=MemoryContext(tenant="acme")).verify_audit()
 
 
 BATCHES = """
@@ -182,6 +189,7 @@ def test_a_batch_of_a_killed_client_is_there_whole_or_not_at_all(
         assert turns in ([(last, 500)], [(last + 1, 500)])
         last = turns[0][0]
     assert broken_rows(database_url) == {}
+    assert unlogged(database_url) == []
 
 
 def test_a_store_can_be_closed_when_its_server_is_gone(

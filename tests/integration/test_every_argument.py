@@ -143,13 +143,16 @@ def test_most_is_taken_with_good_arguments(world: World) -> None:
 MISSING: Final = {
     f"{of}{verb}"
     for of, verbs in {
-        "MemoryCoordinator.": ("restore", "restore_archive", "review_waiting", "rollback"),
+        "MemoryCoordinator.": (
+            *("restore", "restore_archive", "review_waiting", "rollback", "audit", "verify_audit"),
+        ),
         "MemoryOrchestrator.": ("history",),
     }.items()
     for name in verbs
     for verb in (name, f"a{name}")
 } | {"open_tier", "aopen_tier", "import_chat_history", "aimport_chat_history"}
-"""What is about something that is not there: a move, an archive, a turn, an extra, a table."""
+"""What is about something that is not there: a move, an archive, a turn, an extra, a table; and the
+log, which is a whole tenant's and no user's."""
 
 
 def test_an_error_shows_whatever_was_given_in_a_line() -> None:
@@ -173,10 +176,18 @@ def commands() -> list[tuple[str, str]]:
     assert isinstance(group, TyperGroup)
     return [
         (name, one.opts[0])
-        for name, command in group.commands.items()
+        for name, command in _leaves(group)
         for one in command.params
         if not getattr(one, "is_flag", False)
     ]
+
+
+def _leaves(group: TyperGroup) -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from ((f"{name} {below}", leaf) for below, leaf in _leaves(command))
+        else:
+            yield name, command
 
 
 TEXTS: Final = sorted(name for name, made in made_of_all() if type(made) is str)
@@ -192,6 +203,9 @@ SOUND: Final[dict[str, list[str]]] = {
     "worker": ["--lexical", "--once"],
     "forget": ["--tenant", "acme", "--key", "other", "--plan"],
     "doctor": [],
+    "audit show": ["--tenant", "acme"],
+    "audit head": ["--tenant", "acme"],
+    "audit verify": ["--tenant", "acme"],
 }
 """What each command is told otherwise; an argument stands last."""
 
@@ -206,7 +220,7 @@ def test_so_is_what_the_command_line_is_told(
     told = [*sound, name, said] if name.startswith("-") else [*sound[:-1], said]
     url = ["--url", world.store.target.conninfo]
     before = world.rows.state()
-    result = CliRunner().invoke(app, [command, *url, *told])
+    result = CliRunner().invoke(app, [*command.split(), *url, *told])
     assert result.exception is None or isinstance(result.exception, SystemExit), (option, text)
     assert "Traceback" not in result.output
     if world.rows.state() != before:

@@ -83,6 +83,7 @@ KINDS = {
     "archived": "memory.archived WHERE key ~* 'xylof'",
     "tenant_sizes": "memory.tenant_sizes WHERE words::text ~* 'xylof'",
     "recalls": "memory.recalls WHERE asked::text ~* 'xylof'",
+    "audit log": "memory.audit WHERE told::text ~* 'xylof'",
     "exports": "working.documents WHERE content ~* 'xylof'",
     **{kind: f"memory.{table} = ANY (%(ids)s)" for kind, table in _BY_ID.items()},
 }

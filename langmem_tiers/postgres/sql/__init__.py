@@ -32,6 +32,7 @@ _FILES = (
     "truth.sql",
     "archive.sql",
     "forget.sql",
+    "audit.sql",
     "reminders.sql",
     "turn.sql",
     "trace.sql",
@@ -185,6 +186,13 @@ def document_views(options: StoreOptions) -> str:
 def walls(options: StoreOptions) -> str:
     """The script that builds the wall between tenants, or again."""
     return _fill(_read("walls.sql"), {**_schemas(options), **options.roles.names})
+
+
+def audit_switch(options: StoreOptions, *, on: bool) -> str:
+    """The script that lets the triggers of the audit log fire, or not."""
+    tables = (options.schema(name) for name in ("memory", *TIERS))
+    switch = "ENABLE" if on else "DISABLE"
+    return "".join(f"ALTER TABLE ONLY {one}.memories {switch} TRIGGER USER;\n" for one in tables)
 
 
 def ann_index_name(vector: VectorOptions) -> str:

@@ -48,7 +48,7 @@ CROSS JOIN unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'REFERENCES', 
 WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relkind IN ('r', 'p', 'v')
   AND has_table_privilege(%(who)s::text, c.oid, r.name)
   AND (r.name IN ('TRUNCATE', 'REFERENCES', 'TRIGGER') OR c.relispartition OR c.relkind = 'v'
-       OR c.relname IN ('migrations', 'settings'))
+       OR c.relname IN ('migrations', 'settings', 'audit', 'audit_links'))
 GROUP BY c.oid
 UNION ALL
 SELECT n.nspname::text, 'CREATE' FROM pg_namespace n
@@ -64,4 +64,19 @@ WHERE n.nspname = ANY (%(schemas)s::text[]) AND p.prosecdef
   AND (p.proowner <> n.nspowner OR p.proacl IS NULL
        OR NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (p.proconfig), false)
        OR EXISTS (SELECT FROM aclexplode(p.proacl) x WHERE x.grantee = 0))
+ORDER BY 1;
+
+-- name: doctor_audit
+-- Tables whose triggers do not log what is written to them, though it is to be logged.
+SELECT c.oid::regclass::text
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = ANY (%(schemas)s::text[]) AND c.relname IN ('memories', 'audit') AND c.relkind IN ('r', 'p')
+  AND NOT EXISTS (
+      SELECT FROM {memory}.settings s WHERE s.name = 'audit' AND s.value = 'false'
+  )
+  AND (
+      SELECT count(*) FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid
+      WHERE t.tgrelid = c.oid AND t.tgenabled IN ('O', 'A')
+        AND p.proname = t.tgname AND p.pronamespace = '{memory}'::regnamespace
+  ) <> CASE c.relname WHEN 'memories' THEN 3 ELSE 1 END
 ORDER BY 1;

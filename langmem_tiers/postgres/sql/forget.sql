@@ -106,6 +106,10 @@ SELECT e.detail ->> 'session_id' FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND e.event >= 'turn/' AND e.event < 'turn0'
   AND e.detail ->> 'session_id' IS NOT NULL;
 
+-- part: tells
+-- Whether the row a of the audit log tells more than that something was forgotten.
+(a.told IS NOT NULL AND a.verb <> 'forget')
+
 -- name: traces_left
 -- The rows that are about these memories, or of that user, by table. The values of a row are not
 -- looked at.
@@ -133,7 +137,10 @@ SELECT 'archived', a.id FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.id = ANY (%(ids)s::bigint[])
 UNION ALL
 SELECT 'recalls', r.number FROM {memory}.recalls r
-WHERE r.tenant = %(tenant)s AND (r.ids && %(ids)s::bigint[] OR r.user_id = %(user)s::text);
+WHERE r.tenant = %(tenant)s AND (r.ids && %(ids)s::bigint[] OR r.user_id = %(user)s::text)
+UNION ALL
+SELECT 'audit', a.id FROM {memory}.audit a
+WHERE a.tenant = %(tenant)s AND {part tells} AND a.memories && %(ids)s::bigint[];
 
 -- name: events_left
 -- The events that name one of these memories.
@@ -152,6 +159,9 @@ WHERE x.tenant = %(tenant)s AND x.user_id IS NOT NULL
 UNION
 SELECT 'archived', a.user_id FROM {memory}.archived a
 WHERE a.tenant = %(tenant)s AND a.user_id IS NOT NULL
+UNION
+SELECT 'audit', a.told ->> 'user' FROM {memory}.audit a
+WHERE a.tenant = %(tenant)s AND a.told ->> 'user' IS NOT NULL
 UNION
 SELECT 'events', e.detail ->> 'user_id' FROM {memory}.events e
 WHERE e.tenant = %(tenant)s AND e.detail ->> 'user_id' IS NOT NULL
@@ -174,7 +184,8 @@ UNION ALL SELECT 'archives', count(*) FROM {memory}.archives t WHERE t.tenant = 
 UNION ALL SELECT 'cycles', count(*) FROM {memory}.cycles t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'leases', count(*) FROM {memory}.leases t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'tenant_sizes', count(*) FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s
-UNION ALL SELECT 'recalls', count(*) FROM {memory}.recalls t WHERE t.tenant = %(tenant)s;
+UNION ALL SELECT 'recalls', count(*) FROM {memory}.recalls t WHERE t.tenant = %(tenant)s
+UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells};
 
 -- name: forget_memories
 -- Take memories away, with all that hangs on them, and what runs showed to that user. What lived on
@@ -277,7 +288,8 @@ UNION ALL SELECT 'archives', count(*) FROM archives
 UNION ALL SELECT 'cycles', count(*) FROM cycles
 UNION ALL SELECT 'leases', count(*) FROM leases
 UNION ALL SELECT 'tenant_sizes', count(*) FROM sizes
-UNION ALL SELECT 'recalls', count(*) FROM recalls;
+UNION ALL SELECT 'recalls', count(*) FROM recalls
+UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells};
 
 -- name: forget_events
 -- Take events away, and say of others what they still say. Answers how many went, and were changed.

@@ -1,8 +1,9 @@
 -- The wall between tenants, which holds whatever is asked: row-level security on every table that has
 -- a tenant, partitions too, by the tenant that the transaction names in langmem_tiers.tenant. Where none
 -- is named nothing is seen and nothing can be written. The owner of the tables sees all, whoever runs
--- this, and so do workers. Run by setup; again it changes nothing. A role that may not create
--- roles does without those that are not there, until somebody creates them and runs setup again.
+-- this, and so do workers. The audit log is read by both kinds of roles, and written by its functions alone.
+-- Run by setup; again it changes nothing. A role that may not create roles does without those that are not
+-- there, until somebody creates them and runs setup again.
 DO $walls$
 DECLARE
     schemas constant name[] := ARRAY['{memory}', '{short_term}', '{working}', '{long_term}'];
@@ -20,7 +21,8 @@ BEGIN
     END LOOP;
     FOR walled IN
         SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner,
-               c.relispartition AS part
+               c.relispartition AS part,
+               n.nspname = '{memory}' AND c.relname IN ('audit', 'audit_links') AS logs
         FROM pg_class c
         JOIN pg_namespace n ON n.oid = c.relnamespace
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'tenant' AND NOT a.attisdropped
@@ -44,7 +46,7 @@ BEGIN
             EXECUTE format('REVOKE ALL ON %s FROM {application}', walled.name);
             EXECUTE format(
                 'GRANT %s ON %s TO {application}',
-                CASE WHEN walled.part THEN 'SELECT'
+                CASE WHEN walled.part OR walled.logs THEN 'SELECT'
                 ELSE 'SELECT, INSERT, UPDATE, DELETE' END, walled.name
             );
         END IF;
@@ -52,7 +54,11 @@ BEGIN
             EXECUTE format('CREATE POLICY worker ON %s TO {worker} USING (true)', walled.name);
             EXECUTE format('REVOKE ALL ON %s FROM {worker}', walled.name);
             IF NOT walled.part THEN
-                EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %s TO {worker}', walled.name);
+                EXECUTE format(
+                    'GRANT %s ON %s TO {worker}',
+                    CASE WHEN walled.logs THEN 'SELECT'
+                    ELSE 'SELECT, INSERT, UPDATE, DELETE' END, walled.name
+                );
             END IF;
         END IF;
     END LOOP;
@@ -63,7 +69,8 @@ BEGIN
         );
         EXECUTE format('GRANT SELECT ON {memory}.migrations, {memory}.settings TO %I', called);
         EXECUTE format('GRANT USAGE ON SEQUENCE {memory}.memory_ids TO %I', called);
-        EXECUTE format('GRANT EXECUTE ON FUNCTION {memory}.sees_rows TO %I', called);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION {memory}.sees_rows, {memory}.audit_read, '
+                       '{memory}.audit_forget TO %I', called);
     END LOOP;
     IF to_regrole('{application}') IS NOT NULL THEN
         GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.ended_turns, {memory}.gone

@@ -1,0 +1,212 @@
+"""The rules of the chain: what its hashes are of, and what of a link does not fit.
+
+Each row has a hash of all of it. A link has those of the rows that one transaction wrote, the ids
+of these rows, and the link before. So a change anywhere shows where it was made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
+"""What is wrong: a row or link is not what was chained, or is not there; a row says nothing any
+more, and no forgetting says why; it is in no link; or a link is not the head that it was."""
+
+NOTHING: Final = bytes(32)
+"""The hash before the first link, and that of no value."""
+_RANGE: Final = re.compile(r"\[(\d+),(\d+)\)")
+
+
+@dataclass(frozen=True, slots=True)
+class AuditHead:
+    """The last link of a chain: what all that was logged until then can be checked against.
+
+    Kept elsewhere, it shows whether somebody wrote the whole chain anew.
+    """
+
+    tenant: str
+    seq: int
+    """Which link it is, from 1 on; 0 of an empty chain."""
+    hash: str
+    """64 hexadecimal digits."""
+
+    def __str__(self) -> str:
+        """As `verify_audit` takes it."""
+        return f"{self.seq}:{self.hash}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFault:
+    """The first thing of a log that is not as it was written."""
+
+    why: Why
+    row: int | None
+    """The id of the row; None where it is a link that was altered or dropped."""
+    link: int | None
+    """The link that it belongs to; None of a row that is in none."""
+
+    def __str__(self) -> str:
+        """Which, and why."""
+        which = f"link {self.link}" if self.row is None else f"row {self.row}"
+        return f"{which} {_TOLD[self.why]}"
+
+
+_TOLD: Final[Mapping[Why, str]] = {
+    "altered": "was altered",
+    "dropped": "was dropped",
+    "wiped": "was wiped, and no forgetting says why",
+    "added": "was added, or its link was dropped",
+    "rewritten": "is not that of the head given: the chain was written anew",
+}
+
+
+class Logged(NamedTuple):
+    """A row of the log as the statement `audit_rows` answers it."""
+
+    id: int
+    xact: str
+    opens: bool
+    at: int
+    """Microseconds since 1970."""
+    verb: str
+    memories: list[int]
+    told: str | None
+    told_hash: bytes | None
+    salt: bytes | None
+    value_hash: bytes | None
+    hash: bytes
+
+
+class Link(NamedTuple):
+    """A link as the statement `audit_links` answers it."""
+
+    seq: int
+    ids: str
+    hash: bytes
+
+    @property
+    def ranges(self) -> list[range]:
+        """The ids of its rows."""
+        return [range(int(one[1]), int(one[2])) for one in _RANGE.finditer(self.ids)]
+
+
+def keyed(salt: bytes, data: str) -> bytes:
+    """A hash of data under a key; the outer one keeps anybody from prolonging the data."""
+    return sha256(salt + sha256(salt + data.encode()).digest()).digest()
+
+
+def row_hash(tenant: str, row: Logged, told_hash: bytes) -> bytes:
+    """The hash of a row, of what it told by its hash."""
+    opens, memories = str(row.opens).lower(), ",".join(map(str, row.memories))
+    told = f"{row.id} {row.xact} {opens} {row.at} {memories} {len(row.verb)} {row.verb} {tenant}"
+    return sha256(told_hash + (row.value_hash or NOTHING) + told.encode()).digest()
+
+
+def link_hash(tenant: str, link: Link, before: bytes, rows: bytes) -> bytes:
+    """The hash of a link: of the one before, and of the hashes of its rows, hashed together."""
+    return sha256(before + rows + f"{link.seq} {link.ids} {tenant}".encode()).digest()
+
+
+class Forgotten(NamedTuple):
+    """Which memories were forgotten, each by which row; `all` by the last that names none."""
+
+    memories: Mapping[int, int]
+    all: int = 0
+
+    def since(self, row: Logged) -> bool:
+        """Whether something of a row was forgotten after it was written."""
+        latest = max((self.memories.get(one, 0) for one in row.memories), default=0)
+        return max(latest, self.all) > row.id
+
+
+def is_whole(tenant: str, row: Logged) -> bool:
+    """Whether a row is as it was written, or as forgetting leaves it."""
+    if row.told is not None and row.salt is not None and row.told_hash is None:
+        return row_hash(tenant, row, keyed(row.salt, row.told)) == row.hash
+    if row.told is None and row.salt is None and row.told_hash is not None:
+        return row_hash(tenant, row, row.told_hash) == row.hash
+    return False
+
+
+class Piece(NamedTuple):
+    """Rows of a link that are read at once."""
+
+    link: Link
+    ids: range
+    last: bool
+    """Whether the link ends with them."""
+
+
+def pieces(links: Iterable[Link], most: int) -> Iterator[list[Piece]]:
+    """All rows of these links in order, no more than so many at once."""
+    found: list[Piece] = []
+    room = most
+    for link in links:
+        ranges = link.ranges or [range(0)]
+        for ids in ranges:
+            rest = ids
+            while True:
+                part, rest = rest[:room], rest[room:]
+                found.append(Piece(link, part, last=not rest and ids == ranges[-1]))
+                room -= len(part)
+                if room == 0:
+                    yield found
+                    found, room = [], most
+                if not rest:
+                    break
+    if found:
+        yield found
+
+
+class Chain:
+    """A chain that is followed from its beginning."""
+
+    def __init__(self, tenant: str, known: AuditHead | None = None) -> None:
+        """Nothing of it was seen yet; a head that is `known` has to come."""
+        self.tenant = tenant
+        self._known = known
+        self.seq, self.hash, self.rows = 0, NOTHING, 0
+        self.wiped: AuditFault | None = None
+        """The first row that was wiped and that no forgetting names: told if nothing else is wrong,
+        as that may have been the forgetting."""
+        self._inner = sha256()
+
+    def follow(
+        self, several: Iterable[Piece], rows: Mapping[int, Logged], forgotten: Forgotten
+    ) -> AuditFault | None:
+        """Go on by these pieces of links, with the rows that are there; the first fault."""
+        return next(filter(None, (self._piece(one, rows, forgotten) for one in several)), None)
+
+    def _piece(
+        self, piece: Piece, rows: Mapping[int, Logged], forgotten: Forgotten
+    ) -> AuditFault | None:
+        link = piece.link
+        if link.seq != self.seq + 1:
+            return AuditFault("dropped", None, self.seq + 1)
+        for id_ in piece.ids:
+            row = rows.get(id_)
+            if row is None or not is_whole(self.tenant, row):
+                return AuditFault("dropped" if row is None else "altered", id_, link.seq)
+            if self.wiped is None and row.told is None and not forgotten.since(row):
+                self.wiped = AuditFault("wiped", id_, link.seq)
+            self._inner.update(row.hash)
+            self.rows += 1
+        if not piece.last:
+            return None
+        if link_hash(self.tenant, link, self.hash, self._inner.digest()) != link.hash:
+            return AuditFault("altered", None, link.seq)
+        self.seq, self.hash, self._inner = link.seq, link.hash, sha256()
+        known = self._known
+        if known is not None and known.seq == link.seq and known.hash != link.hash.hex():
+            return AuditFault("rewritten", None, link.seq)
+        return None
+
+    def cut(self) -> AuditFault | None:
+        """The fault that a chain which ends here has; none if it may."""
+        if self._known is None or self._known.seq <= self.seq:
+            return None
+        return AuditFault("dropped", None, self.seq + 1)

@@ -1,0 +1,70 @@
+-- The statements of the audit log. Its rows are written by triggers and functions of migration 25.
+
+-- name: audit_read
+-- Log that somebody was shown these memories. The setting is that of the wall: of what the function may see.
+WITH named AS MATERIALIZED (SELECT set_config('langmem_tiers.tenant', %(tenant)s::text, true))
+SELECT {memory}.audit_read(%(ids)s::bigint[]) FROM named;
+
+-- name: audit_forget
+-- Log that these memories were forgotten, all without any, and take from the log what it told of them.
+WITH named AS MATERIALIZED (SELECT set_config('langmem_tiers.tenant', %(tenant)s::text, true))
+SELECT {memory}.audit_forget(%(ids)s::bigint[], %(entries)s::bigint[], %(named)s::boolean) FROM named;
+
+-- name: audit_told
+-- What the log tells in clear, a page after an entry.
+SELECT a.id, a.memories, a.verb, a.told FROM {memory}.audit a
+WHERE a.tenant = %(tenant)s AND a.id > %(after)s AND a.told IS NOT NULL
+ORDER BY a.id LIMIT %(limit)s;
+
+-- name: audit_latest
+-- The log, the latest first, of one key or of all.
+SELECT a.id, a.at, a.verb, a.memories, a.told FROM {memory}.audit a
+WHERE a.tenant = %(tenant)s AND (%(key)s::text IS NULL OR a.told ->> 'key' = %(key)s::text
+      OR EXISTS (SELECT FROM jsonb_array_elements(a.told -> 'read') r WHERE r ->> 1 = %(key)s::text))
+ORDER BY a.id DESC LIMIT %(limit)s;
+
+-- name: audit_links
+-- The links of a chain, a page after one.
+SELECT l.seq, l.ids::text, l.hash FROM {memory}.audit_links l
+WHERE l.tenant = %(tenant)s AND l.seq > %(after)s AND l.seq <= %(last)s
+ORDER BY l.seq LIMIT %(limit)s;
+
+-- name: audit_head
+-- The last link of a chain.
+SELECT l.seq, l.hash FROM {memory}.audit_links l WHERE l.tenant = %(tenant)s
+ORDER BY l.seq DESC LIMIT 1;
+
+-- name: audit_rows
+-- The rows of ranges of ids, each up to its end, which is not in it; with all that their hashes are of.
+SELECT a.id, a.xact::text, a.opens, (extract(epoch FROM a.at) * 1000000)::bigint, a.verb, a.memories,
+       a.told::text, a.told_hash, a.salt, a.value_hash, a.hash
+FROM unnest(%(firsts)s::bigint[], %(ends)s::bigint[]) WITH ORDINALITY AS w (first, until, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.audit a
+    WHERE a.tenant = %(tenant)s AND a.id >= w.first AND a.id < w.until OFFSET 0
+) a
+WHERE {few}
+ORDER BY w.ord, a.id;
+
+-- name: audit_forgotten
+-- Which memories were forgotten, by which entry; all were where it names none.
+SELECT n.id, max(a.id) FROM {memory}.audit a LEFT JOIN LATERAL unnest(a.memories) AS n (id) ON true
+WHERE a.tenant = %(tenant)s AND a.verb = 'forget' GROUP BY n.id;
+
+-- name: audit_loose
+-- The first row that no link has: each range counts one more where it begins and one less where it ends.
+SELECT e.id FROM (
+    SELECT e.id, e.step, sum(e.step) OVER (
+        ORDER BY e.id, e.step = 0, e.step ROWS UNBOUNDED PRECEDING) AS inside
+    FROM (
+        SELECT lower(r.ids) AS id, 1 AS step
+        FROM {memory}.audit_links l CROSS JOIN unnest(l.ids) AS r (ids) WHERE l.tenant = %(tenant)s
+        UNION ALL
+        SELECT upper(r.ids), -1
+        FROM {memory}.audit_links l CROSS JOIN unnest(l.ids) AS r (ids) WHERE l.tenant = %(tenant)s
+        UNION ALL
+        SELECT a.id, 0 FROM {memory}.audit a WHERE a.tenant = %(tenant)s
+    ) e
+) e
+WHERE e.step = 0 AND e.inside < 1
+ORDER BY e.id LIMIT 1;
