@@ -142,6 +142,8 @@ class Connections:
         """Return a connection to its pool, dead or alive."""
         if conn.closed:
             pool.suspect = True  # its server may be gone
+        elif conn.pgconn.pipeline_status:
+            yield conn.close()  # who was cancelled as it entered a pipeline left it so
         yield self.side.whole(pool.putconn(conn))
 
     def _recovered(self, lost: Any) -> Work[None]:

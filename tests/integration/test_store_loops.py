@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -13,6 +14,7 @@ import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.testing import Mode, StoreDriver
 from tests.support.coordinating import coordinator
 from tests.support.invariants import broken_rows
@@ -117,6 +119,30 @@ async def test_a_caller_cancelled_as_it_gives_its_connection_back_does_so(url: s
                 await call
         assert database.pool.get_stats()["pool_available"] == 1
         assert await store.asearch(NS) == []
+
+
+async def test_a_caller_cancelled_as_it_enters_a_pipeline_leaves_no_connection_in_it(
+    url: str,
+) -> None:
+    """Else whoever takes the connection next reads no rows where there are some."""
+    config = {"min_size": 1, "max_size": 1, "timeout": 2}
+    settings = Call("settings", {})
+
+    def flow() -> Flow[None]:
+        yield Query((settings,))
+        busy = time.monotonic() + 0.02  # after 5 ms psycopg lets others run as it begins
+        while time.monotonic() < busy:
+            pass
+        call.cancel()
+        yield Query((settings, settings))
+
+    async with TieredStore(url, index=text_index(), pool_config=config) as store:
+        await store.aput(NS, "k", {"text": "x"})
+        for _ in range(3):
+            call = asyncio.create_task(store.runner.arun(flow()))
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            assert await store.aget(NS, "k") is not None
 
 
 # What psycopg was about when it was cancelled while it cancelled is closed after its connection is.
