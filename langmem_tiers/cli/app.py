@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 from rich.filesize import decimal
 
-from langmem_tiers.cli import auditing, forgetting, rendering, tending
+from langmem_tiers.cli import auditing, carrying, forgetting, rendering, tending
 from langmem_tiers.cli.doctor import doctor
 from langmem_tiers.cli.options import (
     MODEL,
@@ -30,6 +33,7 @@ from langmem_tiers.core.errors import InvalidInputError, short
 
 if TYPE_CHECKING:
     from langmem_tiers.importers import Format
+    from langmem_tiers.store.store import TieredStore
 
 _FORMATS = "locomo, langchain, openai, chatgpt or jsonl"
 
@@ -79,21 +83,33 @@ def setup(
     rendering.console().print(f"The tables are ready: search by {how}.")
 
 
+_File: TypeAlias = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="Conversations, memories or an export; see docs/cli.md."),
+]
+_Format: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="FORMAT", help=f"{_FORMATS}; told by its contents if left out."),
+]
+_Source: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SOURCE", help="Of an export: who answers for it, such as web; you, if left out."
+    ),
+]
+
+
 @app.command("import", cls=Command)
 def import_file(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Conversations or memories; see docs/cli.md.")
-    ],
+    file: _File,
     *,
-    format: Annotated[  # noqa: A002 - the word users know
-        str | None,
-        typer.Option(metavar="FORMAT", help=f"{_FORMATS}; told by its contents if left out."),
-    ] = None,
+    format: _Format = None,  # noqa: A002 - the word users know
     tenant: Annotated[
         str | None,
         typer.Option(metavar="TENANT", help="Whose memories they are, whatever the file says."),
     ] = None,
     user: User = None,
+    source: _Source = None,
     readmit: Annotated[
         bool, typer.Option("--readmit", help="Let back what was forgotten; else it is refused.")
     ] = False,
@@ -106,18 +122,49 @@ def import_file(
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
-    """Import conversations or memories from a file; repeating it changes nothing."""
+    """Import conversations or memories from a file; repeating it changes nothing.
+
+    An export of a tenant is known by its contents, and all of it is brought back.
+    """
+    where = partial(opened, url, model=model, lexical=lexical)
+    if carrying.is_export(file):
+        _check_unsaid(format=format, user=user, strict=strict)
+        carrying.import_export(
+            file, where, tenant=tenant, source=source, readmit=readmit, as_json=as_json
+        )
+        return
+    if source is not None:
+        raise InvalidInputError("--source says who answers for an export, and this file is none")
+    _import_records(file, where, _Importing(format, tenant, user, readmit, strict, as_json))
+
+
+class _Importing(NamedTuple):
+    """How records are imported."""
+
+    format: str | None
+    tenant: str | None
+    user: str | None
+    readmit: bool
+    strict: bool
+    as_json: bool
+
+
+def _import_records(
+    file: Path, where: Callable[[], AbstractContextManager[TieredStore]], how: _Importing
+) -> None:
     from langmem_tiers.cli.memories import import_records
     from langmem_tiers.importers import count_records, detect_format, read_records
 
-    form = _format(format) if format else detect_format(file)
-    items = read_records(file, format=form, tenant=tenant)
+    form = _format(how.format) if how.format else detect_format(file)
+    items = read_records(file, format=form, tenant=how.tenant)
     total = count_records(file, format=form)
-    with opened(url, model=model, lexical=lexical) as store:
+    with where() as store:
         with rendering.progress(f"Importing {file.name} ({form})", total) as advance:
-            imported = import_records(store, items, user=user, readmit=readmit, advance=advance)
+            imported = import_records(
+                store, items, user=how.user, readmit=how.readmit, advance=advance
+            )
         store.optimize()
-    if as_json:
+    if how.as_json:
         rendering.print_json({"memories": imported.memories, **asdict(imported)})
     else:
         out = rendering.console()
@@ -128,7 +175,7 @@ def import_file(
         err.print(f"{rendering.counted(len(bad), 'record')} could not be imported:", style="red")
         for line in rendering.bad_record_lines(bad):
             err.print(f"  {line}", soft_wrap=True)
-        if strict:
+        if how.strict:
             raise typer.Exit(NOT_DONE)
 
 
@@ -293,6 +340,12 @@ def quarantine(
         note(f"Nothing of {tenant!r} is quarantined.")
 
 
+def _check_unsaid(**options: object) -> None:
+    for name, given in options.items():
+        if given:
+            raise InvalidInputError(f"--{name} is for other files than an export: leave it out")
+
+
 def _format(name: str) -> Format:
     from langmem_tiers.importers import Format
 
@@ -301,6 +354,7 @@ def _format(name: str) -> Format:
     return Format(name)
 
 
+app.command(cls=Command)(carrying.export)
 app.command(cls=Command)(tending.archive)
 app.command(cls=Command)(tending.restore)
 app.command(cls=Command)(forgetting.forget)

@@ -6,6 +6,7 @@ from typing import ClassVar, cast
 
 from langmem_tiers.memory import (
     auditing,
+    carrying,
     feedback,
     forgetting,
     learning,
@@ -84,6 +85,8 @@ class MemoryCoordinator(Memory):
     audit, aaudit = both(auditing.audit)
     audit_head, aaudit_head = both(auditing.audit_head)
     verify_audit, averify_audit = both(auditing.verify_audit)
+    export_tenant, aexport_tenant = both(carrying.export_tenant)
+    import_tenant, aimport_tenant = both(carrying.import_tenant)
 
     reflect, areflect = both(learning.reflect, "tool")
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")

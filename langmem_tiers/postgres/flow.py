@@ -13,6 +13,8 @@ committed by itself a flow may go on; else it may undo what it did in memory and
 After a ConflictError nothing of its transaction is left, and it may begin `anew`. One that is
 cancelled is closed where it yielded: it may undo, and asks for nothing more.
 
+After a `Script` a transaction is not done again by itself, and need not remember what it read.
+
 A `Unit` is a flow within a flow, with a transaction of its own. An `Ask` is awaited on the loop of
 whoever called, wherever the database is.
 
@@ -67,6 +69,12 @@ class Ask(NamedTuple):
     async def aask(self) -> Any:
         """Ask, awaiting."""
         return await self.acall()
+
+
+class Aside(NamedTuple):
+    """Call what only knows to block, such as a file; a transaction may be open meanwhile."""
+
+    call: Callable[[], Any]
 
 
 class Call(NamedTuple):
@@ -136,7 +144,7 @@ class Unit(NamedTuple):
     flow: Generator[Any, Any, Any]
 
 
-Effect: TypeAlias = Embed | Ask | Query | Lookup | Script | Build | Together | Unit
+Effect: TypeAlias = Embed | Ask | Aside | Query | Lookup | Script | Build | Together | Unit
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -145,6 +153,11 @@ def checked_flow(flow: Flow[T]) -> Flow[T]:
     if not isinstance(flow, Generator):
         raise InvalidTypeError(f"a flow is a generator of effects, not {short(flow)}")
     return flow
+
+
+def aside(call: Callable[[], T]) -> Flow[T]:
+    """What a call returns that only knows to block; see `Aside`."""
+    return cast("T", (yield Aside(call)))
 
 
 def unit(flow: Flow[T]) -> Flow[T]:

@@ -33,6 +33,7 @@ from langmem_tiers.postgres.errors import (
     translated,
 )
 from langmem_tiers.postgres.flow import (
+    Aside,
     Ask,
     Build,
     Call,
@@ -146,8 +147,8 @@ class Session:
 
     def perform(self, effect: Effect, /) -> Work[Any]:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed | Ask | Unit):
-            if self._open:
+        if isinstance(effect, Embed | Ask | Aside | Unit):
+            if self._open and not isinstance(effect, Aside):
                 raise RuntimeError(_WAITS)
             return (yield from self._outside(effect))
         if isinstance(effect, Together):
@@ -163,8 +164,10 @@ class Session:
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
 
-    def _outside(self, effect: Embed | Ask | Unit) -> Work[Any]:
-        """Do what is done outside of any transaction."""
+    def _outside(self, effect: Embed | Ask | Aside | Unit) -> Work[Any]:
+        """Do what is done outside of any transaction, or beside it."""
+        if isinstance(effect, Aside):
+            return (yield self._side.aside(effect.call))
         if isinstance(effect, Ask):
             return (yield self._ask(effect))
         if isinstance(effect, Unit):
@@ -228,7 +231,7 @@ class Session:
                     raise
                 yield from self._start_over(conn)
             else:
-                self._past.append((query, rows))
+                self._past += [] if None in self._past else [(query, rows)]
                 self._open = not query.commit
                 if query.commit:
                     yield from self._release()

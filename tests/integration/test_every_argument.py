@@ -145,14 +145,15 @@ MISSING: Final = {
     for of, verbs in {
         "MemoryCoordinator.": (
             *("restore", "restore_archive", "review_waiting", "rollback", "audit", "verify_audit"),
+            *("export_tenant", "import_tenant"),
         ),
         "MemoryOrchestrator.": ("history",),
     }.items()
     for name in verbs
     for verb in (name, f"a{name}")
 } | {"open_tier", "aopen_tier", "import_chat_history", "aimport_chat_history"}
-"""What is about something that is not there: a move, an archive, a turn, an extra, a table; and the
-log, which is a whole tenant's and no user's."""
+"""What is about something that is not there: a move, an archive, a turn, an extra, a table, an
+export; and what a context that names a user may not ask for, such as the log."""
 
 
 def test_an_error_shows_whatever_was_given_in_a_line() -> None:
@@ -197,6 +198,7 @@ SOUND: Final[dict[str, list[str]]] = {
     "search": ["--lexical", "--tenant", "acme", "keys"],
     "replay": ["--lexical", "--tenant", "acme", "recorded"],
     "stats": [],
+    "export": ["--tenant", "acme", "acme.jsonl.gz"],
     "archive": ["--tenant", "acme", "--to", "archives"],
     "restore": ["--tenant", "acme"],
     "quarantine": ["--tenant", "acme"],

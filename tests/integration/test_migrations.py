@@ -289,6 +289,9 @@ def test_every_statement_prepares_on_the_migrated_database(url: str) -> None:
     query = "SELECT cardinality(parameter_types) FROM pg_prepared_statements WHERE name = 'checked'"
     with psycopg.connect(url) as conn:
         for name, statement in statements.items():
-            conn.execute(b"PREPARE checked AS " + statement.text)
+            text = statement.text.removeprefix(b"DECLARE carried NO SCROLL CURSOR FOR\n")
+            if text.startswith((b"FETCH", b"CLOSE")):
+                continue  # what is asked of a cursor has no plan
+            conn.execute(b"PREPARE checked AS " + text)
             assert conn.execute(query).fetchall() == [(len(statement.names),)], name
             conn.execute(b"DEALLOCATE checked")

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from inspect import Parameter
 from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 import psycopg
 from langchain_core.language_models import FakeListChatModel
@@ -269,6 +270,10 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "MemoryHooks": {},
     "ConsolidationSchedule": {"every": timedelta(hours=1)},
     "PERSONA": {},
+    **{
+        f"MemoryCoordinator.{verb}": {"path": Made(lambda _: Path(f"{uuid4()}.jsonl.gz"))}
+        for verb in ("export_tenant", "import_tenant")
+    },
     "MemoryCoordinator.store": {"memory_type": "semantic"},
     "MemoryCoordinator.intend": {"cue": "when Anna calls"},
     "MemoryCoordinator.archive": {"policy": Made(lambda _: ArchivalPolicy(url="memory://a"))},

@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from langmem_tiers.core.carried import CARRIED, of
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.vectors import VectorOptions
@@ -19,7 +20,7 @@ _PARTS = re.compile(r"\{part (\w+)(?: (\w+))?\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
-_NOBODYS = "tier|memory_ids|settings|migrations|sees_rows"
+_NOBODYS = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
 _BEHIND_THE_WALL = re.compile(rf"\{{memory\}}\.(?!(?:{_NOBODYS})\b)\w+")
 _ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
@@ -33,6 +34,7 @@ _FILES = (
     "archive.sql",
     "forget.sql",
     "audit.sql",
+    "carry.sql",
     "reminders.sql",
     "turn.sql",
     "trace.sql",
@@ -183,6 +185,11 @@ def document_views(options: StoreOptions) -> str:
     return "".join(_fill(text, fill) for fill in fills)
 
 
+def snapshot() -> str:
+    """The script that a transaction begins with which sees one moment."""
+    return _strip(_read("snapshot.sql"))
+
+
 def walls(options: StoreOptions) -> str:
     """The script that builds the wall between tenants, or again."""
     return _fill(_read("walls.sql"), {**_schemas(options), **options.roles.names})
@@ -235,6 +242,10 @@ def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT0
 
 def _variants(base: str, text: str, suffix: str) -> Iterator[tuple[str, str, Mapping[str, str]]]:
     """Each name under which a statement is loaded, its text, and what fills its scope."""
+    if "{table}" in text:
+        for table, order in CARRIED.items():
+            yield of(base, table), text.replace("{table}", table), {"order": order}
+        return
     plain = _FILTER_JOIN.sub("", text).replace("{filter}", "")
     filtered = _FILTER_JOIN.sub(_JOINED, text)
     filtered = filtered.replace("{filter}", "AND " + _strip(_read("filter.sql")))

@@ -185,7 +185,8 @@ UNION ALL SELECT 'cycles', count(*) FROM {memory}.cycles t WHERE t.tenant = %(te
 UNION ALL SELECT 'leases', count(*) FROM {memory}.leases t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'tenant_sizes', count(*) FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s
 UNION ALL SELECT 'recalls', count(*) FROM {memory}.recalls t WHERE t.tenant = %(tenant)s
-UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells};
+UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells}
+UNION ALL SELECT 'imports', count(*) FROM {memory}.imports t WHERE t.tenant = %(tenant)s;
 
 -- name: forget_memories
 -- Take memories away, with all that hangs on them, and what runs showed to that user. What lived on
@@ -274,6 +275,8 @@ WITH memories AS (
     DELETE FROM {memory}.tenant_sizes t WHERE t.tenant = %(tenant)s RETURNING 1
 ), recalls AS (
     DELETE FROM {memory}.recalls t WHERE t.tenant = %(tenant)s RETURNING 1
+), imports AS (
+    DELETE FROM {memory}.imports t WHERE t.tenant = %(tenant)s RETURNING 1
 )
 SELECT 'memories', count(*) FROM memories
 UNION ALL SELECT 'vectors', count(*) FROM vectors
@@ -289,7 +292,8 @@ UNION ALL SELECT 'cycles', count(*) FROM cycles
 UNION ALL SELECT 'leases', count(*) FROM leases
 UNION ALL SELECT 'tenant_sizes', count(*) FROM sizes
 UNION ALL SELECT 'recalls', count(*) FROM recalls
-UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells};
+UNION ALL SELECT 'audit', count(*) FROM {memory}.audit a WHERE a.tenant = %(tenant)s AND {part tells}
+UNION ALL SELECT 'imports', count(*) FROM imports;
 
 -- name: forget_events
 -- Take events away, and say of others what they still say. Answers how many went, and were changed.

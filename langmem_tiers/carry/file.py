@@ -1,0 +1,358 @@
+"""The file of an export: JSON Lines, compressed by gzip; a header, a row a line, and an end.
+
+    {"langmem_tiers_export": 1, "export": "…", "tenant": "acme", "schema": 27, …}
+    ["memories", {"tenant": "acme", "id": 7, "key": "address", …}]
+    {"end": {"rows": {"memories": 1}, "sha256": "…"}}
+
+The checksum is of all lines before the end, so that a file that was cut or changed is known. It
+says nothing about who made it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Final, NamedTuple, NoReturn
+from uuid import uuid4
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from langmem_tiers.core.carried import CARRIED
+from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError, short
+
+FORMAT: Final = 1
+BATCH_ROWS: Final = 500
+BATCH_BYTES: Final = 8_000_000
+"""Of what one transaction writes: our own choice."""
+LONGEST_LINE: Final = 600_000_000
+"""Bytes of a line: a value of the most that Postgres holds, and what is read from it."""
+MOST_DIGITS: Final = 15_000
+"""Of a number in JSON, about as many as Postgres keeps behind the point."""
+_LEVEL: Final = 5
+_ESCAPED: Final = b"\\u0000"
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_MARK: Final = "\0"
+"""What a number begins with that stays as it is written: no text of a file has it."""
+_MARKED: Final = re.compile(r'"\\u0000([^"]*)"')
+_NUMBER: Final = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,6}))?")
+_PLAIN: Final = 20
+"""Characters of a whole number that is read as one."""
+_ORDER: Final = {table: place for place, table in enumerate(CARRIED)}
+
+
+class Shape(BaseModel):
+    """Of which numbers the vectors of a database are, and how many."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    dims: int
+    vector_type: str
+
+
+class Header(BaseModel):
+    """The first line of an export."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    format: int = Field(alias="langmem_tiers_export")
+    export: str
+    """Its name, which no other export has."""
+    tenant: str
+    at: str
+    """When it was begun, as ISO 8601 in UTC."""
+    schema_version: int = Field(alias="schema")
+    """The latest migration of its database."""
+    vectors: Shape | None
+    language: str | None
+    """As which words were indexed."""
+    model: str | None
+    """The embedding model, if it comes from a wheel and is known."""
+    rows: dict[str, int]
+    """How many there are, by table."""
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return sum(self.rows.values())
+
+
+class Line(NamedTuple):
+    """A row of a file."""
+
+    number: int
+    """Its line, from 1."""
+    row: dict[str, Any]
+
+
+class Batch(NamedTuple):
+    """Rows of one table, one after another."""
+
+    table: str
+    lines: list[Line]
+
+
+def checked_target(given: object) -> Path:
+    """A path for a new file, in a directory that is there.
+
+    Raises:
+        InvalidInputError: for any other.
+    """
+    path = checked_path(given, "a file to export to")
+    if path.exists():
+        raise InvalidInputError(f"{path} is there already: name a new file")
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"{path.parent} is no directory: make it first")
+    return path
+
+
+class Writer:
+    """Writes an export under a temporary name, and names it once it is whole."""
+
+    def __init__(self, path: Path) -> None:
+        """Begin the file; nobody but its owner may read it."""
+        self._path = path
+        self._part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+        self._rows = Counter[str]()
+        self._hash = hashlib.sha256()
+        self._writing = Lock()
+        """Who drops a file waits for what a thread is writing still."""
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            self._raw = os.fdopen(os.open(self._part, flags, 0o600), "wb")
+        except OSError as error:
+            raise self._failed(error) from error
+        self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)
+
+    def begin(self, header: Header) -> None:
+        """Write the header."""
+        self._write(header.model_dump_json(by_alias=True) + "\n")
+
+    def add(self, table: str, rows: Iterable[tuple[str]]) -> None:
+        """Write rows of a table, each as the JSON that Postgres made of it."""
+        lines = [f'["{table}",{row[0]}]\n' for row in rows]
+        self._rows[table] += len(lines)
+        self._write("".join(lines))
+
+    def finish(self) -> int:
+        """Write the end, and name the file; how many bytes it has."""
+        end = {"rows": dict(self._rows), "sha256": self._hash.hexdigest()}
+        self._write(json.dumps({"end": end}) + "\n")
+        try:
+            self._file.close()
+            self._raw.flush()
+            os.fsync(self._raw.fileno())
+            self._raw.close()
+            self._part.rename(self._path)
+            return self._path.stat().st_size
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def drop(self) -> None:
+        """Leave nothing of what was begun."""
+        with self._writing:
+            for one in (self._file, self._raw):
+                with suppress(OSError, ValueError):
+                    one.close()
+            self._part.unlink(missing_ok=True)
+
+    def _write(self, text: str) -> None:
+        data = text.encode()
+        self._hash.update(data)
+        try:
+            with self._writing:
+                self._file.write(data)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> InvalidInputError:
+        return InvalidInputError(
+            f"{short(str(self._path))} cannot be written ({error.strerror}): free some space, or "
+            "name another place. Nothing is left of it"
+        )
+
+
+class Reader:
+    """Reads an export, a batch at a time, and checks it to its end.
+
+    What is wrong is an InvalidInputError that names the line.
+    """
+
+    def __init__(self, given: object) -> None:
+        """Open a file, and read its header."""
+        self.path = checked_path(given, "an export")
+        self._hash = hashlib.sha256()
+        self._rows = Counter[str]()
+        self._number = self._at = 0
+        self._next: tuple[str, Line, int] | None = None
+        self._ended = False
+        try:
+            self._raw = self.path.open("rb")
+        except OSError as error:
+            problem = f"{short(str(self.path))} cannot be read ({error.strerror}); check the path"
+            raise ImportFileError(problem) from error
+        self._file = gzip.GzipFile(fileobj=self._raw)
+        try:
+            self.header = self._header()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+
+    def batch(self) -> Batch | None:
+        """The next rows, all of one table; None once the file has ended as it should."""
+        first = self._next or self._row()
+        if first is None:
+            return None
+        table, line, size = first
+        lines = [line]
+        while (following := self._row()) is not None:
+            name, line, more = following
+            size += more
+            if name != table or len(lines) == BATCH_ROWS or size > BATCH_BYTES:
+                break
+            lines.append(line)
+        self._next = following
+        return Batch(table, lines)
+
+    def refuse(self, number: int, why: str) -> InvalidInputError:
+        """The error of a line."""
+        return InvalidInputError(f"{short(str(self.path), 400)}, line {number}: {why}")
+
+    def _header(self) -> Header:
+        found = self._value(self._line())
+        try:
+            header = Header.model_validate(found)
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_input=False)[0]
+            where = short(".".join(map(str, wrong["loc"])))
+            why = f"this is no header of an export ({where}: {wrong['msg']})"
+            raise self.refuse(self._number, why) from error
+        if header.format != FORMAT:
+            raise self.refuse(
+                self._number, f"an export of format {header.format}; this package reads {FORMAT}"
+            )
+        if not set(header.rows) <= set(CARRIED):
+            raise self.refuse(self._number, "it names tables that no export has")
+        return header
+
+    def _row(self) -> tuple[str, Line, int] | None:
+        """The next row with its table and how many bytes it has; None after the end."""
+        if self._ended:
+            return None
+        digest = self._hash.hexdigest()
+        raw = self._line()
+        found = self._value(raw)
+        match found:
+            case [str(table), dict(row)] if table in _ORDER:
+                if _ORDER[table] < self._at:
+                    raise self.refuse(self._number, f"a row of {table} stands too late")
+                self._at = _ORDER[table]
+                self._rows[table] += 1
+                return table, Line(self._number, row), len(raw)
+            case {"end": dict(end)}:
+                self._end(end, digest)
+                return None
+        raise self.refuse(self._number, "this is no row of a table that is carried")
+
+    def _end(self, end: Mapping[str, Any], digest: str) -> None:
+        """See that the file is as it was written."""
+        counted = {table: number for table, number in self.header.rows.items() if number}
+        if end != {"rows": dict(self._rows), "sha256": digest} or counted != self._rows:
+            raise self.refuse(
+                self._number, "the file is not as it was written: rows are missing or changed"
+            )
+        if self._read(1):
+            raise self.refuse(self._number + 1, "something follows the end of the export")
+        self._ended = True
+
+    def _line(self) -> bytes:
+        self._number += 1
+        raw = self._read(LONGEST_LINE)
+        if not raw.endswith(b"\n"):
+            why = "the line is too long" if len(raw) == LONGEST_LINE else "the file is cut off here"
+            raise self.refuse(self._number, why)
+        self._hash.update(raw)
+        return raw
+
+    def _read(self, most: int) -> bytes:
+        try:
+            return self._file.readline(most)
+        except gzip.BadGzipFile as error:
+            raise self.refuse(self._number, f"this is not gzip ({error})") from error
+        except (EOFError, zlib.error) as error:
+            raise self.refuse(self._number, f"the file is cut off or damaged ({error})") from error
+        except OSError as error:
+            problem = f"{short(str(self.path))} cannot be read ({error.strerror})"
+            raise ImportFileError(problem) from error
+
+    def _value(self, raw: bytes) -> Any:
+        if _has_nul(raw):
+            raise self.refuse(self._number, "a text has a NUL, which Postgres cannot store")
+        try:
+            return _DECODER.decode(raw.decode())
+        except UnicodeDecodeError as error:
+            raise self.refuse(self._number, "this is not UTF-8") from error
+        except RecursionError as error:
+            raise self.refuse(self._number, "this is nested too deeply") from error
+        except ValueError as error:
+            raise self.refuse(self._number, f"this is not JSON: {short(str(error))}") from error
+
+
+def _has_nul(raw: bytes) -> bool:
+    """Whether a text in JSON has a NUL; one that is written as such is no JSON."""
+    return _ESCAPED in raw and _NUL.search(raw) is not None
+
+
+def as_json(value: object) -> str:
+    """JSON of what was read, its numbers as they were written.
+
+    Raises:
+        ValueError: for a text that is no valid Unicode.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text.encode()
+    return _MARKED.sub(r"\1", text)
+
+
+def as_read(value: object) -> Any:
+    """The same as Python reads JSON, numbers as floats."""
+    return json.loads(as_json(value))
+
+
+def number_in(value: object) -> str | None:
+    """A number that stays as it was written, if it is one."""
+    return value[1:] if isinstance(value, str) and value.startswith(_MARK) else None
+
+
+def _number(text: str) -> Any:
+    """A number of JSON that may be more exact or larger than a float."""
+    found = _NUMBER.fullmatch(text)
+    if found is None or _digits(found) > MOST_DIGITS:
+        raise ValueError("a number is too large, or too exact")
+    return _MARK + text
+
+
+def _digits(found: re.Match[str]) -> int:
+    return len(found[1]) + len(found[2] or "") + abs(int(found[3] or 0))
+
+
+def _whole(text: str) -> Any:
+    return int(text) if len(text) <= _PLAIN else _number(text)
+
+
+def _reject(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_number, parse_int=_whole, parse_constant=_reject)

@@ -1,0 +1,46 @@
+"""What of a tenant's rows an export carries; a test compares it with the database's catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+CARRIED: Final[Mapping[str, str]] = {
+    "usage": "id",
+    "vectors": "namespace, id, field, tier",
+    "lineage": "id, source",
+    "exposures": "run, id",
+    "memories": "id, tier",
+    "events": "event",
+    "intentions": "id",
+    "archives": "archive",
+    "archived": "id",
+    "states": "owner, kind, name",
+    "cycles": "step",
+    "tenant_sizes": "tenant",
+    "tombstone_keys": "tenant",
+    "tombstones": "hash",
+    "forgettings": "receipt",
+}
+"""The tables, each with what its rows are ordered by: its key without the tenant. They are carried
+in this order, so that a memory comes after its vectors, counters and lineage and is seen whole."""
+
+LEFT: Final[Mapping[str, str]] = {
+    "leases": "who consolidates the tenant, for a few minutes, in that database",
+    "imports": "how far an import has come, in that database",
+    "audit": "what was done in that database is proven there; the import is logged where it goes",
+    "audit_links": "as the log",
+    "recalls": "what recalls saw in that database, for some days, by the ids that are there",
+}
+"""The tables that stay, each with the reason."""
+
+KEPT: Final = frozenset(("tombstone_keys", "tombstones", "forgettings"))
+"""What stands of a tenant that was forgotten: with these alone it has nothing."""
+
+IDS: Final = frozenset(("id", "source", "target", "number", "needs"))
+"""The columns of numbers that are drawn from the sequence of ids, in whatever table."""
+
+
+def of(statement: str, table: str) -> str:
+    """The name of a statement that is loaded for each table."""
+    return f"{statement}_{table}"

@@ -1,0 +1,99 @@
+-- The statements of exports and imports. The rules of queries.sql hold here too; {table}: loaded for
+-- each table that is carried, as NAME_TABLE, with what its rows are ordered by as {order}.
+
+-- name: carry_count
+SELECT count(*) FROM {memory}.{table} t WHERE t.tenant = %(tenant)s;
+
+-- name: carry_out
+-- The rows of a tenant one after another, each as JSON: whoever reads them by carry_next holds some
+-- at a time. Numbers, times and vectors are written so that they are read back the same.
+DECLARE carried NO SCROLL CURSOR FOR
+SELECT row_to_json(t)::text FROM {memory}.{table} t WHERE t.tenant = %(tenant)s::text
+ORDER BY {order};
+
+-- name: carry_next
+FETCH FORWARD 200 FROM carried;
+
+-- name: carry_end
+CLOSE carried;
+
+-- name: carry_in
+INSERT INTO {memory}.{table}
+SELECT w.* FROM json_populate_recordset(NULL::{memory}.{table}, %(rows)s::json) AS w
+WHERE w.tenant = %(tenant)s;
+
+-- name: carry_in_beside
+-- What stands already stays.
+INSERT INTO {memory}.{table}
+SELECT w.* FROM json_populate_recordset(NULL::{memory}.{table}, %(rows)s::json) AS w
+WHERE w.tenant = %(tenant)s
+ON CONFLICT DO NOTHING;
+
+-- name: carried_columns
+-- The columns of tables, in order: the table, the column, its type without a schema, and whether it
+-- needs a value.
+SELECT w.name, a.attname::text,
+       regexp_replace(format_type(a.atttypid, a.atttypmod), '^.*\.', ''), a.attnotnull
+FROM unnest(%(names)s::text[]) WITH ORDINALITY AS w (name, ord)
+JOIN pg_attribute a ON a.attrelid = to_regclass('{memory}.' || w.name)
+WHERE a.attnum > 0 AND NOT a.attisdropped
+ORDER BY w.ord, a.attnum;
+
+-- name: begun_import
+SELECT i.export, i.done, i.shift, i.source, i.readmit FROM {memory}.imports i
+WHERE i.tenant = %(tenant)s;
+
+-- name: begin_import
+INSERT INTO {memory}.imports (tenant, export, done, shift, source, readmit, began_at)
+VALUES (%(tenant)s, %(export)s, 0, %(shift)s, %(source)s, %(readmit)s, %(now)s::timestamptz)
+ON CONFLICT (tenant) DO NOTHING
+RETURNING tenant;
+
+-- name: continue_import
+-- An import goes on from where this one believes it to be; nobody else does until the end.
+UPDATE {memory}.imports i SET done = %(done)s
+WHERE i.tenant = %(tenant)s AND i.export = %(export)s AND i.done = %(before)s
+RETURNING i.done;
+
+-- name: end_import
+DELETE FROM {memory}.imports i WHERE i.tenant = %(tenant)s AND i.export = %(export)s;
+
+-- name: pass_ids
+-- No id up to this one is drawn any more, and who drew one has committed it.
+SELECT {memory}.pass_ids(%(most)s::bigint);
+
+-- name: draw_ids
+-- So many ids in a row; answers the last one before them.
+SELECT {memory}.draw_ids(%(many)s::bigint);
+
+-- name: ids_between
+-- Whether other tenants have ids in this range.
+SELECT EXISTS (
+    SELECT FROM {memory}.memories m
+    WHERE m.tenant <> %(tenant)s AND m.id BETWEEN %(low)s::bigint AND %(high)s::bigint
+) OR EXISTS (
+    SELECT FROM {memory}.archived a
+    WHERE a.tenant <> %(tenant)s AND a.id BETWEEN %(low)s::bigint AND %(high)s::bigint
+) OR EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant <> %(tenant)s AND e.number BETWEEN %(low)s::bigint AND %(high)s::bigint
+) OR EXISTS (
+    SELECT FROM {memory}.states s
+    WHERE s.tenant <> %(tenant)s AND s.number BETWEEN %(low)s::bigint AND %(high)s::bigint
+);
+
+-- name: ids_among
+-- Whether other tenants have any of these ids.
+SELECT EXISTS (
+    SELECT FROM {memory}.memories m
+    WHERE m.tenant <> %(tenant)s AND m.id = ANY (%(ids)s::bigint[])
+) OR EXISTS (
+    SELECT FROM {memory}.archived a
+    WHERE a.tenant <> %(tenant)s AND a.id = ANY (%(ids)s::bigint[])
+) OR EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant <> %(tenant)s AND e.number = ANY (%(ids)s::bigint[])
+) OR EXISTS (
+    SELECT FROM {memory}.states s
+    WHERE s.tenant <> %(tenant)s AND s.number = ANY (%(ids)s::bigint[])
+);
