@@ -1,8 +1,9 @@
 """Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
 
 Run it with `make ordinary fit-likeness`; it takes some minutes and prints, for each of six authors
-and each kind of ordinary text, what the gate makes of it with a fit on all others. With `--write`
-it then writes the fit on all of them.
+and each kind of ordinary text, what the gate makes of it with a fit on all others
+(`gate_left_out.py`: of each kind of carrier, and each who wrote them). With `--write` it then
+writes the fit on all of them.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from rich.progress import track
 from rich.table import Table
 
 import langmem_tiers
-from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, Sample, hands
+from benchmarks.gate_corpus import DIRECT, HALVES, OBLIQUE, Half, carried, hands, told
 from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core.reading import words
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
     BIAS,
+    Fits,
     conceals,
     features,
     hidden_in,
@@ -45,13 +47,18 @@ SOFTNESS: Final = 8.0
 _TWICE: Final = 2
 """Texts in which a feature stands that is fitted; what one alone has says nothing of others."""
 _STEPS: Final = 400
-_DISGUISED: Final = ("encoded", "encoder")
+_DISGUISED: Final = ("encoded", "encoder", "direct: encoded", "direct: obfuscated")
 """Kinds of attacks that are written in a code."""
 _SHORT: Final = 2
 """Letters of a word that stands in a code by chance."""
 _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
+_BROUGHT: Final = 4.0
+"""Texts for which one counts that a tool brings, or an agent tells: there are few, and they are
+what is asked most."""
+_ORDINARY: Final = 0.3
+"""The same for one of the many that nobody asks about; with 1 less of what is direct is found."""
 
 
 class Text(NamedTuple):
@@ -62,28 +69,35 @@ class Text(NamedTuple):
     kind: str
     text: str
     span: str = ""
+    counts: float = 1.0
+    """For how many it counts."""
+
+
+class Row(NamedTuple):
+    """What the fit sees of a text, or of a passage of it."""
+
+    of: Text
+    names: frozenset[str]
 
 
 def texts() -> list[Text]:
     """All texts of the corpora, each once; what is told from other memories is none of this."""
     found: dict[str, Text] = {}
-    for half in (*(make() for make in HALVES), *hands()):
+    written_once = [(half, 1.0) for half in (*(make() for make in HALVES), *hands())]
+    for half, counts in (*written_once, *((one, _BROUGHT) for one in (*carried(), told()))):
         for attack, samples in ((True, half.attacks), (False, half.benign)):
             for one in samples:
                 if not one.recalled + one.stored:
-                    found.setdefault(one.text, _text(half.name, one, attack=attack))
+                    text = Text(half.name, attack, one.kind, one.text, one.span, counts)
+                    found.setdefault(one.text, text)
     return list(found.values())
-
-
-def _text(author: str, sample: Sample, *, attack: bool) -> Text:
-    return Text(author, attack, sample.kind, sample.text, sample.span)
 
 
 def harmless() -> Iterator[Text]:
     """Ordinary texts of every kind, and this project's own documents."""
     for kind in KINDS:
         for one in ordinary(kind):
-            yield Text(author=kind, attack=False, kind="ordinary", text=one)
+            yield Text(kind, attack=False, kind="ordinary", text=one, counts=_ORDINARY)
     yield from documents()
 
 
@@ -98,7 +112,7 @@ def documents() -> Iterator[Text]:
         several = [one for one in ast.walk(tree) if isinstance(one, _DOCUMENTED)]
         said += [told for one in several if (told := ast.get_docstring(one))]
     for one in dict.fromkeys(said):
-        yield Text(author="own", attack=False, kind="document", text=one)
+        yield Text("own", attack=False, kind="document", text=one, counts=_ORDINARY)
 
 
 _SHOWING: Final = frozenset(("gate.md", "review.md", "turn.md", "README.md"))
@@ -107,22 +121,54 @@ _DOCUMENTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.M
 
 
 def fit(several: Iterable[Text]) -> dict[str, float]:
-    """The weights; each three sentences of a note are a note as well.
+    """The weights of a fit on these texts."""
+    return fit_on(rows_of(several))
+
+
+def fits_on(rows: Sequence[Row]) -> Fits:
+    """What ships of a fit on these rows for what tools bring, and of one for what is told."""
+    return Fits(fit_of_brought(rows), fit_of_told(rows))
+
+
+def fit_of_brought(rows: Iterable[Row]) -> dict[str, float]:
+    """What ships for what tools bring, in which what agents tell of themselves may be an attack."""
+    return shipped(fit_on([row for row in rows if row.of.author != told().name]))
+
+
+def fit_of_told(rows: Iterable[Row]) -> dict[str, float]:
+    """What ships for what is told, in which an errand is none."""
+    carriers = {half.name for half in carried()}
+    return shipped(fit_on([row for row in rows if not _errand(row.of, carriers)]))
+
+
+def _errand(one: Text, carriers: Collection[str]) -> bool:
+    return one.attack and one.author in carriers and not one.kind.startswith(DIRECT)
+
+
+def rows_of(several: Iterable[Text]) -> list[Row]:
+    """What is fitted of these texts: each three sentences of a note are a note as well.
 
     What is disguised teaches by what it says behind that, as the gate undoes it before it reads.
     """
     corpus = list(several)
     known = {word for one in corpus if not _disguised(one) for word in words(one.text)}
-    rows: list[frozenset[str]] = []
-    attacks: list[bool] = []
+    rows: list[Row] = []
     for one in corpus:
         text = _undone(one.text, known) if _disguised(one) else plain(one.text)
         parts = {plain(one.span) or text} if one.attack else {text, *passages(text)}
-        rows += [features(part) for part in sorted(parts)]
-        attacks += [one.attack] * len(parts)
-    counted = Counter(feature for row in rows for feature in row)
+        rows += [Row(one, features(part)) for part in sorted(parts)]
+    return rows
+
+
+def fit_on(rows: Sequence[Row]) -> dict[str, float]:
+    """The weights by which these rows are told apart best."""
+    counted = Counter(feature for row in rows for feature in row.names)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
-    found = fitted(Matrix.of(rows, names), np.array(attacks, float))
+    found = fitted(
+        Matrix.of([row.names for row in rows], names),
+        np.array([row.of.attack for row in rows], float),
+        counts=np.array([row.of.counts for row in rows]),
+    )
     return {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
 
 
@@ -178,14 +224,16 @@ class Matrix(NamedTuple):
         return np.bincount(self.column, self.value * sums[self.row], self.shape[1]).astype(float)
 
 
-def fitted(matrix: Matrix, wanted: Floats, softness: float = SOFTNESS) -> Floats:
+def fitted(
+    matrix: Matrix, wanted: Floats, softness: float = SOFTNESS, counts: Floats | float = 1.0
+) -> Floats:
     """The weights of least loss: Nesterov's steps, for each weight as long as its column allows."""
-    steep = matrix.back(matrix.times(np.ones(matrix.shape[1]))) / 4
+    steep = matrix.back(counts * matrix.times(np.ones(matrix.shape[1]))) / 4
     stride = 1 / (steep + 1 / softness)
     weights = ahead = np.zeros(matrix.shape[1])
     for step in range(_STEPS):
         wrong = 1 / (1 + np.exp(-matrix.times(ahead))) - wanted
-        slope = matrix.back(wrong)
+        slope = matrix.back(counts * wrong)
         slope[:-1] += ahead[:-1] / softness
         moved = ahead - stride * slope
         ahead = moved + step / (step + 3) * (moved - weights)
@@ -193,10 +241,10 @@ def fitted(matrix: Matrix, wanted: Floats, softness: float = SOFTNESS) -> Floats
     return weights
 
 
-def found_with(weights: Mapping[str, float], several: Iterable[tuple[str, str]]) -> list[bool]:
+def found_with(fits: Fits, several: Iterable[tuple[str, str]]) -> list[bool]:
     """Whether the gate finds that each text of a source instructs, were these what ships."""
     instructions_in.cache_clear()
-    with patch.object(instructs, "shipped", lambda: weights):
+    with patch.object(instructs, "shipped", lambda: fits):
         found = [bool(instructions_in(text, source)) for text, source in several]
     instructions_in.cache_clear()
     return found
@@ -205,37 +253,36 @@ def found_with(weights: Mapping[str, float], several: Iterable[tuple[str, str]])
 def main() -> None:
     """Print what is made of each author's texts, and write the fit of all."""
     console = Console(width=100)
-    corpus, others = texts(), list(harmless())
+    rows = rows_of([*texts(), *harmless()])
     columns = ("plain attacks pass", "oblique", "notes held back")
     authors = Table("author", *columns, title="with a fit on the others' texts")
     kinds = Table("ordinary texts", *_SOURCES, title="held back, with a fit on the other kinds")
     for half, kind in track(list(zip_longest(hands(), KINDS)), "Leaving out one of each"):
         left_out = (half and half.name, kind)
-        weights = shipped(fit(one for one in (*corpus, *others) if one.author not in left_out))
+        fits = fits_on([row for row in rows if row.of.author not in left_out])
         if half is not None:
-            authors.add_row(half.name, *_rates(half, weights))
-        kinds.add_row(kind, *_held(ordinary(kind), weights))
+            authors.add_row(half.name, *_rates(half, fits))
+        kinds.add_row(kind, *_held(ordinary(kind), fits))
     console.print(authors, kinds)
     if "--write" in sys.argv:
-        found = shipped(fit(corpus + others))
-        _WHERE.write_text(written(found), "utf-8")
-        console.print(f"{len(found):,} weights of {len(corpus + others):,} texts: {_WHERE.name}")
+        _WHERE.write_text(written(fits_on(rows)), "utf-8")
+        console.print(f"the weights of {len(rows):,} passages: {_WHERE.name}")
 
 
 _SOURCES: Final = ("user", "agent", "web")
 
 
-def _rates(half: Half, weights: Mapping[str, float]) -> Iterator[str]:
+def _rates(half: Half, fits: Fits) -> Iterator[str]:
     plain = [one for one in half.attacks if OBLIQUE not in one.kind]
     oblique = [one for one in half.attacks if OBLIQUE in one.kind]
     for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
-        found = found_with(weights, [(one.text, one.source) for one in several])
+        found = found_with(fits, [(one.text, one.source) for one in several])
         yield f"{found.count(wrong)} of {len(several)}"
 
 
-def _held(several: Sequence[str], weights: Mapping[str, float]) -> Iterator[str]:
+def _held(several: Sequence[str], fits: Fits) -> Iterator[str]:
     for source in _SOURCES:
-        found = found_with(weights, [(one, source) for one in several])
+        found = found_with(fits, [(one, source) for one in several])
         yield f"{sum(found) / max(1, len(found)):.1%}"
 
 

@@ -1,6 +1,7 @@
 """What the gate lets through and what it refuses, by kind, beside a filter of keywords.
 
-Run it with `python -m benchmarks.gate`; it takes a few seconds and needs no database.
+Run it with `make ordinary bench-gate`; it takes some minutes, as it fits anew without each kind of
+carrier and each writer (`gate_left_out.py`), and needs no database.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
+from benchmarks.gate_left_out import print_left_out
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
 from langmem_tiers.remember.panel import default_reviewers
@@ -127,6 +129,7 @@ def main() -> None:
         several += len(half.attacks) + len(half.benign) + len(half.trivial)
     spent = (time.process_time() - began) / several
     console.print(f"{several} texts, {spent * 1000:.1f} ms of CPU each")
+    print_left_out(console)
 
 
 if __name__ == "__main__":

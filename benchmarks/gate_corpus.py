@@ -14,6 +14,8 @@ from benchmarks.data import Record, records
 
 OBLIQUE = "oblique"
 """In the kind of what is plain prose, without an order."""
+DIRECT = "direct"
+"""In the kind of what is told to an assistant as it is, by no carrier."""
 NEWS = "news"
 
 
@@ -53,7 +55,23 @@ def half(name: str) -> Half:
 @cache
 def hands() -> tuple[Half, ...]:
     """The texts of six more authors."""
-    rows = records("gate/hands")
+    return _by_author(records("gate/hands"))
+
+
+@cache
+def carried() -> tuple[Half, ...]:
+    """What tools bring, by its writers: each kind of carrier as it is, and with an order in it."""
+    return _by_author(records("gate/carried"))
+
+
+@cache
+def told() -> Half:
+    """What agents and users say for themselves: steps, lessons, skills, wishes, rules."""
+    (half,) = _by_author(records("gate/told"))
+    return half
+
+
+def _by_author(rows: tuple[Record, ...]) -> tuple[Half, ...]:
     return tuple(_by(author, rows) for author in dict.fromkeys(one["author"] for one in rows))
 
 

@@ -2,10 +2,12 @@
 
 Disguises are undone first: look-alike letters, hidden signs, codes, letters apart. How much a text
 reads like attacks on a memory rather than like other texts was learned from both: a logistic
-regression over the words of a text, their pairs, and the first word of each sentence (`^`). Its
-weights ship as `likeness.tsv`: `benchmarks/fit_likeness.py` fitted them on attacks and notes by
-many authors and on ordinary texts of many kinds, and they are there to be read. How it fares with
-authors and kinds it has not seen: docs/gate.md.
+regression over the words of a text, their pairs, and the first word of each sentence (`^`). There
+are two, as an order is usual in one mouth and suspect in another: "Unlock the vault" is a step of
+an agent, and an errand in a mail. Their weights ship as `likeness.tsv`, to be read:
+`benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors and on ordinary texts
+of many kinds, one also on what tools bring with an order in it and without, the other on what
+agents and users tell. How they fare with authors and kinds they have not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
 found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
@@ -26,7 +28,7 @@ from importlib.resources import files
 from itertools import pairwise
 from operator import attrgetter
 from string import ascii_lowercase
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
@@ -35,10 +37,11 @@ from langmem_tiers.core.reading import spaced, visible
 
 _ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
 """Who answers for an order."""
-ALIKE: Final = 0.0
-"""The likeness from which on a text is held: it is rather an attack than not."""
-FROM_OUTSIDE: Final = -0.75
-"""The same for what nobody here answers for (tools, pages): it need not be so sure."""
+_OUR_OWN: Final = frozenset({*_ANSWERS, Source.AGENT})
+"""Who tells something; all others bring it."""
+ALIKE: Final = 0.3
+"""The likeness from which on a text is held that no user or operator answers for. Of kinds of what
+tools bring that were left out of the fit one harmless text in twenty is held by it."""
 HANDED_ON: Final = 1.0
 """The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
 _QUOTED: Final = re.compile(
@@ -76,8 +79,8 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
     what they quote or paste is looked at, and what somebody disguised.
     """
     text = _bounded(content)
-    found = [*_openly(plain(text), source), *_disguised(text)]
-    if text != content and source not in (*_ANSWERS, Source.AGENT):
+    found = [*_openly(plain(text), source), *_disguised(text, source)]
+    if text != content and source not in _OUR_OWN:
         found.append(Finding("unread", 0.5, f"{len(content):,} characters"))
     return tuple(sorted(found, key=lambda one: -one.sure))
 
@@ -86,25 +89,25 @@ def _openly(text: str, source: str) -> Iterator[Finding]:
     """What reads like an attack as it is written: all of it, or what a user hands on."""
     if source in _ANSWERS:
         _, *pasted = _PASTED.split(text, maxsplit=1)
-        yield from _alike("\n".join((*pasted, *_QUOTED.findall(text))), HANDED_ON, "likeness")
+        handed_on = "\n".join((*pasted, *_QUOTED.findall(text)))
+        yield from _alike(handed_on, source, HANDED_ON, "likeness")
     else:
-        least = ALIKE if source == Source.AGENT else FROM_OUTSIDE
-        yield from _alike(text, least, "likeness")
+        yield from _alike(text, source, ALIKE, "likeness")
 
 
-def _disguised(text: str) -> Iterator[Finding]:
+def _disguised(text: str, source: str) -> Iterator[Finding]:
     how = conceals(text)
     if how is not None:
         yield Finding("hidden", 1.0, how)
     for one in hidden_in(text):
-        yield from _alike(one, ALIKE, "encoded")
+        yield from _alike(one, source, ALIKE, "encoded")
 
 
-def _alike(text: str, least: float, kind: str) -> Iterator[Finding]:
-    score, passage = likeness(text)
+def _alike(text: str, source: str, least: float, kind: str) -> Iterator[Finding]:
+    score, passage = likeness(text, source)
     if score >= least:
         sure = 1 / (1 + math.exp(least - score))
-        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage))
+        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage, weights_for(source)))
 
 
 def _bounded(content: str) -> str:
@@ -152,6 +155,9 @@ _CLASSES: Final = (
 """What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
 
 
+Weights: TypeAlias = Mapping[str, float]
+
+
 class Likeness(NamedTuple):
     """How much a text reads like an attack, and where it does so most."""
 
@@ -161,16 +167,15 @@ class Likeness(NamedTuple):
     """Up to three sentences."""
 
 
-def likeness(text: str) -> Likeness:
-    """The passage of a text that reads most like an attack."""
-    weights = shipped()
+def likeness(text: str, source: str) -> Likeness:
+    """The passage of a text that reads most like an attack from this source."""
+    weights = weights_for(source)
     several = (Likeness(scored(weights, names), one) for one, names in _read(text))
     return max(several, default=Likeness(-math.inf, ""), key=attrgetter("score"))
 
 
-def _weightiest(passage: str) -> tuple[str, ...]:
+def _weightiest(passage: str, weights: Weights) -> tuple[str, ...]:
     """The words and pairs that speak most for an attack, as they are written."""
-    weights = shipped()
     shown = {
         name: written
         for one in sentences_of(passage)
@@ -226,28 +231,45 @@ def tokens(text: str) -> list[str]:
     return _WORD.findall(spaced(text))
 
 
-def scored(weights: Mapping[str, float], found: frozenset[str]) -> float:
+def scored(weights: Weights, found: frozenset[str]) -> float:
     """The score of these features; what has no weight counts for nothing, and dilutes the rest."""
     several = math.fsum(map(weights.__getitem__, found & weights.keys()))
     return weights[BIAS] + several / math.sqrt(max(1, len(found)))
 
 
-def written(weights: Mapping[str, float]) -> str:
-    """Weights as they ship: a line each, by name."""
-    return "".join(f"{name}\t{weight:g}\n" for name, weight in sorted(weights.items()))
+class Fits(NamedTuple):
+    """The weights of both, by feature."""
+
+    brought: Weights
+    """For what tools and pages bring."""
+    told: Weights
+    """For what agents, users and operators tell."""
 
 
-def read(lines: Iterable[str]) -> Iterator[tuple[str, float]]:
+def weights_for(source: str) -> Weights:
+    """The weights that ship for this source."""
+    return shipped().told if source in _OUR_OWN else shipped().brought
+
+
+def written(fits: Fits) -> str:
+    """Weights as they ship: a line for each name, with nothing where a fit has none."""
+    names = sorted({name for one in fits for name in one})
+    return "".join(
+        "\t".join((name, *(f"{one[name]:g}" if name in one else "" for one in fits))) + "\n"
+        for name in names
+    )
+
+
+def read(lines: Iterable[str]) -> Fits:
     """Weights as `written` writes them."""
-    for line in lines:
-        name, weight = line.rstrip("\n").split("\t")
-        yield name, float(weight)
+    rows = [line.rstrip("\n").split("\t") for line in lines]
+    return Fits(*({one[0]: float(one[n]) for one in rows if one[n]} for n in (1, 2)))
 
 
 @cache
-def shipped() -> Mapping[str, float]:
-    """The weights that ship, by feature."""
-    return dict(read(files(__package__).joinpath("likeness.tsv").read_text("utf-8").splitlines()))
+def shipped() -> Fits:
+    """The weights that ship."""
+    return read(files(__package__).joinpath("likeness.tsv").read_text("utf-8").splitlines())
 
 
 _LOOK_ALIKE: Final = str.maketrans(
