@@ -3,41 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.settings import BOOKKEEPING
-from langmem_tiers.graph.messages import answered_in, this_turn
-from langmem_tiers.graph.node import channel
+from langmem_tiers.core.values import storable
+from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, this_turn
+from langmem_tiers.graph.node import MISSING, SUMMARY, channel
 from langmem_tiers.graph.runs import asked
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import trust_in
 from langmem_tiers.remember.gating import Gate
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.record import both_ends
 
-_LONGEST: Final = 20_000
-"""Characters of an answer that are read: as many as are kept of a message."""
+TRUST: Final = "langmem_tiers_trust"
+"""Marks an answer of this package's own tools: how far is trusted what it brings."""
+_OPAQUE: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
+"""Parts of a message's content that are no text."""
 
 
 def trust_after(messages: Sequence[BaseMessage], gate: Gate) -> float:
     """How far is trusted what is said after these messages, by whoever heard them and is no person.
 
-    As far as what tools brought since a person spoke, whatever brought the least; wholly, in 0…1,
-    where none did. The tools by which an agent keeps its own memory and tasks bring nothing new.
+    As far as what was brought since a person spoke, whatever is trusted the least of it; wholly, in
+    0…1, where nothing was. Brought is what a tool answers, in whatever form, also a provider's, and
+    what a summary tells. The tools by which an agent keeps its tasks and this package's own bring
+    nothing, but for the memories that a search found.
     """
-    heard = {
-        both_ends(one.said, _LONGEST)
-        for one in answered_in(this_turn(messages))
-        if one.call["name"] not in BOOKKEEPING and one.said
-    }
-    told = (NewMemory(content=one, source=Source.TOOL) for one in heard)
-    return min((trust_in(gate.candidate(one), gate.policy) for one in told), default=1.0)
+    turn = this_turn(messages)
+    found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
+    texts = dict.fromkeys(each for one in turn for each in _brought(one))
+    usual = gate.policy.trust.of_source(Source.TOOL) if texts else 1.0
+    told = (NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip())
+    return min(usual, *found, *(trust_in(gate.candidate(one), gate.policy) for one in told), 1.0)
 
 
 def trusting(messages: Sequence[BaseMessage], gate: Gate) -> Flow[float]:
@@ -47,6 +49,46 @@ def trusting(messages: Sequence[BaseMessage], gate: Gate) -> Flow[float]:
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
-    """The messages of the run that a tool is called in; none outside of one, or without any."""
+    """The messages of the run that a tool is called in; none outside of one.
+
+    Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
+    tool had said something.
+    """
     found: Any = channel(config, "messages")
+    if found is MISSING:
+        return [ToolMessage("", tool_call_id="")]
     return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
+
+
+def _brought(message: BaseMessage) -> Iterator[str]:
+    """The texts that somebody else brought with a message; a blank one where it holds no text."""
+    if message.additional_kwargs.get(SUMMARY):
+        yield from _texts(message.content)
+    elif isinstance(message, ToolMessage | FunctionMessage):
+        ours = not message.additional_kwargs.keys().isdisjoint((TRUST, HELD))
+        if ours or message.name == WRITE_TODOS:
+            return
+        yield ""
+        lessons = message.additional_kwargs.get(TAUGHT, 0)
+        yield storable(str(message.text)[lessons:])
+        if not isinstance(message.content, str):
+            yield from _texts(message.content)
+    elif isinstance(message, AIMessage) and isinstance(message.content, list):
+        for block in message.content:
+            kind = str(block.get("type", "")) if isinstance(block, dict) else ""
+            if kind.startswith("server_tool") or kind.endswith("_tool_result"):
+                yield ""
+                yield from _texts(block)
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """The texts in the content of a message."""
+    if isinstance(part, str):
+        yield storable(part)
+    elif isinstance(part, Mapping):
+        for name, one in part.items():
+            if name not in _OPAQUE:
+                yield from _texts(one)
+    elif isinstance(part, Sequence):
+        for one in part:
+            yield from _texts(one)

@@ -13,6 +13,7 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
     Careful,
@@ -237,6 +238,7 @@ def create_session_end_node(
             return {"session": None}
         of = {"events": events, "concepts": concepts}
         told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
+        told["trust"] = yield from trusting(messages_of(state), memory.gate)
         return {"session": (yield from careful.hook(name, _stopped(memory, told, model)))}
 
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
@@ -310,11 +312,13 @@ def _kept(
     now = hooks.memory.tiered_store.flows.now
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored = []
+    trust = (yield from trusting(messages_of(state), hooks.memory.gate)) if fresh else 1.0
     for one in fresh:
         done = {"steps": steps_of(one["content"], messages_of(state)), **one}
         key = hooks.key(str(_said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
+        how: Any = {"trust": trust, "key": key}
         result = yield from asked(
-            hooks.on_todo_write_complete, hooks.aon_todo_write_complete, done, key=key
+            hooks.on_todo_write_complete, hooks.aon_todo_write_complete, done, **how
         )
         if result is not None:
             stored.append(_facts(result))

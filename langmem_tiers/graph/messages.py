@@ -16,7 +16,6 @@ from langchain_core.messages import (
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
-from langmem_tiers.core.prompts import RECALLED_HEAD, RECALLED_TAIL
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
@@ -29,6 +28,8 @@ from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
 """Marks the answer to a call that was held, among its `additional_kwargs`."""
+TAUGHT = "langmem_tiers_taught"
+"""How many characters of lessons stand before the answer to a call, among its kwargs."""
 _TITLE = 200
 """Characters of a question that name its task."""
 WRITE_TODOS: Final = "write_todos"
@@ -60,10 +61,8 @@ class Called(NamedTuple):
     @property
     def said(self) -> str:
         """The tool's answer as text, without the lessons that were put before it."""
-        text = storable(text_of(self.answer))
-        if not text.startswith(RECALLED_HEAD):
-            return text
-        return text.partition(RECALLED_TAIL)[2].strip()
+        lessons = self.answer.additional_kwargs.get(TAUGHT, 0)
+        return storable(str(self.answer.text)[lessons:].strip())
 
     @property
     def tool(self) -> str | None:

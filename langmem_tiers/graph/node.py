@@ -41,6 +41,8 @@ from langmem_tiers.remember.new import share
 
 _log = logging.getLogger(__name__)
 _NEEDED: Any = object()
+SUMMARY: Final = "lc_source"
+"""What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
 """What a key holds that the state does not have."""
 _READ = "__pregel_read"
@@ -206,9 +208,10 @@ def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None
 
 
 def last_question(messages: Sequence[Any]) -> HumanMessage | None:
-    """The last message of a human."""
+    """The last message of a human; a summary that a model made in a human's place is none."""
     known = convert_to_messages(messages)
-    return next((one for one in reversed(known) if isinstance(one, HumanMessage)), None)
+    said = (one for one in reversed(known) if not one.additional_kwargs.get(SUMMARY))
+    return next((one for one in said if isinstance(one, HumanMessage)), None)
 
 
 def text_of(message: BaseMessage | None) -> str:

@@ -15,6 +15,7 @@ from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph.extra import Command, ToolCallRequest
 from langmem_tiers.graph.messages import (
     HELD,
+    TAUGHT,
     Called,
     answered_in,
     approach_of,
@@ -238,10 +239,12 @@ def _taught(error: ToolMessage, found: Sequence[Recollection]) -> ToolMessage:
     if not found:
         return error
     lessons = f"{recalled_text((), found)}\n"
-    if isinstance(error.content, str):
-        return error.model_copy(update={"content": f"{lessons}{error.content}"})
     block = {"type": "text", "text": lessons}
-    return error.model_copy(update={"content": [block, *error.content]})
+    content = (
+        f"{lessons}{error.content}" if isinstance(error.content, str) else [block, *error.content]
+    )
+    noted = {**error.additional_kwargs, TAUGHT: len(lessons)}
+    return error.model_copy(update={"content": content, "additional_kwargs": noted})
 
 
 class ToolReminders(Remembering):

@@ -17,6 +17,7 @@ from langgraph.store.base import PutOp, SearchItem, SearchOp
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import (
     PERSONS,
+    THRESHOLD,
     TIERS,
     Moment,
     Recollection,
@@ -85,7 +86,8 @@ def changed(
             whole = raised_by_itself(whole, said.content, {}, flows.now, flows.now)
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         wanted = replace(whole, trust=verdict.trust, named=True, held=held)
-    own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier))
+    asks = partial(_check_own, put.key, action, tier, trust)
+    own = Check(partial(_standing, wanted), asks)
     check = None if action == "create" else own
     applied = yield from write([wanted], flows, tier=tier, check=check)
     return None if put.value is None else unjudged_as(wanted, applied)
@@ -97,13 +99,22 @@ def _standing(one: Write, moment: Moment) -> Call:
     return Call("standing_under_keys", params)
 
 
-def _check_own(key: str, action: str, tier: Tier | None, rows: Sequence[Sequence[Any]]) -> None:
-    """Refuse to change what a recall does not show, and what a person answers for."""
+def _check_own(
+    key: str, action: str, tier: Tier | None, trust: float, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Refuse to change what a recall does not show, and what a person answers for.
+
+    A model that heard what instructs its reader changes only what is trusted no more than that.
+    """
     shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
     if not shown:
         raise InvalidInputError(NOT_THERE.format(id=key, action=action))
-    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > _TRUST:
+    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > _most(trust):
         raise InvalidInputError(STANDS.format(id=key, action=action))
+
+
+def _most(trust: float) -> float:
+    return trust if trust < THRESHOLD else _TRUST
 
 
 def _read(content: Any, name: str = "") -> str:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Literal, Optional, get_args, get_origin
 from uuid import UUID, uuid4
 
+from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
@@ -22,7 +23,8 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.graph.heard import messages_so_far, trusting
+from langmem_tiers.core.values import trust_of
+from langmem_tiers.graph.heard import TRUST, messages_so_far, trusting
 from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
@@ -90,12 +92,12 @@ def create_search_memory_tool(
                 items = yield from asked(searched.run, searched.arun, shown)
             else:
                 items = yield from _answers(searched, SearchOp(prefix, **asking))
-        text = json.dumps([one.dict() for one in items], ensure_ascii=False)
-        return (text, items) if response_format == "content_and_artifact" else text
+        return json.dumps([one.dict() for one in items], ensure_ascii=False), items
 
     said = checked_kind(instructions, str, "instructions")
     told = prompts.SEARCH_MEMORY.format(instructions=said)
-    return _tool(search_memory, name, told, _SearchMemory, response_format=response_format)
+    kept = {"response_format": "content_and_artifact", "shows_items": response_format != "content"}
+    return _tool(search_memory, name, told, _SearchMemory, _OwnTool, **kept)
 
 
 def create_manage_memory_tool(
@@ -188,12 +190,27 @@ def create_complete_reminder_tool(
     )
 
 
+class _OwnTool(StructuredTool):
+    """A tool whose answers say that they are this package's own, whatever it is called."""
+
+    shows_items: bool = False
+    """Whether what it found is its artifact."""
+
+    def run(self, *given: Any, **options: Any) -> Any:
+        """Run it, blocking."""
+        return _marked(super().run(*given, **options), shows_items=self.shows_items)
+
+    async def arun(self, *given: Any, **options: Any) -> Any:
+        """Run it, awaiting."""
+        return _marked(await super().arun(*given, **options), shows_items=self.shows_items)
+
+
 def _tool(
     does: Callable[..., Flow[Any]],
     name: str,
     description: str,
     takes: type[BaseModel],
-    kind: type[StructuredTool] = StructuredTool,
+    kind: type[StructuredTool] = _OwnTool,
     **further: Any,
 ) -> BaseTool:
     """A tool for `invoke` and `ainvoke`, of one flow."""
@@ -210,6 +227,16 @@ def _tool(
     )
 
 
+def _marked(answer: Any, *, shows_items: bool) -> Any:
+    """An answer to a model, which says how far is trusted what it brings: the memories it found."""
+    if not isinstance(answer, ToolMessage):
+        return answer
+    found = answer.artifact or []
+    trust = min((trust_of(one.value) for one in found), default=1.0)
+    kept = {"additional_kwargs": {**answer.additional_kwargs, TRUST: trust}}
+    return answer.model_copy(update=kept if shows_items else {**kept, "artifact": None})
+
+
 class _SearchMemory(BaseModel):
     model_config = ConfigDict(title="search_memory")
 
@@ -223,7 +250,7 @@ class _CompleteReminder(BaseModel):
     key: str = Field(description="The key of the reminder.")
 
 
-class _ManageMemory(StructuredTool):
+class _ManageMemory(_OwnTool):
     @property
     def tool_call_schema(self) -> ArgsSchema:
         """Nothing is required, and says so: some providers refuse a schema without the list."""

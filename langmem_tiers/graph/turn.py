@@ -29,6 +29,7 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.heard import TRUST
 from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
@@ -232,6 +233,9 @@ def create_commit_node(
 def _track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
     for one in calls_in(this_turn(messages)):
+        own = TRUST in one.answer.additional_kwargs
+        if own and one.call["name"] in turn.settings.untracked_tools:
+            continue
         try:
             turn.track_tool_invocation(
                 one.call["name"],

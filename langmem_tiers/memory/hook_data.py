@@ -126,9 +126,9 @@ def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {}
     if not isinstance(given, Mapping):
         raise InvalidTypeError(f"session_data is a mapping, not {type(given).__name__}")
-    if unknown := given.keys() - {"session_id", "events", "concepts"}:
+    if unknown := given.keys() - {"session_id", "events", "concepts", "trust"}:
         raise InvalidInputError(
-            f"session_data has {min(map(short, unknown))}: use session_id, events and concepts"
+            f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
         )
     return given
 

@@ -139,6 +139,7 @@ def on_todo_write_complete(
     todo_item: Mapping[str, Any] | Task,
     *,
     source: str = Source.AGENT,
+    trust: float | None = None,
     key: str | None = None,
 ) -> Flow[StoreResult | None]:
     """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
@@ -148,6 +149,7 @@ def on_todo_write_complete(
             `duration` in minutes and `success` (true if not given); or a task that
             `memory.state` closed.
         source: Who says so.
+        trust: How far it is trusted at most, from 0 to 1.
         key: A key of one's own, under which a retry stores nothing twice.
 
     Raises:
@@ -156,7 +158,7 @@ def on_todo_write_complete(
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
     if workflow is None:
         return None
-    one = {**workflow, "source": source, "key": key}
+    one = {**workflow, "source": source, "trust": trust, "key": key}
     (result,) = yield from unit(store_many(hooks.memory, [one]))
     return result
 
@@ -195,7 +197,7 @@ def on_session_stop(
     Args:
         session_data: `session_id`, else that of these hooks; `events`, each with a
             `description` and a `type`; `concepts`, each with a `description` and a `category`,
-            beside those that its notes state.
+            beside those that its notes state; `trust`, how far these are trusted at most.
         model: A chat model that sums the session up; see `consolidate_session`.
 
     Raises:
@@ -209,7 +211,13 @@ def on_session_stop(
     concepts = told_of(data.get("concepts"), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
     kept = [
-        {**one, "session_id": session, "memory_type": kind, "key": its.key(kind, one["content"])}
+        {
+            **one,
+            "session_id": session,
+            "memory_type": kind,
+            "key": its.key(kind, one["content"]),
+            "trust": data.get("trust"),
+        }
         for kind, several in (("episodic", events), ("semantic", concepts))
         for one in several
     ]

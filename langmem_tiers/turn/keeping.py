@@ -11,7 +11,7 @@ from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
-from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gate import Decision, trust_in
 from langmem_tiers.remember.gate import route as by_its_words
 from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
@@ -101,12 +101,21 @@ def track_tool_invocation(
         relevance=relevance,
         call_id=call_id,
     )
+    _hear(turn, whole)
     if not turn.settings.enable_tool_tracking:
         return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
     if given.tool in turn.settings.untracked_tools:
         why = f"{given.tool} is among the settings' untracked_tools"
         return Tracked(tracked=False, key=None, reason=why)
     return _track(turn, given, whole)
+
+
+def _hear(turn: Turn, whole: str) -> None:
+    """Keep in mind how far is trusted what a tool brought, whether its call is kept or not."""
+    gate = turn.memory.gate
+    told = gate.candidate(NewMemory(content=whole, source=Source.TOOL))
+    with changing(turn) as record:
+        record.heard = min(record.heard, trust_in(told, gate.policy))
 
 
 def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
@@ -191,13 +200,11 @@ def memorize(
 
 def _after_tools(turn: Turn, one: NewMemory, *, named: bool) -> NewMemory:
     """What no person says, trusted no further than what the turn's tools brought."""
-    record, usual = going_on(turn), turn.memory.gate.policy.trust.of_source(Source.TOOL)
-    if not record.calls:
+    heard = going_on(turn).heard
+    if heard >= 1.0:
         return one
-    brought = {each.key: each.trust for each in record.pending}
-    least = min(brought.get(call.key, usual) for call in record.calls)
     source = one.source if named else Source.AGENT
-    return replace(one, source=source, trust=min(one.trust, least))
+    return replace(one, source=source, trust=min(one.trust, heard))
 
 
 def _as_memory(

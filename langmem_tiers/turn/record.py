@@ -94,6 +94,8 @@ class TurnRecord:
     pending: list[NewMemory] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
     calls: list[Invocation] = field(default_factory=list)
+    heard: float = 1.0
+    """How far the least trusted of what its tools brought is trusted, in 0…1, kept or not."""
     goals: list[dict[str, Any]] = field(default_factory=list)
     """Deltas of progress, each with its `goal`."""
     shown: list[dict[str, Any]] = field(default_factory=list)

@@ -342,6 +342,26 @@ async def test_a_model_that_heard_from_a_tool_is_trusted_no_further_until_a_pers
     assert {one["source"] for one in kept.values()} == {"agent"}
 
 
+async def test_what_a_search_found_makes_no_note_more_trusted_than_that(way: Way) -> None:
+    told = {"content": "Refunds take a week", "source": "web", "trust": 0.4}
+    await way.store.aput(PLACE, RULE_ID, told)
+    model = scripted(
+        calls("search_memory", query="Which refunds take a week?"),
+        calls("manage_memory", content="Refunds need seven days", action="create"),
+        "Noted",
+    )
+    tools: list[Any] = [create_manage_memory_tool(PROJECTS), create_search_memory_tool(PROJECTS)]
+    agent = create_agent(model, tools=tools, store=way.store)
+    state = await way(
+        agent, {"messages": [HumanMessage("How long do refunds take?")]}, config=BILLING
+    )
+    stored = await way.store.asearch(PLACE)
+
+    assert len(json.loads(answers(state)[0].text)) == 1
+    assert {one.value["trust"] for one in stored} == {0.4}
+    assert len(stored) == 2
+
+
 # Whose place it is
 
 REFUSED = {

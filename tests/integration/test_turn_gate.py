@@ -11,6 +11,7 @@ from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langmem_tiers import (
     MemoryCoordinator,
     MemoryOrchestrator,
+    OrchestratorSettings,
     TieredMemoryMiddleware,
     TieredStore,
 )
@@ -142,6 +143,23 @@ def test_what_is_memorized_after_a_tool_is_trusted_as_that_unless_a_person_says_
     recalled = memory.get(str(found.key))
     value = recalled.value if recalled else held[str(found.key)]
     assert (value.get("source", "user"), value.get("trust", 1.0)) == kept
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        OrchestratorSettings(enable_tool_tracking=False),
+        OrchestratorSettings(untracked_tools=("read_mail",)),
+    ],
+)
+def test_what_an_untracked_tool_brought_is_heard_too(
+    memory: MemoryCoordinator, settings: OrchestratorSettings
+) -> None:
+    with MemoryOrchestrator(memory, settings=settings) as turn:
+        turn.track_tool_invocation("read_mail", {"id": 1}, result=ORDER)
+        found = turn.memorize("The office moved to Bonn.")
+
+    assert found.quarantined
 
 
 def test_a_place_that_is_full_makes_room_and_the_report_says_what_went(
