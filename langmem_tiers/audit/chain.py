@@ -17,8 +17,9 @@ Why: TypeAlias = Literal["altered", "dropped", "wiped", "added", "rewritten"]
 more, and no forgetting says why; it is in no link; or a link is not the head that it was."""
 
 NOTHING: Final = bytes(32)
-"""The hash before the first link, and that of no value."""
+"""The hash before the first link."""
 _RANGE: Final = re.compile(r"\[(\d+),(\d+)\)")
+_ID: Final = re.compile(r"-?\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +66,15 @@ _TOLD: Final[Mapping[Why, str]] = {
 
 
 class Logged(NamedTuple):
-    """A row of the log as the statement `audit_rows` answers it."""
+    """A row of the log as the statement `audit_rows` answers it: as text what may be anything."""
 
     id: int
     xact: str
     opens: bool
-    at: int
-    """Microseconds since 1970."""
+    at: str
+    """Seconds since 1970."""
     verb: str
-    memories: list[int]
+    memories: str
     told: str | None
     told_hash: bytes | None
     salt: bytes | None
@@ -101,9 +102,12 @@ def keyed(salt: bytes, data: str) -> bytes:
 
 def row_hash(tenant: str, row: Logged, told_hash: bytes) -> bytes:
     """The hash of a row, of what it told by its hash."""
-    opens, memories = str(row.opens).lower(), ",".join(map(str, row.memories))
-    told = f"{row.id} {row.xact} {opens} {row.at} {memories} {len(row.verb)} {row.verb} {tenant}"
-    return sha256(told_hash + (row.value_hash or NOTHING) + told.encode()).digest()
+    value = "-" if row.value_hash is None else row.value_hash.hex()
+    told = (
+        f"{told_hash.hex()} {value} {row.id} {row.xact} {str(row.opens).lower()} {row.at} "
+        f"{row.memories} {len(row.verb)} {row.verb} {tenant}"
+    )
+    return sha256(told.encode()).digest()
 
 
 def link_hash(tenant: str, link: Link, before: bytes, rows: bytes) -> bytes:
@@ -119,8 +123,8 @@ class Forgotten(NamedTuple):
 
     def since(self, row: Logged) -> bool:
         """Whether something of a row was forgotten after it was written."""
-        latest = max((self.memories.get(one, 0) for one in row.memories), default=0)
-        return max(latest, self.all) > row.id
+        several = map(int, _ID.findall(row.memories))
+        return max(self.all, *(self.memories.get(one, 0) for one in several), 0) > row.id
 
 
 def is_whole(tenant: str, row: Logged) -> bool:

@@ -37,7 +37,7 @@ class PlannedMemory(NamedTuple):
 
 
 class PlannedThread(NamedTuple):
-    """A thread of a checkpointer, which is a session, and why it is named."""
+    """A thread of a checkpointer that is called as a session is, and why it is named."""
 
     thread: str
     why: str
@@ -65,7 +65,10 @@ class ForgetPlan:
     files: tuple[str, ...]
     """The archives that are written anew without some lines, or removed."""
     threads: tuple[PlannedThread, ...]
-    """Where it was said or shown: deleted with a `checkpointer` alone."""
+    """Those called as the sessions where it was said or shown: deleted with a `checkpointer` alone.
+
+    A thread that has another name than its session is not known.
+    """
 
     def __str__(self) -> str:
         """A line for each thing."""
@@ -117,7 +120,7 @@ class ForgetReceipt:
     files: Mapping[str, str | None] = field(default_factory=dict)
     """The archive files that were removed, each with the one in its place, if any."""
     threads: tuple[str, ...] = ()
-    """The threads that were deleted."""
+    """The threads that were deleted: those called as the sessions, and no others."""
     named_threads: tuple[str, ...] = ()
     """Those where it was said or shown, and which stand, as no checkpointer was given."""
 

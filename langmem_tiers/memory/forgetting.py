@@ -139,8 +139,9 @@ def forget(
             among its `entities`, or names it as a phrase in any of its words.
         tenant: The context's own tenant, by its name, with everything that it has.
         plan: Answer what would be done, and change nothing.
-        checkpointer: A LangGraph checkpointer, whose threads of the sessions in which it was said
-            or shown are deleted. Without one they are named.
+        checkpointer: A LangGraph checkpointer, whose threads that are called as the sessions in
+            which it was said or shown are deleted. Without one they are named. A thread that has
+            another name than its session stays: delete it yourself.
 
     Raises:
         ArchiveError: if an archive that may hold it cannot be read or written.

@@ -104,10 +104,18 @@ def test_raw_sql_is_logged_too_in_partitions_and_by_applications(
         conn.execute(NAMES_TENANT, ["ada"])
         conn.execute((INSERT + ONE).encode(), ["undone"])
         conn.rollback()
+    more = (
+        *("speaker = 'Ben'", "session = 's'", "occurred_at = now()"),
+        *("valid_from = now()", "valid_to = now()"),
+    )
+    a_life = "expires_at = now() + interval '1 day'"
+    for change in (*more, a_life, *more[:2]):  # the last two are so by now
+        sql(url, f"UPDATE memory.memories SET {change} WHERE key = 'z'")  # noqa: S608
     sql(url, "UPDATE working.memories SET id = id + 1000 WHERE key = 'z'")
     sql(url, "DELETE FROM working.memories WHERE tenant = 'ada'")
     assert verbs(store, "ada") == [
-        *("write", "overwrite", "write", "delete", "write", "delete", "delete"),
+        *("write", "overwrite", "write", "overwrite", "overwrite", "overwrite", "mark", "mark"),
+        *("delete", "write", "delete", "delete"),
     ]
     assert log_of(store, "ada").audit()[-1].role == who
     assert log_of(store, "ada").verify_audit()
@@ -146,6 +154,47 @@ def test_an_application_reads_its_own_log_and_changes_nothing_in_any(
         assert log_of(web_store).verify_audit()
 
 
+def test_what_an_application_asks_to_forget_hides_nothing_and_says_so(
+    url: str, store: TieredStore
+) -> None:
+    store.put(NOTES, "a", {"text": "tea"})
+    store.put(NOTES, "b", {"text": "tea"})
+    (of_a,), (of_b,) = sql(url, "SELECT memories[1] FROM memory.audit ORDER BY id")
+    made_up = "(SELECT array_agg(-g) FROM generate_series(1, 1000) g)"
+    last = "(SELECT array_agg(max) FROM (SELECT max(id) FROM memory.audit) l)"
+    asked = (
+        *("'{NULL}', '{}'", f"{made_up}, '{{}}'"),  # of nothing: no row
+        f"ARRAY[NULL, -1, {of_a}], '{{}}'",
+        *(f"'{{}}', {last}", "NULL, '{}'", f"'{{}}', {last}"),  # that all went stays
+    )
+    with login(url, APPLICATION) as web, psycopg.connect(web) as conn:
+        for one in asked:
+            conn.execute(NAMES_TENANT, ["acme"])
+            conn.execute(f"SELECT memory.audit_forget({one}, true)".encode())
+            conn.commit()
+            assert log_of(store).verify_audit()
+    found = [(one.verb, one.memories, one.role is None) for one in reversed(log_of(store).audit())]
+    assert found == [
+        *(("write", (of_a,), True), ("write", (of_b,), True)),
+        *(("forget", (of_a,), True), ("forget", (of_a,), True), ("forget", (), False)),
+    ]
+    store.put(NOTES, "c", {"text": "tea"})
+    empties = "told = NULL, salt = NULL, told_hash = memory.audit_keyed(salt, told::text)"
+    sql(url, f"UPDATE memory.audit SET {empties} WHERE told ->> 'key' = 'c'")  # noqa: S608
+    assert str(log_of(store).verify_audit().fault).endswith("was wiped, and no forgetting says why")
+
+
+def test_who_forgot_a_memory_or_a_tenant_can_be_forgotten_too(url: str) -> None:
+    with TieredStore(url, index=text_index(), audit=Audit(actor="quibbleton")) as store:
+        memory = log_of(store)
+        for key, tenant in (("hours", None), (None, "acme")):
+            memory.store("The shop closes at six.", "semantic", key="hours")
+            memory.forget(key=key, tenant=tenant)
+            assert memory.verify_forgotten(memory.forget(subject="Quibbleton"))
+            assert memory.verify_audit()
+            assert all(one.actor is None for one in memory.audit())
+
+
 # Whether it is as it was written
 
 
@@ -157,6 +206,11 @@ CHANGES = {
         *("told = NULL", "salt = NULL", "salt = sha256('x')", "told_hash = sha256('x')"),
         *("value_hash = sha256('x')", "hash = sha256('x')"),
         "told = NULL, salt = NULL, told_hash = memory.audit_keyed(salt, told::text)",
+        *("at = 'infinity'", "memories = ARRAY[memories]", "memories = memories || NULL::bigint"),
+        *(
+            "value_hash = coalesce(value_hash, '')",
+            "value_hash = coalesce(value_hash, decode(repeat('00', 32), 'hex'))",
+        ),
     ),
     "audit_links": (
         *("seq = seq + 1000", "tenant = 'other'", "hash = sha256('x')"),
@@ -216,6 +270,12 @@ def history(url: str, clock: Clock) -> Iterator[History]:
 
 
 WHICH = st.tuples(st.sampled_from(CHANGED), st.integers(0, 99))
+
+
+def test_what_no_column_should_hold_is_named_too(history: History) -> None:
+    for change in CHANGES["audit"][-5:]:
+        for which in range(len(history.rows)):
+            history.check_named("audit", change, which)
 
 
 @SAMPLE

@@ -36,7 +36,7 @@ ORDER BY l.seq DESC LIMIT 1;
 
 -- name: audit_rows
 -- The rows of ranges of ids, each up to its end, which is not in it; with all that their hashes are of.
-SELECT a.id, a.xact::text, a.opens, (extract(epoch FROM a.at) * 1000000)::bigint, a.verb, a.memories,
+SELECT a.id, a.xact::text, a.opens, extract(epoch FROM a.at)::text, a.verb, a.memories::text,
        a.told::text, a.told_hash, a.salt, a.value_hash, a.hash
 FROM unnest(%(firsts)s::bigint[], %(ends)s::bigint[]) WITH ORDINALITY AS w (first, until, ord)
 CROSS JOIN LATERAL (
@@ -49,7 +49,8 @@ ORDER BY w.ord, a.id;
 -- name: audit_forgotten
 -- Which memories were forgotten, by which entry; all were where it names none.
 SELECT n.id, max(a.id) FROM {memory}.audit a LEFT JOIN LATERAL unnest(a.memories) AS n (id) ON true
-WHERE a.tenant = %(tenant)s AND a.verb = 'forget' GROUP BY n.id;
+WHERE a.tenant = %(tenant)s AND a.verb = 'forget' AND (n.id IS NOT NULL OR a.memories = '{}')
+GROUP BY n.id;
 
 -- name: audit_loose
 -- The first row that no link has: each range counts one more where it begins and one less where it ends.

@@ -38,10 +38,10 @@ CREATE FUNCTION {memory}.audit_hash(
     tenant text, id bigint, xact xid8, opens boolean, at timestamptz, verb text, memories bigint[],
     told_hash bytea, value_hash bytea
 ) RETURNS bytea LANGUAGE sql STABLE AS $$
-    SELECT sha256(told_hash || coalesce(value_hash, decode(repeat('00', 32), 'hex')) || convert_to(
-        id || ' ' || xact::text || ' ' || opens::text || ' '
-        || (extract(epoch FROM at) * 1000000)::bigint || ' ' || array_to_string(memories, ',') || ' '
-        || length(verb) || ' ' || verb || ' ' || tenant, 'UTF8'))
+    SELECT sha256(convert_to(
+        encode(told_hash, 'hex') || ' ' || coalesce(encode(value_hash, 'hex'), '-') || ' '
+        || id || ' ' || xact::text || ' ' || opens::text || ' ' || extract(epoch FROM at) || ' '
+        || memories::text || ' ' || length(verb) || ' ' || verb || ' ' || tenant, 'UTF8'))
 $$;
 -- Who writes: the role that logged in, and who the application says it is.
 CREATE FUNCTION {memory}.audit_who() RETURNS jsonb
@@ -72,16 +72,19 @@ BEGIN
                    coalesce(n.value, o.value) AS value,
                    CASE WHEN o.id IS NULL THEN 'write' WHEN n.id IS NULL THEN 'delete'
                         WHEN o.state = 'quarantined' AND n.state IS DISTINCT FROM o.state THEN 'release'
-                        WHEN (n.value, n.namespace, n.key, n.user_id)
-                             IS DISTINCT FROM (o.value, o.namespace, o.key, o.user_id) THEN 'overwrite'
+                        WHEN (n.value, n.namespace, n.key, n.user_id, n.session, n.speaker, n.occurred_at)
+                             IS DISTINCT FROM (o.value, o.namespace, o.key, o.user_id, o.session, o.speaker,
+                                               o.occurred_at) THEN 'overwrite'
                         WHEN n.tier <> o.tier THEN 'move' ELSE 'mark' END AS verb,
                    jsonb_strip_nulls(jsonb_build_object(
                        'tier', CASE WHEN n.tier <> o.tier THEN n.tier END,
                        'state', CASE WHEN n.state IS DISTINCT FROM o.state AND n.id = o.id
                                 THEN coalesce(n.state, 'current') END)) AS more
             FROM removed o FULL JOIN added n ON n.tenant = o.tenant AND n.id = o.id
-            WHERE (n.id, n.tier, n.state, n.value, n.namespace, n.key, n.user_id)
-                  IS DISTINCT FROM (o.id, o.tier, o.state, o.value, o.namespace, o.key, o.user_id) $$)
+            WHERE (n.id, n.tier, n.state, n.value, n.namespace, n.key, n.user_id, n.session, n.speaker,
+                   n.occurred_at, n.valid_from, n.valid_to)
+                  IS DISTINCT FROM (o.id, o.tier, o.state, o.value, o.namespace, o.key, o.user_id, o.session,
+                                    o.speaker, o.occurred_at, o.valid_from, o.valid_to) $$)
     ) AS kind (name, looked_at, tables, changes) LOOP
         EXECUTE format($function$
             CREATE FUNCTION {memory}.audit_%1$s() RETURNS trigger
@@ -195,24 +198,28 @@ AS $$
     HAVING count(*) > 0
 $$;
 -- That these memories were forgotten; NULL are all of the tenant's. Their rows, and these entries, lose what
--- they told and the keys of their hashes.
+-- they told and the keys of their hashes. Ids that the log has nowhere are none. A row that all were forgotten
+-- has no actor, so that nobody has to empty it but who forgets all again: no other row could say why.
 CREATE FUNCTION {memory}.audit_forget(ids bigint[], entries bigint[], named boolean) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own constant text := nullif(current_setting('langmem_tiers.tenant', true), '');
-    gone constant bigint[] := ARRAY(
-        SELECT unnest(ids) UNION
-        SELECT unnest(a.memories) FROM {memory}.audit a WHERE a.tenant = own AND a.id = ANY (entries)
-        ORDER BY 1);
+    gone constant bigint[] := CASE WHEN ids IS NULL THEN '{}' ELSE ARRAY(
+        SELECT DISTINCT m.id FROM {memory}.audit a CROSS JOIN unnest(a.memories) AS m (id)
+        WHERE a.tenant = own
+          AND (m.id IN (SELECT unnest(ids)) OR a.id IN (SELECT unnest(entries)))
+        ORDER BY 1) END;
 BEGIN
     UPDATE {memory}.audit a
     SET told = NULL, salt = NULL, told_hash = {memory}.audit_keyed(a.salt, a.told::text)
     WHERE a.tenant = own AND a.told IS NOT NULL
-      AND (ids IS NULL OR a.id = ANY (entries) OR a.verb <> 'forget' AND a.memories && gone);
+      AND (ids IS NULL OR a.memories && gone
+                          AND (a.verb <> 'forget' OR a.id IN (SELECT unnest(entries))));
     IF ids IS NULL OR gone <> '{}' THEN
-        PERFORM {memory}.audit_add('forget', gone, CASE WHEN named THEN {memory}.audit_who()
-                                   ELSE {memory}.audit_who() - 'actor' END);
+        PERFORM {memory}.audit_add('forget', gone, CASE
+            WHEN named AND ids IS NOT NULL THEN {memory}.audit_who()
+            ELSE {memory}.audit_who() - 'actor' END);
     END IF;
 END
 $$;
