@@ -12,6 +12,7 @@ from langmem_tiers.carry.exporting import counted
 from langmem_tiers.carry.file import Batch, Line, Reader
 from langmem_tiers.carry.rows import MOST_ID, Gone, Tables, check_row, ids_of, known_of
 from langmem_tiers.core.carried import KEPT
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.values import content_of
@@ -41,6 +42,12 @@ class Importing:
     acting: Callable[[], Role]
     now: Callable[[], datetime]
     advance: Callable[[int], object]
+    bounds: Bounds
+    """How large a value may be."""
+
+    def reader(self) -> Reader:
+        """What reads the file from its beginning."""
+        return Reader(self.path, self.bounds)
 
 
 class Begun(NamedTuple):
@@ -159,7 +166,7 @@ def checked(reader: Reader, how: Importing, tables: Tables, one: Begun | None) -
     while (batch := (yield from aside(partial(look, reader, how.tenant, tables)))) is not None:
         ids = ids_of(batch.table, (line.row for line in batch.lines))
         low, high = min(low, *ids, MOST_ID), max(high, *ids, 0)
-        if batch.table == "tombstone_keys" and secret:
+        if batch.table == "tombstone_keys" and secret and how.source is None:
             _check_key(reader, batch.lines[0], secret[0][0])
         if batch.table == "memories" and secret:
             said, those = yield from _forgotten(how.tenant, batch)
@@ -229,7 +236,7 @@ def shift(how: Importing, seen: Seen) -> Flow[int]:
 
 def _taken(how: Importing) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
-    reader = yield from aside(partial(Reader, how.path))
+    reader = yield from aside(how.reader)
     try:
         found = set[int]()
         while (batch := (yield from aside(reader.batch))) is not None:

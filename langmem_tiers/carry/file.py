@@ -28,14 +28,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError, short
 
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
 BATCH_BYTES: Final = 8_000_000
 """Of what one transaction writes: our own choice."""
-LONGEST_LINE: Final = 600_000_000
-"""Bytes of a line: a value of the most that Postgres holds, and what is read from it."""
+_LONGEST_HEADER: Final = 65_536
+_BESIDE_VALUE: Final = 8_000_000
+"""Bytes of a line beside values: words, of which Postgres holds 1 MB, or a vector, or ids."""
+_VALUES: Final = 2
+"""How many values of the largest size a line may have: what happened quotes one, and tells more."""
 MOST_DIGITS: Final = 15_000
 """Of a number in JSON, about as many as Postgres keeps behind the point."""
 _LEVEL: Final = 5
@@ -185,9 +189,10 @@ class Reader:
     What is wrong is an InvalidInputError that names the line.
     """
 
-    def __init__(self, given: object) -> None:
-        """Open a file, and read its header."""
+    def __init__(self, given: object, bounds: Bounds | None = None) -> None:
+        """Open a file, and read its header; its values are within bounds, or the usual ones."""
         self.path = checked_path(given, "an export")
+        self._longest = _VALUES * (bounds or Bounds()).value_bytes + _BESIDE_VALUE
         self._hash = hashlib.sha256()
         self._rows = Counter[str]()
         self._number = self._at = 0
@@ -230,7 +235,7 @@ class Reader:
         return InvalidInputError(f"{short(str(self.path), 400)}, line {number}: {why}")
 
     def _header(self) -> Header:
-        found = self._value(self._line())
+        found = self._value(self._line(_LONGEST_HEADER))
         try:
             header = Header.model_validate(found)
         except ValidationError as error:
@@ -251,7 +256,7 @@ class Reader:
         if self._ended:
             return None
         digest = self._hash.hexdigest()
-        raw = self._line()
+        raw = self._line(self._longest)
         found = self._value(raw)
         match found:
             case [str(table), dict(row)] if table in _ORDER:
@@ -276,11 +281,18 @@ class Reader:
             raise self.refuse(self._number + 1, "something follows the end of the export")
         self._ended = True
 
-    def _line(self) -> bytes:
+    def _line(self, longest: int) -> bytes:
+        """The next line; no more of a longer one is held."""
         self._number += 1
-        raw = self._read(LONGEST_LINE)
+        raw = self._read(longest)
         if not raw.endswith(b"\n"):
-            why = "the line is too long" if len(raw) == LONGEST_LINE else "the file is cut off here"
+            why = "the file is cut off here"
+            if len(raw) == longest:
+                why = f"the line has more than {longest:,} bytes"
+                if longest == self._longest:
+                    why += (
+                        ": open the store with bounds=Bounds(value_bytes=…) to take larger values"
+                    )
             raise self.refuse(self._number, why)
         self._hash.update(raw)
         return raw

@@ -87,7 +87,7 @@ def import_all(how: Importing) -> Flow[ImportReport]:
     told = yield from stands()
     yield Query((), commit=True)
     check_owner(how)
-    reader = yield from aside(partial(Reader, how.path))
+    reader = yield from aside(how.reader)
     try:
         check_header(reader, how, told)
         one = yield from begun(how, reader.header.export)
@@ -175,10 +175,10 @@ class _Writing:
 
     def _add(self, table: str, row: dict[str, Any], made: _Made) -> None:
         kept: dict[str, Any] | None = row
+        if self.how.source is not None and table in rows.OWN:
+            return
         if self.scrubber is not None:
             kept = rows.without(self.gone, self.scrubber, table, row)
-        if kept is not None and self.how.source is not None:
-            kept = rows.without_files(table, kept)
         if kept is None:
             return
         if table == "memories" and self.how.source is not None:
@@ -207,7 +207,7 @@ class _Writing:
 def _written(one: _Writing) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
     how, before, held = one.how, 0, 0
-    reader = yield from aside(partial(Reader, how.path))
+    reader = yield from aside(how.reader)
     try:
         if reader.header.export != one.begun.export:
             raise reader.refuse(1, "the file was replaced while it was imported")

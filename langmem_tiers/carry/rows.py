@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.carry.file import as_json, as_read, number_in
-from langmem_tiers.core.carried import IDS
+from langmem_tiers.core.carried import IDS, KEPT
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import QUARANTINED, TIERS
 from langmem_tiers.core.namespaces import check_key, decode, encode
-from langmem_tiers.core.values import trust_of
+from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.reach import Known
 from langmem_tiers.forget.scrub import Event, Scrubber, State
@@ -29,16 +29,16 @@ _RANGES: Final = {
     "bigint": 2**63,
 }
 _FLOATS: Final = frozenset(("NaN", "Infinity", "-Infinity"))
-_TIME: Final = re.compile(
-    r"(?P<moment>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00)(?P<before> BC)?"
-    r"|\d{5,6}-[01]\d-[0-3]\dT[0-2]\d:[0-5]\d:[0-5]\d(?:\.\d{1,6})?\+00:00|-?infinity"
-)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00")
 _VECTOR: Final = re.compile(r"(?P<type>vector|halfvec)\((?P<dims>\d+)\)")
 _NUMBERS: Final = re.compile(r"\[[-+0-9.eE,]+\]")
 _BYTES: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
 _ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 _UNREVIEWED: Final = "unreviewed/"
 """What the name of an event begins with that ends with the id of its memory."""
+OWN: Final = KEPT | {"archives", "archived"}
+"""The tables that are taken only from a file that whoever imports it answers for: later calls read
+and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
 _LISTED: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
 """Where ids stand in the column `detail`."""
 
@@ -133,13 +133,9 @@ def _is_float(value: Any) -> bool:
 
 
 def _is_time(text: str) -> bool:
-    found = _TIME.fullmatch(text)
-    if found is None:
-        return False
-    if found["moment"] is None or found["before"] is not None:
-        return True
+    """Whether Python reads it: one that it does not, which Postgres has, ends every recall."""
     try:
-        return bool(datetime.fromisoformat(found["moment"]))
+        return _TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
     except ValueError:
         return False
 
@@ -236,25 +232,22 @@ class Lowered(NamedTuple):
 
 
 def lowered(row: dict[str, Any], source: str, policy: TrustPolicy) -> Lowered | None:
-    """Trust a memory no further than who answers for the file; what is to be held back then."""
+    """Trust a memory no further than who answers for the file; what is to be held back then.
+
+    It comes from them as well, where they are trusted less than whom it names itself.
+    """
     value = row["value"]
     plain = as_read(value)
     had = trust_of(plain)
-    trust = derived_trust(policy.of_source(source), [had])
-    if trust < had:
-        row["value"] = {**value, "trust": trust}
+    most = policy.of_source(source)
+    trust = derived_trust(most, [had])
+    named = {"source": source} if most < policy.of_source(source_of(plain)) else {}
+    row["value"] = {**value, **named, **({"trust": trust} if trust < had else {})}
     kind = str(plain.get("memory_type") or "episodic")
-    if trust == had or row["state"] == QUARANTINED or not policy.quarantines(trust, kind):
+    if row["state"] == QUARANTINED or not policy.quarantines(trust, kind):
         return None
     reason = f"trust: {trust:g} is below {policy.below(kind):g}, as {source} answers for its export"
     return Lowered(row["namespace"], row["key"], reason, trust)
-
-
-def without_files(table: str, row: dict[str, Any]) -> dict[str, Any] | None:
-    """A row of which no later call reads or removes a file or a thread; None if that is all."""
-    if table in ("archives", "archived"):
-        return None
-    return {**row, "files": [], "threads": []} if table == "forgettings" else row
 
 
 def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> Collection[int]:

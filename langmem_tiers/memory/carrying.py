@@ -65,7 +65,8 @@ def import_tenant(
     Args:
         path: What `export_tenant` wrote.
         source: Who answers for the file: no memory is trusted more than this source is, and no
-            archives are taken from it. Without it, whoever calls answers for all that it says.
+            archives, receipts or tombstones are taken from it. Without it, whoever calls answers
+            for all that it says.
         readmit: Let back what was forgotten here; otherwise it is left out, and what quotes it
             loses that.
 
@@ -136,6 +137,7 @@ def importing(
         acting=lambda: store.runner.acting,
         now=lambda: store.flows.now,
         advance=advance,
+        bounds=store.options.bounds,
     )
     return import_all(how)
 

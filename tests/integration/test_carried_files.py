@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from langmem_tiers import TieredStore
+from langmem_tiers import Bounds, TieredStore
 from langmem_tiers.carry.checking import look
 from langmem_tiers.carry.file import Reader, as_json
 from langmem_tiers.carry.rows import Column, Tables
@@ -161,6 +163,9 @@ def test_a_file_that_is_cut_off_anywhere_is_refused(kept: Kept, cut: int, tmp_pa
         ("memories", {"id": 0}, "memories.id is no bigint"),
         ("memories", {"tier": "eternal"}, "memories.tier is no tier"),
         ("memories", {"created_at": "2026-02-30T00:00:00+00:00"}, "created_at is no timestamp"),
+        ("memories", {"updated_at": "infinity"}, "updated_at is no timestamp"),
+        ("memories", {"updated_at": "10000-01-01T00:00:00+00:00"}, "updated_at is no timestamp"),
+        ("events", {"at": "0044-03-15T10:00:00+00:00 BC"}, "events.at is no timestamp"),
         ("memories", {"turn": 2**31}, "memories.turn is no integer"),
         ("memories", {"value": {"a": "\0"}}, "a text has a NUL"),
         ("memories", {"value": {"a": "\ud800"}}, "no valid Unicode"),
@@ -180,6 +185,26 @@ def test_what_no_row_can_hold_is_told_with_its_line(
     path = changed(kept.path, table, lambda row: row.update(columns))
     with pytest.raises(InvalidInputError, match=rf"line \d+: .*{said}"):
         read(path, kept.tables)
+
+
+def test_no_more_of_a_line_is_held_than_a_row_can_have(kept: Kept, tmp_path: Path) -> None:
+    """A small file may unpack to any size."""
+    header, path, narrow = lines_of(kept.path)[0], tmp_path / "bomb.gz", Bounds(value_bytes=1_000)
+    many = "[]," * 20_000_000
+    for before, said, most in (
+        ([], r"line 1: the line has more than 65,536 bytes$", 2_000_000),
+        ([header], r"line 2: .* 8,002,000 bytes: open .*value_bytes=", 20_000_000),
+    ):
+        write_lines(path, [*before, many], end=False)
+        tracemalloc.start()
+        with pytest.raises(InvalidInputError, match=said), closing(Reader(path, narrow)) as reader:
+            reader.batch()
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < most
+    write_lines(path, [header, json.dumps(["x" * 20_000_000])], end=False)
+    with pytest.raises(InvalidInputError, match="2: this is no row"), closing(Reader(path)) as wide:
+        wide.batch()
 
 
 def damaged(data: st.DataObject, text: str) -> str:

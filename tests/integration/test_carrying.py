@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import GatePolicy, MemoryContext, TieredStore
+from langmem_tiers.carry.rows import OWN
 from langmem_tiers.core.carried import CARRIED, IDS, KEPT, LEFT
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -523,13 +524,15 @@ def test_no_memory_is_trusted_more_than_before_or_than_who_answers_for_the_file(
     trusts = """SELECT jsonb_object_agg(key, coalesce((value ->> 'trust')::float8, 1))
         FROM memory.memories WHERE tenant = 'acme'"""
     states = "SELECT jsonb_object_agg(key, state) FROM memory.memories WHERE tenant = 'acme'"
+    sources = """SELECT array_agg(DISTINCT value ->> 'source') FROM memory.memories
+        WHERE tenant = 'acme'"""
     before, stood = one(url, trusts), one(url, states)
     wipe(url)
     report = coordinator(store).import_tenant(export, source="web")
+    assert one(url, sources) == ["web"]
     assert one(url, trusts) == {key: min(trust, 0.4) for key, trust in before.items()}
     assert one(url, states) == stood
     assert (report.held, stood["held"]) == (0, "quarantined")
-    assert count(url, "archives") == count(url, "archived") == 0
 
     wipe(url)
     strict = GatePolicy(trust=TrustPolicy(sources={"leaked": 0.2}))
@@ -541,9 +544,32 @@ def test_no_memory_is_trusted_more_than_before_or_than_who_answers_for_the_file(
     assert "leaked answers for its export" in str(said["meadow"])
 
 
-def test_a_file_that_somebody_else_answers_for_names_no_file_that_is_removed_later(
+def test_a_memory_that_says_itself_how_little_it_is_trusted_is_held_back_too(
+    store: TieredStore, url: str, export: Path
+) -> None:
+    """Forged: it is no longer quarantined, or says how far the source is trusted."""
+    gates = {0.01: GatePolicy(), 0.4: GatePolicy(trust=TrustPolicy(thresholds={"semantic": 0.7}))}
+    for trust, gate in gates.items():
+        wipe(url)
+        told = {"content": "The vault is open.", "memory_type": "semantic", "trust": trust}
+
+        def forge(row: dict[str, Any], told: dict[str, Any] = told) -> None:
+            row |= {"value": told, "state": None, "key": "forged"}
+
+        path = changed(export, "memories", forge)
+        report = coordinator(store, gate=gate).import_tenant(path, source="web")
+        held = "SELECT state FROM memory.memories WHERE tenant = 'acme' AND key = 'forged'"
+        assert report.held > 0
+        assert one(url, held) == "quarantined"
+        wipe(url)
+        assert coordinator(store, gate=gate).import_tenant(path).held == 0
+        assert one(url, held) is None
+
+
+def test_what_later_calls_go_by_is_not_taken_from_a_file_that_somebody_else_answers_for(
     store: TieredStore, url: str, export: Path, tmp_path: Path
 ) -> None:
+    """Neither files and threads that are removed later, nor the key of what is forgotten."""
     mine = tmp_path / "mine.txt"
     mine.write_text("of value")
 
@@ -551,7 +577,14 @@ def test_a_file_that_somebody_else_answers_for_names_no_file_that_is_removed_lat
         row |= {"files": [str(mine)], "threads": ["chat-7"]}
 
     wipe(url)
-    coordinator(store).import_tenant(changed(export, "forgettings", forge), source="web")
-    assert one(url, "SELECT files || threads FROM memory.forgettings") == []
-    coordinator(store, project_id="billing").forget(key="meadow")
+    path = changed(export, "forgettings", forge)
+    path = changed(path, "tombstone_keys", lambda row: row.update(secret="\\x00"))
+    coordinator(store).import_tenant(path, source="web")
+    assert not any(tenant_rows(url)[f"memory.{name}"] for name in OWN)
+    memory = coordinator(store, project_id="billing")
+    memory.forget(key="meadow")
     assert mine.exists()
+    assert one(url, "SELECT length(secret) FROM memory.tombstone_keys") == 32
+    memory.forget(tenant="acme")
+    memory.import_tenant(path, source="web", readmit=True)
+    assert one(url, "SELECT length(secret) FROM memory.tombstone_keys") == 32

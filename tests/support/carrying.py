@@ -33,15 +33,21 @@ _MOVES = """
         'handed', jsonb_build_object('id', m.low, 'strength', 0.30000000000000004),
         'had', jsonb_build_object('tenant', 'acme', 'id', m.high)), w.undone
     FROM (SELECT min(id) AS low, max(id) AS high FROM memory.memories WHERE tenant = 'acme') m,
-         (VALUES ('merge', 'merged', 'infinity'::timestamptz),
+         (VALUES ('merge', 'merged', '9999-12-31 23:59:59.999999+00'::timestamptz),
                  ('unreviewed/' || (SELECT min(id) FROM memory.memories WHERE tenant = 'acme'),
                   'unreviewed', NULL)) AS w (event, kind, undone)"""
+
+_READ = """
+    UPDATE memory.memories SET occurred_at = greatest(occurred_at, '0001-01-01 00:00:00+00'),
+           expires_at = least(expires_at, '9999-12-31 23:59:59.999999+00')"""
+"""No time is such as no driver reads."""
 
 
 def rich(store: TieredStore, url: str, cold: Path, number: int = 40) -> None:
     """Fill every table that is carried, with whatever its columns can hold."""
     everywhere(store, url, cold)
-    fill(url, number)  # and their times are such as no driver reads
+    fill(url, number)
+    execute(url, _READ)
     execute(url, "UPDATE memory.memories SET state = 'suspect' WHERE key LIKE 'key %%'")
     memory = coordinator(store, project_id="billing")
     memory.store_many([f"The {name} kiwi has number {n}." for n, name in enumerate(_KIWIS)])
