@@ -343,10 +343,12 @@ async def test_a_model_that_heard_from_a_tool_is_trusted_no_further_until_a_pers
 
 
 async def test_what_a_search_found_makes_no_note_more_trusted_than_that(way: Way) -> None:
-    told = {"content": "Refunds take a week", "source": "web", "trust": 0.4}
-    await way.store.aput(PLACE, RULE_ID, told)
+    memory = MemoryCoordinator(
+        way.store, context=MemoryContext(tenant="acme", project_id="billing")
+    )
+    await memory.astore("Refunds leave on Mondays", "semantic", tier="working", source="web")
     model = scripted(
-        calls("search_memory", query="Which refunds take a week?"),
+        calls("search_memory", query="When do refunds leave the account?"),
         calls("manage_memory", content="Refunds need seven days", action="create"),
         "Noted",
     )

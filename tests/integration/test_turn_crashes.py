@@ -14,7 +14,7 @@ import pytest
 from langmem_tiers import MemoryOrchestrator
 from langmem_tiers.core.errors import DatabaseUnavailableError, OutcomeUnknownError
 from tests.support.learning import broken
-from tests.support.servers import fresh_database, name_of, own_server, wait_until
+from tests.support.servers import fresh_database, name_of, own_server, sessions, wait_until
 from tests.support.turn_process import committing, opened, whose
 from tests.support.worker_process import Plan
 
@@ -132,7 +132,7 @@ def check(filled: Filled, point: dict[str, Any]) -> bool:
     with filled.copy() as url:
         killed = committing(Plan(url=url, archives="", **point), filled.state) is None
         assert killed == (point["befalls"] == "kill")
-        wait_until(lambda: answers(url))
+        wait_until(lambda: answers(url) and sessions(url) == 0)  # what was sent has ended
         left = contents(url)
         assert left in (filled.before, filled.after)
         for _ in range(2):
