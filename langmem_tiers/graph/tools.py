@@ -92,12 +92,13 @@ def create_search_memory_tool(
                 items = yield from asked(searched.run, searched.arun, shown)
             else:
                 items = yield from _answers(searched, SearchOp(prefix, **asking))
-        return json.dumps([one.dict() for one in items], ensure_ascii=False), items
+        text = json.dumps([one.dict() for one in items], ensure_ascii=False)
+        return (text, items) if response_format == "content_and_artifact" else text
 
     said = checked_kind(instructions, str, "instructions")
     told = prompts.SEARCH_MEMORY.format(instructions=said)
-    kept = {"response_format": "content_and_artifact", "shows_items": response_format != "content"}
-    return _tool(search_memory, name, told, _SearchMemory, _OwnTool, **kept)
+    finds = {"response_format": response_format, "finds": True}
+    return _tool(search_memory, name, told, _SearchMemory, _OwnTool, **finds)
 
 
 def create_manage_memory_tool(
@@ -193,16 +194,16 @@ def create_complete_reminder_tool(
 class _OwnTool(StructuredTool):
     """A tool whose answers say that they are this package's own, whatever it is called."""
 
-    shows_items: bool = False
-    """Whether what it found is its artifact."""
+    finds: bool = False
+    """Whether it answers with memories, as JSON."""
 
     def run(self, *given: Any, **options: Any) -> Any:
         """Run it, blocking."""
-        return _marked(super().run(*given, **options), shows_items=self.shows_items)
+        return _marked(super().run(*given, **options), finds=self.finds)
 
     async def arun(self, *given: Any, **options: Any) -> Any:
         """Run it, awaiting."""
-        return _marked(await super().arun(*given, **options), shows_items=self.shows_items)
+        return _marked(await super().arun(*given, **options), finds=self.finds)
 
 
 def _tool(
@@ -227,14 +228,14 @@ def _tool(
     )
 
 
-def _marked(answer: Any, *, shows_items: bool) -> Any:
+def _marked(answer: Any, *, finds: bool) -> Any:
     """An answer to a model, which says how far is trusted what it brings: the memories it found."""
     if not isinstance(answer, ToolMessage):
         return answer
-    found = answer.artifact or []
-    trust = min((trust_of(one.value) for one in found), default=1.0)
-    kept = {"additional_kwargs": {**answer.additional_kwargs, TRUST: trust}}
-    return answer.model_copy(update=kept if shows_items else {**kept, "artifact": None})
+    found = json.loads(answer.text) if finds and answer.status != "error" else []
+    trust = min((trust_of(one["value"]) for one in found), default=1.0)
+    noted = {**answer.additional_kwargs, TRUST: trust}
+    return answer.model_copy(update={"additional_kwargs": noted})
 
 
 class _SearchMemory(BaseModel):
