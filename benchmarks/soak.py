@@ -151,7 +151,6 @@ def main(
         tempfile.TemporaryDirectory() as directory,
         EmbeddedPostgres(Path(directory) / "server") as server,
     ):
-        print(directory)
         soak = Soak(server, Path(directory), pace)
         run(soak, seconds)
         checked = check(server.url, soak.notes())
