@@ -29,7 +29,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError, short
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of, short
 
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
@@ -178,7 +178,7 @@ class Writer:
 
     def _failed(self, error: OSError) -> InvalidInputError:
         return InvalidInputError(
-            f"{short(str(self._path))} cannot be written ({error.strerror}): free some space, or "
+            f"{path_of(self._path)} cannot be written ({error.strerror}): free some space, or "
             "name another place. Nothing is left of it"
         )
 
@@ -201,7 +201,7 @@ class Reader:
         try:
             self._raw = self.path.open("rb")
         except OSError as error:
-            problem = f"{short(str(self.path))} cannot be read ({error.strerror}); check the path"
+            problem = f"{path_of(self.path)} cannot be read ({error.strerror}); check the path"
             raise ImportFileError(problem) from error
         self._file = gzip.GzipFile(fileobj=self._raw)
         try:
@@ -232,7 +232,7 @@ class Reader:
 
     def refuse(self, number: int, why: str) -> InvalidInputError:
         """The error of a line."""
-        return InvalidInputError(f"{short(str(self.path), 400)}, line {number}: {why}")
+        return InvalidInputError(f"{path_of(self.path)}, line {number}: {why}")
 
     def _header(self) -> Header:
         found = self._value(self._line(_LONGEST_HEADER))
@@ -305,7 +305,7 @@ class Reader:
         except (EOFError, zlib.error) as error:
             raise self.refuse(self._number, f"the file is cut off or damaged ({error})") from error
         except OSError as error:
-            problem = f"{short(str(self.path))} cannot be read ({error.strerror})"
+            problem = f"{path_of(self.path)} cannot be read ({error.strerror})"
             raise ImportFileError(problem) from error
 
     def _value(self, raw: bytes) -> Any:

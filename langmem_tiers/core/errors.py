@@ -193,6 +193,11 @@ def short(value: object, length: int = 80) -> str:
     return masked(_BRIEF.repr(value))[:length]
 
 
+def path_of(path: object) -> str:
+    """A path as an error message shows it: whole, as far as paths are long."""
+    return short(str(path), 400)
+
+
 def masked(text: str) -> str:
     """A text without what stands as a password in a URL or a connection string in it."""
     return _PASSWORD.sub(r"\g<name>***", _CREDENTIALS.sub(r"\g<user>:***@", text))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from langmem_tiers.core.checks import checked_path
-from langmem_tiers.core.errors import ImportFileError, InvalidInputError, short
+from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of
 from langmem_tiers.importers.records import BadRecord, Where
 
 _SAMPLE = 100
@@ -51,7 +51,7 @@ def checked_file(given: object) -> Path:
             raise ImportFileError(f"{path} is not a regular file; save its content to one first")
         filled = sum(_is_filled(path, number, raw) for number, raw in _raw_lines(path))
     except OSError as error:
-        problem = f"{short(str(path))} cannot be read ({error.strerror}); check its permissions"
+        problem = f"{path_of(path)} cannot be read ({error.strerror}); check its permissions"
         raise ImportFileError(problem) from error
     if not filled:
         raise ImportFileError(f"{path} is empty; there is nothing to import")

@@ -32,12 +32,10 @@ from typing import Final, NamedTuple, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
-from langmem_tiers.core.memory import Source
+from langmem_tiers.core.memory import PERSONS, Source
 from langmem_tiers.core.reading import spaced, visible
 
-_ANSWERS: Final = frozenset({Source.USER, Source.SYSTEM})
-"""Who answers for an order."""
-_OUR_OWN: Final = frozenset({*_ANSWERS, Source.AGENT})
+_OUR_OWN: Final = (*PERSONS, Source.AGENT)
 """Who tells something; all others bring it."""
 ALIKE: Final = 0.3
 """The likeness from which on a text is held that no user or operator answers for. Of kinds of what
@@ -87,7 +85,7 @@ def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, .
 
 def _openly(text: str, source: str) -> Iterator[Finding]:
     """What reads like an attack as it is written: all of it, or what a user hands on."""
-    if source in _ANSWERS:
+    if source in PERSONS:
         _, *pasted = _PASTED.split(text, maxsplit=1)
         handed_on = "\n".join((*pasted, *_QUOTED.findall(text)))
         yield from _alike(handed_on, source, HANDED_ON, "likeness")

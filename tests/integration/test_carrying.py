@@ -414,7 +414,7 @@ def test_a_tenant_that_has_anything_is_refused_and_so_is_another_ones_file(
         with pytest.raises(InvalidInputError, match="use one that names no user"):
             getattr(coordinator(store, user_id="ada"), verb)(export)
     assert tenant_rows(url) == before
-    with pytest.raises(ImportFileError, match=r"cannot be read \(No such file"):
+    with pytest.raises(ImportFileError, match=r"none\.gz' cannot be read \(No such file"):
         coordinator(store).import_tenant(export.with_name("none.gz"))
 
 
