@@ -139,6 +139,12 @@ CREATE FUNCTION {memory}.audit_chained() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
+    IF (
+        SELECT l.ids @> NEW.id FROM {memory}.audit_links l WHERE l.tenant = NEW.tenant
+        ORDER BY l.seq DESC LIMIT 1
+    ) THEN
+        RETURN NULL;  -- done
+    END IF;
     PERFORM pg_advisory_xact_lock(hashtext('{memory}.audit'), b.bucket) FROM (
         SELECT DISTINCT hashtext(a.tenant) & 4095 AS bucket FROM {memory}.audit a
         WHERE a.opens AND a.xact = NEW.xact AND a.id >= NEW.id ORDER BY 1 OFFSET 0
