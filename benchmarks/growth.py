@@ -43,6 +43,8 @@ from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, Memo
 
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 QUICK = (100, 300)
+RARE, RARELY = "semantic", 50
+"""One memory of so many is of another type than the rest."""
 BY_HAND, BM25 = "SQL by hand", "BM25 in the process"
 WANTED = 0.25
 """The exponent that time may grow with: ten times as many memories take 1.8 times as long."""
@@ -128,9 +130,10 @@ def told(histories: Sequence[History]) -> Iterator[Memory]:
     for again in itertools.count():
         for number, history in enumerate(histories):
             before = f"{again}-{number}-"
-            for one in history.memories:
+            for place, one in enumerate(history.memories):
                 session = one.session and before + one.session
-                yield replace(one, key=before + one.key, session=session)
+                kind = one.memory_type if place % RARELY else RARE
+                yield replace(one, key=before + one.key, session=session, memory_type=kind)
 
 
 def told_to(histories: Sequence[History], size: int) -> list[Memory]:
@@ -160,6 +163,11 @@ def calls(
     if questions.long:
         name = f"get_context, {_WORDS[0]} words and more"
         yield name, lambda text: memory.get_context(text, limit=10), questions.long
+
+    def rare(text: str) -> object:
+        return memory.get_context(text, limit=10, memory_types=[RARE])
+
+    yield "get_context of a rare type", rare, questions.short
     yield "search", lambda text: system.store.search((tenant,), query=text), questions.short
 
 

@@ -33,6 +33,7 @@ class Memory:
     session: str | None = None
     turn: int | None = None
     occurred_at: datetime | None = None
+    memory_type: str = "episodic"
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -44,6 +45,7 @@ class Memory:
             "session_id": self.session,
             "turn": self.turn,
             "occurred_at": self.occurred_at,
+            "memory_type": self.memory_type,
         }
 
 

@@ -26,7 +26,7 @@ from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Inquiry, Reader
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import Question, read_question
-from langmem_tiers.recall.recall import limits, sought_by
+from langmem_tiers.recall.recall import near, settings_of, sought_by
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
@@ -142,22 +142,24 @@ def _sought(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[_Sought
     # What was tried in just this form is not sought by words.
     told = (concern.ask.query, *(one.said for one in concern.failures))
     asked = "\n".join(filter(None, told)) if concern.approach is None else ""
+    yield from store.refresh_state()
     ask, moment, vectors = replace(concern.ask, query=asked), store.moment(), Vectors()
     yield from vectors.add([asked] if asked.strip() else [], store.options)
     in_tools = yield from _in_tools(concern.failures, concern.ask.reach.tenant)
     signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
     question = read_question(asked, moment.now)
+    vector = vectors.get(asked)
     params = {
-        **sought_by(ask, question, vectors.get(asked), store, moment),
+        **sought_by(ask, question, vector, store, moment),
         "signatures": signatures,
         "tools": list(concern.tools),
         "approach": concern.approach,
     }
-    calls = [Call("recall_lessons", params)]
+    calls = [Call(near("recall_lessons", ask, vector, store), params)]
     if signatures:
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
-    before = limits(reader)
+    before = settings_of(calls, reader)
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
     evidence = Evidence(

@@ -74,14 +74,6 @@ class Inquiry:
         fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
         return fewest + len(self.exclude)
 
-    @property
-    def narrowed(self) -> bool:
-        """Whether it asks for a part of what its scopes hold."""
-        moments = (self.since, self.as_of, self.known_at)
-        whose = (self.agent_id, self.reach.user_id)
-        asked = (self.memory_types, self.min_importance, *whose, *moments)
-        return bool(self.tags or self.conditions) or any(one is not None for one in asked)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reader:

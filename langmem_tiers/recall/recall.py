@@ -24,6 +24,7 @@ from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import filter_params
 from langmem_tiers.store.flows import StoreFlows
 
+_ANN = "_ann"
 QUERY_CHARACTERS = 4000
 """How much of a query is sought by its words; the time grows with their square."""
 
@@ -113,9 +114,7 @@ def _rows(
     if not wanted and not first:
         return [], rows
     calls = [_call(sought[i], store, moment) for i in wanted]
-    settings = limits(reader)
-    if any(call.name.startswith("recall_ann") for call in calls):
-        settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+    settings = settings_of(calls, reader)
     answers = yield Query((*settings, *first, *calls), commit=True)
     found = answers[len(settings) :]
     for place, some in zip(wanted, found[len(first) :], strict=True):
@@ -123,22 +122,29 @@ def _rows(
     return list(found[: len(first)]), rows
 
 
-def limits(reader: Reader) -> list[Call]:
-    """What limits the time of a recall; it holds for its round trip alone."""
-    if reader.timeout_ms is None:
-        return []
-    return [Call("limit_time", {"milliseconds": str(reader.timeout_ms)})]
+def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
+    """What comes before the calls of a recall, and holds for its round trip alone."""
+    settings = []
+    if reader.timeout_ms is not None:
+        settings.append(Call("limit_time", {"milliseconds": str(reader.timeout_ms)}))
+    if any(_ANN in call.name for call in calls):
+        settings.append(Call("hnsw_settings", {"ef_search": str(EF_SEARCH)}))
+    return settings
 
 
 def _call(one: Sought, store: StoreFlows, moment: Moment) -> Call:
     ask = one.ask
-    has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
-    by_hnsw = has_hnsw and one.vector is not None and not ask.narrowed
-    name = "recall_newest" if ask.blank else "recall_ann" if by_hnsw else "recall"
+    name = "recall_newest" if ask.blank else near("recall", ask, one.vector, store)
     params = sought_by(ask, one.question, one.vector, store, moment)
     if not ask.conditions:
         return Call(name, params)
     return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
+
+
+def near(name: str, ask: Inquiry, vector: PackedVector | None, store: StoreFlows) -> str:
+    """The statement of that name, or its twin that finds what is near by HNSW if there is one."""
+    has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
+    return f"{name}{_ANN}" if has_hnsw and vector is not None else name
 
 
 def sought_by(

@@ -130,12 +130,14 @@ def test_every_statement_of_an_application_asks_its_indexes_for_what_the_owners_
             if not (statement.walled and one_tenants) or name in _OTHERWISE:
                 continue
             asked, walled = planned(owner, statement), planned(application, theirs[name])
-            by_function = "lexemes|events_" if statement.text != theirs[name].text else "$^"
+            by_function = (
+                "lexemes|events_|memory_type" if statement.text != theirs[name].text else "$^"
+            )
             missing = [
                 (index, parts)
                 for index, parts in asked
                 if not any(one == index and parts <= more for one, more in walled)
-                and not re.search(by_function, index)
+                and not re.search(by_function, f"{index} {parts}")
             ]
             if missing:
                 lost[name] = missing
@@ -215,6 +217,8 @@ def test_what_is_not_the_tenants_own_is_no_word_of_it(both: Both, mode: Mode) ->
         conn.execute(f"SET plan_cache_mode = {mode}".encode())
         for params in given:
             assert conn.execute(query, params).fetchall() == []
+        of_none = "SELECT memory.of_type('working', 'episodic', NULL)"
+        assert conn.execute(of_none).fetchall() == []
         for params in given:
             with conn.transaction():
                 conn.execute(NAMES_TENANT, [SMALL])
@@ -226,6 +230,10 @@ def test_what_is_not_the_tenants_own_is_no_word_of_it(both: Both, mode: Mode) ->
             assert conn.execute(turns).fetchall() == [(SMALL,)]
             gone = "SELECT tenant FROM memory.gone(%s)"
             assert conn.execute(gone, [f"{LARGE}-1"]).fetchall() == []
+            own = """SELECT count(*), count(m.id)
+                     FROM memory.of_type('working', 'episodic', NULL) AS o
+                     LEFT JOIN memory.memories m ON m.id = o"""
+            assert conn.execute(own).fetchall() == [(167, 167)]
 
 
 def test_no_function_with_the_owners_rights_lets_its_caller_choose_what_names_mean(
@@ -239,7 +247,7 @@ def test_no_function_with_the_owners_rights_lets_its_caller_choose_what_names_me
         found = conn.execute(query).fetchall()
     fixed = ["search_path=pg_catalog, pg_temp"]
     log = ("add", "chained", "delete", "forget", "insert", "read", "update")
-    known = (*(f"audit_{name}" for name in log), "ended_turns", "gone", "with_words")
+    known = (*(f"audit_{name}" for name in log), "ended_turns", "gone", "of_type", "with_words")
     assert found == [(name, fixed, False) for name in known]
 
 

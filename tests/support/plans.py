@@ -179,8 +179,10 @@ def sequential(root: dict[str, Any]) -> list[str]:
     ]
 
 
-def rows_read(root: dict[str, Any]) -> float:
-    """Rows that scans have visited, kept or not."""
+def rows_read(
+    root: dict[str, Any], counts: Callable[[dict[str, Any]], bool] = lambda _: True
+) -> float:
+    """Rows that scans have visited, kept or not; of those scans that count."""
     total: float = sum(
         node["Actual Loops"]
         * (
@@ -189,7 +191,7 @@ def rows_read(root: dict[str, Any]) -> float:
             + node.get("Rows Removed by Index Recheck", 0)
         )
         for node in scans(root)
-        if node["Node Type"] != "Bitmap Index Scan"
+        if node["Node Type"] != "Bitmap Index Scan" and counts(node)
     )
     return total
 

@@ -227,10 +227,11 @@ def drop_ann_index(schema: str, vector: VectorOptions) -> str:
 
 def _twins(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Statements that are another one with other legs."""
-    recall = names["recall"]
-    yield "recall_ann", recall.replace("{legs recall_near}", "{legs recall_near_ann}")
     further = "UNION ALL SELECT l.id, l.tier, NULL FROM ({legs lessons}) l"
-    yield "recall_lessons", recall.replace("{further}", further)
+    lessons = names["recall"].replace("{further}", further)
+    yield "recall_lessons", lessons
+    for name, text in (("recall", names["recall"]), ("recall_lessons", lessons)):
+        yield f"{name}_ann", text.replace("{legs recall_near}", "{legs recall_near_ann}")
 
 
 def _tiers(has_legs: bool) -> Iterator[tuple[str, Sequence[str]]]:  # noqa: FBT001 - its one fact

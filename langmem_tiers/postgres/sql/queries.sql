@@ -867,6 +867,10 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
      THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
      ELSE {part asks_again} END
 
+-- part: whose
+-- The user whose it is, '' for all, as an index knows it; behind the wall none is read by coalesce.
+CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
+
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
 -- those that hold all. What has all of them may be the question.
@@ -936,43 +940,100 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
 )
 
 -- leg: recall_near_ann
--- The same in a tier with an HNSW index: by it where the scope is large, else exact. It is for
--- questions that narrow nothing further, and of no user: a filter could leave nothing of what HNSW
--- finds. What a context keeps for a user tells by its namespace, and is passed over there.
+-- The same in a tier with an HNSW index. Where the scope is large, it is those of the nearest 400 of the
+-- tenant that were asked for; if too few of these were, they are few of all, which are read by an index
+-- of who sees them and of their type.
 (
-    SELECT m.id, m.tier, c.distance
-    FROM (
-        (
-            SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+    WITH nearest AS MATERIALIZED (
+        SELECT m.id, c.distance
+        FROM (
+            (
+                SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+                FROM {memory}.vectors v
+                WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+                  AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+                  AND NOT (SELECT b.big FROM big b WHERE b.tier = '{tier}')
+                ORDER BY 2, v.id
+            )
+            UNION ALL
+            (
+                SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
+                FROM {memory}.vectors v
+                -- As one condition, of which the planner expects half of all rows: else it sorts them all.
+                WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
+                  AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
+                               AND v.namespace < %({tier}_high)s, false)
+                ORDER BY v.embedding {operator} %(query)s::{vector_type}
+                LIMIT greatest(400, 4 * %(pool)s)
+            )
+            ORDER BY distance, id
+        ) c
+        CROSS JOIN LATERAL (
+            SELECT m.id
+            FROM {memory}.memories m, question q
+            WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+              AND NOT {part again}
+            LIMIT 1
+        ) m
+        ORDER BY c.distance, c.id
+        LIMIT %(pool)s
+    ), few AS MATERIALIZED (
+        SELECT count(*) < %(pool)s AND (SELECT b.big FROM big b WHERE b.tier = '{tier}') AS few
+        FROM nearest
+    )
+    SELECT n.id, '{tier}'::{memory}.tier AS tier, n.distance
+    FROM nearest n WHERE NOT (SELECT f.few FROM few f)
+    UNION ALL
+    (
+        SELECT m.id, m.tier, v.distance
+        FROM (
+            SELECT m.id, m.tier, m.namespace
+            FROM unnest(%(memory_types)s::text[]) AS y (memory_type)
+            CROSS JOIN LATERAL (
+                [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
+                    SELECT s.id FROM {memory}.memories s
+                    WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
+                      AND coalesce(s.value ->> 'memory_type', 'episodic') = y.memory_type
+                    OFFSET 0
+                ) s
+                | walled: SELECT s.id
+                FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text) AS s (id)]
+            ) s
+            CROSS JOIN LATERAL (
+                SELECT m.id, m.tier, m.namespace
+                FROM {memory}.memories m, question q
+                WHERE m.tenant = %(tenant)s AND m.id = s.id AND m.tier = '{tier}'
+                  AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
+                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+                  AND NOT {part again}
+                LIMIT 1
+            ) m
+            UNION ALL
+            SELECT m.id, m.tier, m.namespace
+            FROM viewers w
+            CROSS JOIN LATERAL (
+                SELECT m.id, m.tier, m.namespace
+                FROM {memory}.memories m, question q
+                -- The "|| ''" keeps the planner from reading all of a namespace for a few users.
+                WHERE m.tenant = %(tenant)s AND m.tier = '{tier}' AND {part whose} = w.user_id
+                  AND (m.namespace || '') >= %({tier}_low)s AND (m.namespace || '') < %({tier}_high)s
+                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+                  AND NOT {part again}
+                OFFSET 0
+            ) m
+            WHERE %(memory_types)s::text[] IS NULL
+        ) m
+        CROSS JOIN LATERAL (
+            SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance
             FROM {memory}.vectors v
-            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
-              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-              AND NOT (SELECT b.big FROM big b WHERE b.tier = '{tier}')
-            ORDER BY 2, v.id
-        )
-        UNION ALL
-        (
-            SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
-            FROM {memory}.vectors v
-            -- As one condition, of which the planner expects half of all rows: else it sorts them all.
-            WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
-              AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
-                           AND v.namespace < %({tier}_high)s
-                           AND v.namespace !~ '(^|\.)@[^.]*\.$', false)
-            ORDER BY v.embedding {operator} %(query)s::{vector_type} LIMIT 4 * %(pool)s
-        )
-        ORDER BY distance, id
-    ) c
-    CROSS JOIN LATERAL (
-        SELECT m.id, m.tier
-        FROM {memory}.memories m, question q
-        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-          AND NOT {part again}
-        LIMIT 1
-    ) m
-    ORDER BY c.distance, c.id
-    LIMIT %(pool)s
+            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace
+              AND v.id = m.id
+        ) v
+        WHERE (SELECT f.few FROM few f) AND v.distance IS NOT NULL
+        ORDER BY v.distance, m.id
+        LIMIT %(pool)s
+    )
 )
 
 -- name: recall
@@ -1102,6 +1163,9 @@ WITH RECURSIVE names AS (
         ARRAY[%(short_term_low)s, %(working_low)s, %(long_term_low)s]::text[],
         ARRAY[%(short_term_high)s, %(working_high)s, %(long_term_high)s]::text[]
     ) AS t (tier, low, high)
+), viewers AS MATERIALIZED (
+    -- Whose memories who asks sees: what is shared, and what is of that user.
+    SELECT '' AS user_id UNION SELECT %(user_id)s::text
 ), near AS MATERIALIZED (
     SELECT * FROM (
     {legs recall_near}

@@ -73,7 +73,7 @@ BEGIN
                        '{memory}.audit_forget TO %I', called);
     END LOOP;
     IF to_regrole('{application}') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.ended_turns, {memory}.gone
+        GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.of_type, {memory}.ended_turns, {memory}.gone
         TO {application};
         GRANT SELECT ON {short_term}.documents, {working}.documents, {long_term}.documents
         TO {application};

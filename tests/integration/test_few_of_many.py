@@ -1,0 +1,140 @@
+"""A recall of few memories of a large tenant finds them all, and reads little of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from langmem_tiers import TieredStore
+from langmem_tiers.postgres.flow import Call
+from langmem_tiers.store.upkeep import optimize
+from tests.support import plans
+from tests.support.coordinating import coordinator, recall_call
+from tests.support.opening import text_index
+from tests.support.plans import MODES, Mode, indexes, plan, rows_read, sequential
+from tests.support.walls import APPLICATION, login
+
+MANY = 4500
+EXACT = 500
+"""Vectors up to which a search is exact."""
+BY_KIND = "memories_tenant_user_id_coalesce_idx"
+
+_FILL = """
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
+                             user_id)
+SELECT 'large', 'long_term', CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || '.' END,
+       'key-' || i, jsonb_build_object(
+           'content', 'row word' || i % 997,
+           'memory_type', CASE WHEN i % 150 = 0 THEN 'reflexion' WHEN i % 4 = 0 THEN 'semantic'
+                          ELSE 'episodic' END,
+           'tags', jsonb_build_array(CASE WHEN i % 300 = 1 THEN 'rare' ELSE 'usual' END),
+           'importance', i % 200 / 200.0),
+       to_tsvector('english', 'row word' || i % 997)
+           || array_to_tsvector(ARRAY[chr(1) || 'large']),
+       now() - i * interval '1 minute', now() - i * interval '1 minute', u.id
+FROM generate_series(1, 4500) i,
+     LATERAL (SELECT CASE WHEN i % 40 = 3 THEN 'ann' WHEN i % 10 = 7 THEN 'ben' END AS id) u;
+INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
+                             user_id)
+SELECT 'crowd', 'long_term', CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || '.' END,
+       'key-' || i, jsonb_build_object('content', 'row word' || i % 997),
+       to_tsvector('english', 'row word' || i % 997)
+           || array_to_tsvector(ARRAY[chr(1) || 'crowd']), now(), now(), u.id
+FROM generate_series(1, 4500) i,
+     LATERAL (SELECT CASE WHEN i % 41 > 0 THEN 'user' || i % 41 END AS id) u;
+INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
+SELECT m.tenant, m.tier, m.namespace, m.id, 'content',
+       (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
+FROM memory.memories m;
+"""
+
+WIDE = (Call("hnsw_settings", {"ef_search": "400"}),)
+HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
+
+FEW: dict[str, dict[str, Any]] = {
+    "a rare type": {"memory_types": ["reflexion"]},
+    "types of a user": {"memory_types": ["reflexion", "semantic"], "user_id": "ann"},
+    "a rare tag": {"tags": ["rare"]},
+    "high importance": {"min_importance": 0.99},
+    "the last hour": {"since": HOUR_AGO},
+    "a condition": {"filter": {"tags": ["rare"]}},
+    "a user beside what is shared": {"user_id": "ben"},
+    "a type that nothing has": {"memory_types": ["prospective"]},
+}
+
+
+QUERIES = ("word7", "row word12 word500", "something else")
+
+
+class Large(NamedTuple):
+    """One database with HNSW, seen by owner and application, and what all vectors tell."""
+
+    owner: TieredStore
+    application: TieredStore
+    exact: dict[str, list[list[str]]]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
+def large(request: pytest.FixtureRequest, server_url: str) -> Iterator[Large]:
+    tables = ("long_term.memories", "long_term.vectors")
+    options: dict[str, Any] = {"analysed": request.param, "exact_limit": EXACT}
+    with plans.loaded(server_url, _FILL, *tables, **options) as owner:
+        owner.run(optimize(owner.options, build=False))
+        exact = {what: [found(owner, query, **FEW[what]) for query in QUERIES] for what in FEW}
+        owner.optimize()
+        with (
+            login(owner.target.conninfo, APPLICATION) as web,
+            TieredStore(web, index=text_index(16), exact_limit=EXACT) as application,
+        ):
+            yield Large(owner, application, exact)
+
+
+def found(store: TieredStore, query: str, user_id: str | None = None, **asked: Any) -> list[str]:
+    options = {"limit": 10, "min_match": 0, "profile": "match", **asked}
+    asker = coordinator(store, "large", user_id=user_id)
+    return [one.key for one in asker.get_context(query, **options)]
+
+
+def call_of(store: TieredStore, tenant: str, user_id: str | None = None, **asked: Any) -> Call:
+    asker = coordinator(store, tenant, user_id=user_id)
+    return recall_call(store, lambda: asker.get_context("word7", limit=10, min_match=0, **asked))
+
+
+@pytest.mark.parametrize("what", FEW)
+def test_what_is_asked_for_is_found_as_if_every_vector_had_been_read(
+    large: Large, what: str
+) -> None:
+    assert all(large.exact[what]) == (what != "a type that nothing has")
+    for store in (large.owner, large.application):
+        assert [found(store, query, **FEW[what]) for query in QUERIES] == large.exact[what]
+
+
+def memories_read(root: dict[str, Any]) -> float:
+    """Rows of memories that were visited; vectors of a table so small may all be read."""
+    return rows_read(root, lambda node: node.get("Relation Name") == "memories")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("walled", [False, True], ids=["owner", "application"])
+def test_a_rare_type_is_read_by_its_index(large: Large, mode: Mode, *, walled: bool) -> None:
+    store = large.application if walled else large.owner
+    call = call_of(store, "large", memory_types=["reflexion"])
+    root = plan(store, call, mode, settings=WIDE)
+    assert sequential(root) == []
+    assert memories_read(root) < MANY / 2
+    assert walled or BY_KIND in indexes(root)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("walled", [False, True], ids=["owner", "application"])
+def test_of_a_tenant_of_many_users_one_reads_what_one_sees(
+    large: Large, mode: Mode, *, walled: bool
+) -> None:
+    store = large.application if walled else large.owner
+    root = plan(store, call_of(store, "crowd", "user7"), mode, settings=WIDE)
+    assert sequential(root) == []
+    assert memories_read(root) < MANY / 2
+    assert BY_KIND in indexes(root)
