@@ -20,7 +20,7 @@ from tests.support.walls import APPLICATION, login
 MANY = 4500
 EXACT = 500
 """Vectors up to which a search is exact."""
-BY_KIND = "memories_tenant_user_id_coalesce_idx"
+BY_KIND = "memories_tenant_user_id_expr_idx"
 
 _FILL = """
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,

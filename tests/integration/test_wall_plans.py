@@ -232,7 +232,7 @@ def test_what_is_not_the_tenants_own_is_no_word_of_it(both: Both, mode: Mode) ->
             assert conn.execute(gone, [f"{LARGE}-1"]).fetchall() == []
             own = """SELECT count(*), count(m.id)
                      FROM memory.of_type('working', 'episodic', NULL) AS o
-                     LEFT JOIN memory.memories m ON m.id = o"""
+                     LEFT JOIN memory.memories m ON m.id = o.id"""
             assert conn.execute(own).fetchall() == [(167, 167)]
 
 

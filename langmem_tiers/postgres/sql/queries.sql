@@ -871,6 +871,15 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
 -- The user whose it is, '' for all, as an index knows it; behind the wall none is read by coalesce.
 CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
 
+-- part: kind
+-- Its type, as an index knows it that is for few of many; where many are asked for, plans go by others.
+coalesce(m.value ->> 'memory_type', 'episodic') || ''
+
+-- part: own_distance
+-- How far it is from the query, by its nearest vector.
+SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance FROM {memory}.vectors v
+WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = m.id
+
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
 -- those that hold all. What has all of them may be the question.
@@ -986,51 +995,52 @@ CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
     FROM nearest n WHERE NOT (SELECT f.few FROM few f)
     UNION ALL
     (
-        SELECT m.id, m.tier, v.distance
+        SELECT m.id, m.tier, c.distance
         FROM (
-            SELECT m.id, m.tier, m.namespace
+            SELECT s.id, v.distance
             FROM unnest(%(memory_types)s::text[]) AS y (memory_type)
             CROSS JOIN LATERAL (
-                [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
-                    SELECT s.id FROM {memory}.memories s
+                [owner: SELECT s.id, s.namespace FROM viewers w CROSS JOIN LATERAL (
+                    SELECT s.id, s.namespace FROM {memory}.memories s
                     WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
-                      AND coalesce(s.value ->> 'memory_type', 'episodic') = y.memory_type
+                      AND {part kind s} = y.memory_type
                     OFFSET 0
                 ) s
-                | walled: SELECT s.id
-                FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text) AS s (id)]
+                | walled: SELECT s.id, s.namespace
+                FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text) AS s (id, namespace)]
             ) s
-            CROSS JOIN LATERAL (
-                SELECT m.id, m.tier, m.namespace
-                FROM {memory}.memories m, question q
-                WHERE m.tenant = %(tenant)s AND m.id = s.id AND m.tier = '{tier}'
-                  AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-                  AND NOT {part again}
-                LIMIT 1
-            ) m
-            UNION ALL
-            SELECT m.id, m.tier, m.namespace
-            FROM viewers w
-            CROSS JOIN LATERAL (
-                SELECT m.id, m.tier, m.namespace
-                FROM {memory}.memories m, question q
-                -- The "|| ''" keeps the planner from reading all of a namespace for a few users.
-                WHERE m.tenant = %(tenant)s AND m.tier = '{tier}' AND {part whose} = w.user_id
-                  AND (m.namespace || '') >= %({tier}_low)s AND (m.namespace || '') < %({tier}_high)s
-                  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-                  AND NOT {part again}
-                OFFSET 0
-            ) m
-            WHERE %(memory_types)s::text[] IS NULL
-        ) m
+            CROSS JOIN LATERAL ({part own_distance s}) v
+            WHERE (SELECT f.few FROM few f) AND v.distance IS NOT NULL
+            ORDER BY v.distance, s.id
+        ) c
         CROSS JOIN LATERAL (
-            SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance
-            FROM {memory}.vectors v
-            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace
-              AND v.id = m.id
-        ) v
-        WHERE (SELECT f.few FROM few f) AND v.distance IS NOT NULL
+            SELECT m.id, m.tier
+            FROM {memory}.memories m, question q
+            WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+              AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+              AND NOT {part again}
+            LIMIT 1
+        ) m
+        ORDER BY c.distance, c.id
+        LIMIT %(pool)s
+    )
+    UNION ALL
+    (
+        SELECT m.id, m.tier, v.distance
+        FROM viewers w
+        CROSS JOIN LATERAL (
+            SELECT m.id, m.tier, m.namespace
+            FROM {memory}.memories m, question q
+            -- The "|| ''" keeps the planner from reading all of a namespace for a few users.
+            WHERE m.tenant = %(tenant)s AND m.tier = '{tier}' AND {part whose} = w.user_id
+              AND (m.namespace || '') >= %({tier}_low)s AND (m.namespace || '') < %({tier}_high)s
+              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+              AND NOT {part again}
+            OFFSET 0
+        ) m
+        CROSS JOIN LATERAL ({part own_distance}) v
+        WHERE (SELECT f.few FROM few f) AND %(memory_types)s::text[] IS NULL AND v.distance IS NOT NULL
         ORDER BY v.distance, m.id
         LIMIT %(pool)s
     )
