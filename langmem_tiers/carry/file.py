@@ -110,9 +110,15 @@ def checked_target(given: object) -> Path:
         InvalidInputError: for any other.
     """
     path = checked_path(given, "a file to export to")
-    if path.exists():
+    try:
+        there, has_place = path.exists(), path.parent.is_dir()
+    except OSError as error:
+        raise InvalidInputError(
+            f"{short(str(path))} cannot be a file ({error.strerror}): name another"
+        ) from error
+    if there:
         raise InvalidInputError(f"{path} is there already: name a new file")
-    if not path.parent.is_dir():
+    if not has_place:
         raise InvalidInputError(f"{path.parent} is no directory: make it first")
     return path
 

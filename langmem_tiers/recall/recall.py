@@ -166,6 +166,8 @@ def sought_by(
         "min_importance": ask.min_importance,
         "pool": ask.pool,
         "exact_limit": store.options.exact_limit,
+        "ann_tiers": [tier.value for tier in store.ann_tiers],
+        "ef_search": EF_SEARCH,
         "text": ask.query[:QUERY_CHARACTERS],
         "language": index.language if index else "simple",
         "query": vector,

@@ -20,23 +20,28 @@ from tests.support.walls import APPLICATION, login
 MANY = 4500
 EXACT = 500
 """Vectors up to which a search is exact."""
-BY_KIND = "memories_tenant_user_id_expr_idx"
+BY_KIND = "memories_user_id_tenant_expr_idx"
 
 _FILL = """
+SELECT setseed(0.5);
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
-                             user_id)
-SELECT 'large', 'long_term', CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || '.' END,
-       'key-' || i, jsonb_build_object(
+                             expires_at, user_id)
+SELECT 'large', p.tier, p.namespace || CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || '.' END,
+       p.tier || '-' || i, jsonb_build_object(
            'content', 'row word' || i % 997,
            'memory_type', CASE WHEN i % 150 = 0 THEN 'reflexion' WHEN i % 4 = 0 THEN 'semantic'
                           ELSE 'episodic' END,
-           'tags', jsonb_build_array(CASE WHEN i % 300 = 1 THEN 'rare' ELSE 'usual' END),
+           'tags', jsonb_build_array(CASE WHEN i % 100 = 1 THEN 'rare' ELSE 'usual' END),
            'importance', i % 200 / 200.0),
        to_tsvector('english', 'row word' || i % 997)
            || array_to_tsvector(ARRAY[chr(1) || 'large']),
-       now() - i * interval '1 minute', now() - i * interval '1 minute', u.id
+       now() - i * interval '1 minute', now() - i * interval '1 minute',
+       CASE WHEN i % 11 = 5 THEN now() END, u.id
 FROM generate_series(1, 4500) i,
-     LATERAL (SELECT CASE WHEN i % 40 = 3 THEN 'ann' WHEN i % 10 = 7 THEN 'ben' END AS id) u;
+     LATERAL (SELECT CASE WHEN i % 40 = 3 THEN 'ann' WHEN i % 10 = 7 THEN 'ben' END AS id) u,
+     LATERAL (SELECT 'long_term'::memory.tier AS tier, '' AS namespace WHERE i > 1500
+              UNION ALL SELECT 'working', CASE WHEN i % 3 = 0 THEN 'q.' ELSE 'p.' END
+              WHERE i <= 1800) p;
 INSERT INTO memory.memories (tenant, tier, namespace, key, value, lexemes, created_at, updated_at,
                              user_id)
 SELECT 'crowd', 'long_term', CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || '.' END,
@@ -46,26 +51,28 @@ SELECT 'crowd', 'long_term', CASE WHEN u.id IS NULL THEN '' ELSE '@' || u.id || 
 FROM generate_series(1, 4500) i,
      LATERAL (SELECT CASE WHEN i % 41 > 0 THEN 'user' || i % 41 END AS id) u;
 INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
-SELECT m.tenant, m.tier, m.namespace, m.id, 'content',
+SELECT m.tenant, m.tier, m.namespace, m.id, f.field,
        (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
-FROM memory.memories m;
+FROM memory.memories m, unnest(ARRAY['content', 'reason']) AS f (field)
+WHERE f.field = 'content' OR m.id % 7 = 0;
 """
 
 WIDE = (Call("hnsw_settings", {"ef_search": "400"}),)
-HOUR_AGO = datetime.now(UTC) - timedelta(hours=1)
-
 FEW: dict[str, dict[str, Any]] = {
     "a rare type": {"memory_types": ["reflexion"]},
+    "a type by many names": {"memory_types": ["reflexion"] * 8},
     "types of a user": {"memory_types": ["reflexion", "semantic"], "user_id": "ann"},
+    "a common type with a rare tag": {"memory_types": ["episodic"], "tags": ["rare"]},
     "a rare tag": {"tags": ["rare"]},
+    "a rare tag in a project": {"tags": ["rare"], "project_id": "p"},
+    "a rare type in a project": {"memory_types": ["reflexion"], "project_id": "p"},
+    "a project's for a user": {"tags": ["rare"], "project_id": "p", "user_id": "ben"},
     "high importance": {"min_importance": 0.99},
-    "the last hour": {"since": HOUR_AGO},
+    "what is recent": {"since": datetime.now(UTC) - timedelta(hours=27)},
     "a condition": {"filter": {"tags": ["rare"]}},
-    "a user beside what is shared": {"user_id": "ben"},
+    "a user beside what is shared": {"user_id": "ann", "tags": ["rare"]},
     "a type that nothing has": {"memory_types": ["prospective"]},
 }
-
-
 QUERIES = ("word7", "row word12 word500", "something else")
 
 
@@ -92,9 +99,15 @@ def large(request: pytest.FixtureRequest, server_url: str) -> Iterator[Large]:
             yield Large(owner, application, exact)
 
 
-def found(store: TieredStore, query: str, user_id: str | None = None, **asked: Any) -> list[str]:
-    options = {"limit": 10, "min_match": 0, "profile": "match", **asked}
-    asker = coordinator(store, "large", user_id=user_id)
+def found(
+    store: TieredStore,
+    query: str,
+    user_id: str | None = None,
+    project_id: str | None = None,
+    **asked: Any,
+) -> list[str]:
+    options = {"limit": 30, "min_match": 0, "profile": "match", **asked}
+    asker = coordinator(store, "large", user_id=user_id, project_id=project_id)
     return [one.key for one in asker.get_context(query, **options)]
 
 
@@ -138,3 +151,10 @@ def test_of_a_tenant_of_many_users_one_reads_what_one_sees(
     assert sequential(root) == []
     assert memories_read(root) < MANY / 2
     assert BY_KIND in indexes(root)
+
+
+def test_a_type_may_have_any_length(large: Large) -> None:
+    """What an index can hold is no bound of a value."""
+    value = {"content": "one more", "memory_type": "x" * 9000}
+    large.owner.put(("long",), "key", value)
+    assert large.owner.get(("long",), "key").value == value  # type: ignore[union-attr]

@@ -88,6 +88,7 @@ def planned_empty(server_url: str) -> Iterator[TieredStore]:
             for query in ("row word7", ""):
                 assert asker(store).get_context(query, **options) == []
         assert asker(store).get("absent") is None
+        assert store.get(("tenant7",), "absent") is None
         conn.execute(_FILL)
         yield store
 
@@ -139,6 +140,15 @@ def test_a_memory_is_found_by_its_key_alone(
     for root in (plan(loaded, call, "force_generic_plan"), kept_plan(planned_empty, call)):
         assert sequential(root) == []
         assert rows_read(root) <= 6
+
+
+def test_a_memory_is_read_by_its_place_as_planned_while_the_tables_were_empty(
+    planned_empty: TieredStore,
+) -> None:
+    calls = calls_of(planned_empty, lambda: planned_empty.get(("tenant7",), "tenant7-8"))
+    root = kept_plan(planned_empty, named(calls, "get"))
+    assert sequential(root) == []
+    assert rows_read(root) == 1
 
 
 @pytest.mark.parametrize("what", ASKED)

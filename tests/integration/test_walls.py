@@ -323,6 +323,22 @@ def test_an_owner_who_may_not_create_roles_does_without_until_somebody_does(
             conn.execute("DROP OWNED BY late_web, late_cron; DROP ROLE late_web, late_cron")
 
 
+def test_a_database_with_the_wall_of_before_gets_what_was_added_to_it(url: str) -> None:
+    with TieredStore.from_conn_string(url, index=text_index()) as owner:
+        owner.setup()
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(f"REVOKE EXECUTE ON FUNCTION memory.of_type FROM {APPLICATION}".encode())
+        conn.execute("""
+            UPDATE memory.settings SET value = jsonb_set(value, '{version}', '2')
+            WHERE name = 'walls'""")
+        with TieredStore.from_conn_string(url, index=text_index()) as owner:
+            owner.setup()
+        may = (
+            "SELECT has_function_privilege(%s, p.oid, 'EXECUTE') FROM pg_proc p WHERE proname = %s"
+        )
+        assert conn.execute(may, [APPLICATION, "of_type"]).fetchall() == [(True,)]
+
+
 def _keys(url: str) -> list[tuple[str]]:
     with psycopg.connect(url) as conn:
         return conn.execute("SELECT key FROM memory.memories ORDER BY 1").fetchall()

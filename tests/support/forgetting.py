@@ -6,6 +6,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,8 +127,10 @@ def dump(url: str) -> dict[str, list[str]]:
 
 
 def _shown(found: re.Match[str]) -> str:
-    binary = bytes.fromhex(found[1])
-    told = zlib.decompress(binary) if binary.startswith(_ZIPPED) else binary
+    told = bytes.fromhex(found[1])
+    if told.startswith(_ZIPPED):
+        with suppress(zlib.error):  # of many hashes one begins so
+            told = zlib.decompress(told)
     return told.decode("latin-1")
 
 

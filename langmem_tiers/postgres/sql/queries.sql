@@ -872,8 +872,9 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
 CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
 
 -- part: kind
--- Its type, as an index knows it that is for few of many; where many are asked for, plans go by others.
-coalesce(m.value ->> 'memory_type', 'episodic') || ''
+-- The beginning of its type, in the form in which memories_kinds has it, and no other statement: the
+-- planner takes what that index finds for few.
+left(coalesce(m.value ->> 'memory_type', 'episodic'), 100) || ''
 
 -- part: own_distance
 -- How far it is from the query, by its nearest vector.
@@ -949,9 +950,9 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
 )
 
 -- leg: recall_near_ann
--- The same in a tier with an HNSW index. Where the scope is large, it is those of the nearest 400 of the
--- tenant that were asked for; if too few of these were, they are few of all, which are read by an index
--- of who sees them and of their type.
+-- The same in a tier with an HNSW index. Where the scope has too many vectors for exact search, those of
+-- its nearest that were asked for; if these are too few, all that were asked for are looked through: what
+-- is rare by its type, what somebody sees of a tenant, or a scope within it.
 (
     WITH nearest AS MATERIALIZED (
         SELECT m.id, c.distance
@@ -973,7 +974,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
                   AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
                                AND v.namespace < %({tier}_high)s, false)
                 ORDER BY v.embedding {operator} %(query)s::{vector_type}
-                LIMIT greatest(400, 4 * %(pool)s)
+                LIMIT greatest(%(ef_search)s, 4 * %(pool)s)
             )
             ORDER BY distance, id
         ) c
@@ -987,42 +988,56 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
         ) m
         ORDER BY c.distance, c.id
         LIMIT %(pool)s
-    ), few AS MATERIALIZED (
-        SELECT count(*) < %(pool)s AND (SELECT b.big FROM big b WHERE b.tier = '{tier}') AS few
+    ), short AS MATERIALIZED (
+        SELECT count(*) < %(pool)s AND (SELECT b.big FROM big b WHERE b.tier = '{tier}') AS short
         FROM nearest
+    ), of_types AS MATERIALIZED (
+        SELECT s.id, s.namespace
+        FROM (SELECT DISTINCT unnest(%(memory_types)s::text[]) AS memory_type) y
+        CROSS JOIN LATERAL (
+            [owner: SELECT s.id, s.namespace FROM viewers w CROSS JOIN LATERAL (
+                SELECT s.id, s.namespace FROM {memory}.memories s
+                WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
+                  AND {part kind s} = left(y.memory_type, 100)
+                OFFSET 0
+            ) s
+            | walled: SELECT s.id, s.namespace
+            FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text, %(exact_limit)s + 1) s]
+        ) s
+        WHERE (SELECT s.short FROM short s)
+        LIMIT %(exact_limit)s + 1
+    ), by AS MATERIALIZED (
+        SELECT CASE WHEN NOT (SELECT s.short FROM short s) THEN 'nearness'
+                    WHEN %(memory_types)s::text[] IS NOT NULL
+                         AND (SELECT count(*) FROM of_types) <= %(exact_limit)s THEN 'type'
+                    WHEN %({tier}_low)s = '' THEN 'viewer' ELSE 'scope' END AS by
     )
     SELECT n.id, '{tier}'::{memory}.tier AS tier, n.distance
-    FROM nearest n WHERE NOT (SELECT f.few FROM few f)
+    FROM nearest n WHERE (SELECT b.by FROM by b) = 'nearness'
     UNION ALL
     (
-        SELECT m.id, m.tier, c.distance
+        SELECT m.id, m.tier, v.distance
         FROM (
-            SELECT s.id, v.distance
-            FROM unnest(%(memory_types)s::text[]) AS y (memory_type)
-            CROSS JOIN LATERAL (
-                [owner: SELECT s.id, s.namespace FROM viewers w CROSS JOIN LATERAL (
-                    SELECT s.id, s.namespace FROM {memory}.memories s
-                    WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
-                      AND {part kind s} = y.memory_type
-                    OFFSET 0
-                ) s
-                | walled: SELECT s.id, s.namespace
-                FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text) AS s (id, namespace)]
-            ) s
-            CROSS JOIN LATERAL ({part own_distance s}) v
-            WHERE (SELECT f.few FROM few f) AND v.distance IS NOT NULL
-            ORDER BY v.distance, s.id
-        ) c
+            SELECT t.id, t.namespace FROM of_types t WHERE (SELECT b.by FROM by b) = 'type'
+            UNION ALL
+            SELECT v.id, v.namespace FROM {memory}.vectors v
+            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+              AND (SELECT b.by FROM by b) = 'scope'
+        ) t
         CROSS JOIN LATERAL (
-            SELECT m.id, m.tier
+            SELECT m.id, m.tier, m.namespace
             FROM {memory}.memories m, question q
-            WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+            WHERE m.tenant = %(tenant)s AND m.id = t.id AND m.tier = '{tier}'
               AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
               AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
               AND NOT {part again}
             LIMIT 1
         ) m
-        ORDER BY c.distance, c.id
+        CROSS JOIN LATERAL ({part own_distance}) v
+        WHERE v.distance IS NOT NULL
+        GROUP BY m.id, m.tier, v.distance
+        ORDER BY v.distance, m.id
         LIMIT %(pool)s
     )
     UNION ALL
@@ -1032,15 +1047,13 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
         CROSS JOIN LATERAL (
             SELECT m.id, m.tier, m.namespace
             FROM {memory}.memories m, question q
-            -- The "|| ''" keeps the planner from reading all of a namespace for a few users.
             WHERE m.tenant = %(tenant)s AND m.tier = '{tier}' AND {part whose} = w.user_id
-              AND (m.namespace || '') >= %({tier}_low)s AND (m.namespace || '') < %({tier}_high)s
               AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
               AND NOT {part again}
             OFFSET 0
         ) m
         CROSS JOIN LATERAL ({part own_distance}) v
-        WHERE (SELECT f.few FROM few f) AND %(memory_types)s::text[] IS NULL AND v.distance IS NOT NULL
+        WHERE (SELECT b.by FROM by b) = 'viewer' AND v.distance IS NOT NULL
         ORDER BY v.distance, m.id
         LIMIT %(pool)s
     )
@@ -1152,8 +1165,9 @@ WITH RECURSIVE names AS (
     ) c
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
-    -- Whether a tier's prefix has too many vectors for exact search: as was counted, or else counted now.
-    SELECT t.tier, coalesce((
+    -- Whether a tier's prefix has too many vectors for exact search, and HNSW: as was counted, or else
+    -- counted now.
+    SELECT t.tier, t.tier::text = ANY (%(ann_tiers)s::text[]) AND coalesce((
         SELECT CASE WHEN EXISTS (
                    SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
                    WHERE n.tier = t.tier AND n.namespace >= t.low AND n.namespace < t.high
