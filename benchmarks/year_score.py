@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -107,12 +107,12 @@ def score(left: Left, truth: Truth) -> Score:
     """Hold what a year left beside what was planted."""
     merged = left.pairs("merged")
     superseded, planted = left.ended(truth)
-    risen, later = {one for one, _ in left.pairs("risen")}, dict(planted)
+    risen = {one for one, _ in left.pairs("risen")}
     return Score(
         precision(merged, truth.duplicates),
         recall(merged, truth.duplicates),
         Share(len(planted & superseded), len(planted)),
-        {pair for pair in superseded if pair[1] not in _later(pair[0], later)},
+        {pair for pair in superseded if pair[1] not in _later(pair[0], planted)},
         Share(len(risen & truth.rising.keys()), len(truth.rising)),
         Share(len(truth.expiring - risen), len(truth.expiring)),
     )
@@ -137,7 +137,8 @@ class Proposals(NamedTuple):
         What is proposed as contradicted may be ended by any later value, or be said again.
         """
         again = right({(newer, older) for older, newer in self.ended}, truth.duplicates)
-        later = {pair for pair in self.ended if pair[1] in _later(pair[0], truth.contradictions)}
+        changed = set(truth.contradictions.items())
+        later = {pair for pair in self.ended if pair[1] in _later(pair[0], changed)}
         planted = self.ended & set(truth.contradictions.items())
         return (
             precision(self.same, truth.duplicates),
@@ -147,12 +148,12 @@ class Proposals(NamedTuple):
         )
 
 
-def _later(key: str, ended_by: Mapping[str, str]) -> Iterator[str]:
-    """What ended a memory, what ended that, and so on; each once."""
-    seen = {key}
-    while (key := ended_by.get(key, key)) not in seen:
-        seen.add(key)
-        yield key
+def _later(key: str, ended: Pairs) -> set[str]:
+    """What ended a memory, what ended that, and so on; what it was merged with may have gone on."""
+    found: set[str] = set()
+    while more := {by for one, by in ended if one in {key, *found}} - found:
+        found |= more
+    return found
 
 
 def _findings(story: Story, step: str) -> Pairs:
