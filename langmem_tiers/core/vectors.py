@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from numbers import Real
 
 from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import EmbeddingError
@@ -104,6 +105,7 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
     """Pack one vector; None if it has no direction and the metric needs one."""
     try:
         numbers = list(checked_list(vector, "a vector", "numbers"))
+        _check_kinds(set(map(type, numbers)))
         length = math.hypot(*numbers)
     except (TypeError, ValueError, OverflowError) as error:
         raise EmbeddingError(
@@ -119,6 +121,13 @@ def pack(vector: Iterable[float], options: VectorOptions) -> PackedVector | None
         if not numbers:
             return None
     return PackedVector(_layout(options).pack(options.dims, 0, *numbers))
+
+
+def _check_kinds(kinds: Iterable[type]) -> None:
+    """Refuse what is no number by its type, before it is asked for one."""
+    for kind in kinds:
+        if not issubclass(kind, Real):
+            raise TypeError(f"it holds a {kind.__name__}")
 
 
 def unpack(vector: PackedVector, options: VectorOptions) -> tuple[float, ...]:
