@@ -139,7 +139,7 @@ class Proposals(NamedTuple):
         again = right({(newer, older) for older, newer in self.ended}, truth.duplicates)
         changed = set(truth.contradictions.items())
         later = {pair for pair in self.ended if pair[1] in _later(pair[0], changed)}
-        planted = self.ended & set(truth.contradictions.items())
+        planted = self.ended & changed
         return (
             precision(self.same, truth.duplicates),
             recall(self.same | again, truth.duplicates),

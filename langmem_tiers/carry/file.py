@@ -114,7 +114,7 @@ def checked_target(given: object) -> Path:
         there, has_place = path.exists(), path.parent.is_dir()
     except OSError as error:
         raise InvalidInputError(
-            f"{short(str(path))} cannot be a file ({error.strerror}): name another"
+            f"{path_of(path)} cannot be a file ({error.strerror}): name another"
         ) from error
     if there:
         raise InvalidInputError(f"{path} is there already: name a new file")

@@ -157,4 +157,6 @@ def test_a_type_may_have_any_length(large: Large) -> None:
     """What an index can hold is no bound of a value."""
     value = {"content": "one more", "memory_type": "x" * 9000}
     large.owner.put(("long",), "key", value)
-    assert large.owner.get(("long",), "key").value == value  # type: ignore[union-attr]
+    item = large.owner.get(("long",), "key")
+    assert item is not None
+    assert item.value == value

@@ -230,7 +230,7 @@ def test_what_is_not_the_tenants_own_is_no_word_of_it(both: Both, mode: Mode) ->
             gone = "SELECT tenant FROM memory.gone(%s)"
             assert conn.execute(gone, [f"{LARGE}-1"]).fetchall() == []
             own = """SELECT count(*), count(m.id)
-                     FROM memory.of_type('working', 'episodic', NULL, 1000) AS o
+                     FROM memory.of_type('working', 'episodic', NULL, 1000) AS o (id)
                      LEFT JOIN memory.memories m ON m.id = o.id"""
             assert conn.execute(own).fetchall() == [(167, 167)]
 

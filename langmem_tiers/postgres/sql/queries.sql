@@ -867,6 +867,11 @@ CASE WHEN m.lexemes IS NOT NULL AND EXISTS (SELECT FROM words w WHERE w.sought)
      THEN m.id = ANY (ARRAY(SELECT h.id FROM hits h WHERE h.asks_again))
      ELSE {part asks_again} END
 
+-- part: wanted
+-- What is asked for, and neither over nor the question itself.
+(m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+AND NOT {part again}
+
 -- part: whose
 -- The user whose it is, '' for all, as an index knows it; behind the wall none is read by coalesce.
 CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END
@@ -914,8 +919,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
         SELECT m.id, m.tier
         FROM {memory}.memories m, question q
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-          AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-          AND NOT {part again}
+          AND {part wanted}
         LIMIT 1
     ) m
     ORDER BY c.distance, c.id
@@ -936,8 +940,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
             WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
               AND m.occurred_at >= w.first AND m.occurred_at < w.last
               AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part again}
+              AND {part wanted}
             ORDER BY m.occurred_at, m.id LIMIT 500
         ) m
     ) d
@@ -982,8 +985,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
             SELECT m.id
             FROM {memory}.memories m, question q
             WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part again}
+              AND {part wanted}
             LIMIT 1
         ) m
         ORDER BY c.distance, c.id
@@ -992,17 +994,19 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
         SELECT count(*) < %(pool)s AND (SELECT b.big FROM big b WHERE b.tier = '{tier}') AS short
         FROM nearest
     ), of_types AS MATERIALIZED (
-        SELECT s.id, s.namespace
+        SELECT s.id
         FROM (SELECT DISTINCT unnest(%(memory_types)s::text[]) AS memory_type) y
         CROSS JOIN LATERAL (
-            [owner: SELECT s.id, s.namespace FROM viewers w CROSS JOIN LATERAL (
-                SELECT s.id, s.namespace FROM {memory}.memories s
+            [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
+                SELECT s.id FROM {memory}.memories s
                 WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
                   AND {part kind s} = left(y.memory_type, 100)
                 OFFSET 0
             ) s
-            | walled: SELECT s.id, s.namespace
-            FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text, %(exact_limit)s + 1) s]
+            | walled: SELECT s.id
+            FROM {memory}.of_type(
+                '{tier}', y.memory_type, %(user_id)s::text, %(exact_limit)s + 1
+            ) AS s (id)]
         ) s
         WHERE (SELECT s.short FROM short s)
         LIMIT %(exact_limit)s + 1
@@ -1018,9 +1022,9 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
     (
         SELECT m.id, m.tier, v.distance
         FROM (
-            SELECT t.id, t.namespace FROM of_types t WHERE (SELECT b.by FROM by b) = 'type'
+            SELECT t.id FROM of_types t WHERE (SELECT b.by FROM by b) = 'type'
             UNION ALL
-            SELECT v.id, v.namespace FROM {memory}.vectors v
+            SELECT v.id FROM {memory}.vectors v
             WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
               AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
               AND (SELECT b.by FROM by b) = 'scope'
@@ -1030,8 +1034,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
             FROM {memory}.memories m, question q
             WHERE m.tenant = %(tenant)s AND m.id = t.id AND m.tier = '{tier}'
               AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part again}
+              AND {part wanted}
             LIMIT 1
         ) m
         CROSS JOIN LATERAL ({part own_distance}) v
@@ -1048,8 +1051,7 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
             SELECT m.id, m.tier, m.namespace
             FROM {memory}.memories m, question q
             WHERE m.tenant = %(tenant)s AND m.tier = '{tier}' AND {part whose} = w.user_id
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part again}
+              AND {part wanted}
             OFFSET 0
         ) m
         CROSS JOIN LATERAL ({part own_distance}) v
@@ -1211,8 +1213,7 @@ WITH RECURSIVE names AS (
             SELECT m.id, m.tier FROM {memory}.memories m, question q
             WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
               AND m.tier = w.tier AND {part in_session} = w.session
-              AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
-              AND NOT {part again}
+              AND {part wanted}
         ) m
         UNION ALL
         SELECT d.id, d.tier, NULL FROM ({legs recall_dated}) d

@@ -17,21 +17,21 @@ BEGIN
 END
 $few$;
 
--- A type's memories that somebody sees, of the tenant that the transaction names and of no other, so many at
+-- The ids of a type's memories that somebody sees, of the tenant that the transaction names and of no other, so many at
 -- most; they are looked at again by who asks. Behind the wall no index is read by `->>`, which is not
 -- leakproof.
 CREATE FUNCTION {memory}.of_type(wanted_tier {memory}.tier, memory_type text, asker text, most bigint)
-RETURNS TABLE (id bigint, namespace text)
+RETURNS SETOF bigint
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     own constant text := nullif(current_setting('langmem_tiers.tenant', true), '');
 BEGIN
-    RETURN QUERY SELECT m.id, m.namespace
+    RETURN QUERY SELECT m.id
     FROM (SELECT '' AS user_id UNION SELECT asker) w
     CROSS JOIN LATERAL (
-        SELECT m.id, m.namespace FROM {memory}.memories m
+        SELECT m.id FROM {memory}.memories m
         WHERE m.tenant = own AND m.tier = wanted_tier
           AND CASE WHEN m.user_id IS NULL THEN '' ELSE m.user_id END = w.user_id
           AND left(coalesce(m.value ->> 'memory_type', 'episodic'), 100) || '' = left(of_type.memory_type, 100)
