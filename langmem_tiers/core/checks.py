@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import UTC, datetime
+from functools import partial
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -110,9 +113,30 @@ def checked_kind(given: object, kind: type[T], what: str) -> T:
 
 
 def checked_function(given: object, what: str) -> None:
-    """Refuse what cannot be called."""
+    """Refuse what cannot be called, and an `async def` where nobody awaits its answer.
+
+    An object whose `__call__` is one is refused as well.
+    """
     if not callable(given):
         raise InvalidTypeError(f"{what} is a function, not {short(given)}")
+    called = getattr(type(given), "__call__", None)  # noqa: B004 - which of the two it is
+    if iscoroutinefunction(given) or iscoroutinefunction(called):
+        raise InvalidTypeError(
+            f"{what} is an async function, and is asked without being awaited: give a plain one, "
+            "or await yours before, as in a node that writes what it found to the state"
+        )
+
+
+def checked_clock(clock: Any) -> Callable[[], datetime]:
+    """A clock, the machine's for None; refuse what tells no time, or one without a time zone."""
+    if clock is None:
+        return partial(datetime.now, UTC)
+    checked_function(clock, "clock")
+    if not (isinstance(now := clock(), datetime) and now.tzinfo is not None):
+        raise ConfigurationError(
+            f"clock must tell timezone-aware time: datetime.now(UTC), not {short(clock)}"
+        )
+    return clock  # type: ignore[no-any-return]
 
 
 def checked_path(given: Any, what: str) -> Path:

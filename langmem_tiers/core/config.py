@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -386,15 +384,3 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
 
 def _chosen(value: object, choices: Iterable[str], what: str) -> str:
     return str(checked_choice(value, choices, what, ConfigurationError))
-
-
-def checked_clock(clock: Any) -> Callable[[], datetime]:
-    """A clock, the machine's for None; refuse what tells no time, or one without a time zone."""
-    if clock is None:
-        return partial(datetime.now, UTC)
-    now = clock() if callable(clock) else None
-    if not (isinstance(now, datetime) and now.tzinfo is not None):
-        raise ConfigurationError(
-            f"clock must tell timezone-aware time: datetime.now(UTC), not {short(clock)}"
-        )
-    return clock  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core.checks import checked_function, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
@@ -22,7 +22,7 @@ from langmem_tiers.graph.messages import (
     task_of,
     this_turn,
 )
-from langmem_tiers.graph.node import checked_blocking, checked_of_state, node, of_state, this_run
+from langmem_tiers.graph.node import checked_of_state, node, of_state, this_run
 from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.promote import Promotion
@@ -75,9 +75,8 @@ def create_reflexion_node(
     Raises:
         ModelError: when it runs, if the model gave nothing usable; the attempts are kept.
     """
-    if attempts is not None and not callable(attempts):
-        raise InvalidTypeError("attempts is a function of the state")
-    checked_blocking(attempts, "attempts")
+    if attempts is not None:
+        checked_function(attempts, "attempts")
     if model is not None:
         checked_model(model)
 
@@ -190,7 +189,8 @@ def create_evolution_node(
     told = {"interaction": interaction, "success_metrics": success_metrics}
     checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
-    checked_blocking(extract_entities, "extract_entities")
+    if extract_entities is not None:
+        checked_function(extract_entities, "extract_entities")
 
     def evolve(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if judged is not None and not judged_of(state, judged):

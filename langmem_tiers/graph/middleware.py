@@ -10,7 +10,7 @@ from uuid import uuid4
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.errors import InvalidTypeError
+from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
@@ -34,7 +34,6 @@ from langmem_tiers.graph.node import (
     OnError,
     by_words,
     careful_of,
-    checked_blocking,
     errors_of,
     last_question,
     of_a_turn,
@@ -328,9 +327,8 @@ def _checked(
     reflect: bool | BaseChatModel,
 ) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
     """What judges a turn, and the model that draws lessons, if there are such."""
-    if outcome is not None and not callable(outcome):
-        raise InvalidTypeError("outcome is a function of the agent's state")
-    checked_blocking(outcome, "outcome")
+    if outcome is not None:
+        checked_function(outcome, "outcome")
     model = None if isinstance(reflect, bool) else reflect
     if model is not None:
         checked_model(model)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 
-from langmem_tiers.core.checks import checked_choice
+from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
@@ -126,20 +126,6 @@ def checked_lessons(lessons: object, holdout: object) -> None:
     share(holdout, "holdout")
 
 
-def checked_blocking(function: object, what: str) -> None:
-    """Refuse an `async def` where a function is asked without being awaited.
-
-    Raises:
-        InvalidTypeError: for one, and for an object whose `__call__` is one.
-    """
-    called = getattr(type(function), "__call__", None)  # noqa: B004 - which of the two it is
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called):
-        raise InvalidTypeError(
-            f"{what} is an async function, and is asked without being awaited: give a plain one, "
-            "or await yours in a node before, which writes what it found to the state"
-        )
-
-
 def run_of(runtime: Any) -> Run:
     """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
 
@@ -201,10 +187,11 @@ def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None
         InvalidTypeError: for anything else, and for a function that must be awaited.
     """
     for what, given in several.items():
-        left_out = given is None and what not in needed
-        if not left_out and not isinstance(given, str) and not callable(given):
+        if isinstance(given, str) or (given is None and what not in needed):
+            continue
+        if not callable(given):
             raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checked_blocking(given, what)
+        checked_function(given, what)
 
 
 def last_question(messages: Sequence[Any]) -> HumanMessage | None:

@@ -12,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -21,7 +21,6 @@ from langmem_tiers.graph.node import (
     GOING_ON,
     OfState,
     check_keys,
-    checked_blocking,
     checked_of_state,
     last_question,
     node,
@@ -151,7 +150,7 @@ class Reminding:
         """Refuse what could only fail in a run."""
         checked_of_state(query=self.query)
         for named, predicate in checked_predicates(self.predicates).items():
-            checked_blocking(predicate, f"the predicate {named!r}")
+            checked_function(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
         checked_limit(self.at_start)
         checked_seconds(self.lease_seconds)

@@ -10,6 +10,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
@@ -325,8 +326,8 @@ def evolve(
     Raises:
         InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
     """
-    if extract_entities is not None and not callable(extract_entities):
-        raise InvalidTypeError("extract_entities is a function of a text, or None")
+    if extract_entities is not None:
+        checked_function(extract_entities, "extract_entities")
     judge = partial(evolved, interaction, success_metrics, threshold=threshold)
     if extract_entities is None:
         told = apart(judge, extent((interaction, success_metrics)))

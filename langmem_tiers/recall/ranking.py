@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from numbers import Real
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.checks import is_number
+from langmem_tiers.core.checks import checked_function, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import LINE
@@ -43,6 +43,12 @@ class Profile:
     source: str
     terms: ProfileFunction
     among: Callable[[Sequence[Recollection], Asked], Sequence[Terms]] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked at once."""
+        checked_function(self.terms, f"profile {short(self.name)}")
+        if self.among is not None:
+            checked_function(self.among, f"`among` of profile {short(self.name)}")
 
     def __call__(self, memory: Recollection, asked: Asked) -> Terms | float:
         """The terms of one memory by itself."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import iscoroutinefunction
 from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
+from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
 from langmem_tiers.postgres.flow import Ask, Flow
@@ -76,12 +76,8 @@ class Reviewer:
         """Refuse what could say nothing."""
         _check_name(self.name)
         for rule in (self.storage, self.relevance):
-            called = getattr(type(rule), "__call__", None)  # noqa: B004 - which of the two it is
-            if iscoroutinefunction(rule) or iscoroutinefunction(called):
-                raise InvalidInputError(
-                    f"reviewer {self.name!r} has an async function, and is asked without being "
-                    "awaited: give a plain one"
-                )
+            if rule is not None:
+                checked_function(rule, f"a rule of reviewer {self.name!r}")
         forms = (
             self.storage,
             self.relevance,

@@ -13,6 +13,7 @@ from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
 
 from langmem_tiers.core.audit import Audit, checked_audit
+from langmem_tiers.core.checks import checked_clock
 from langmem_tiers.core.config import (
     DEFAULT,
     EXACT_LIMIT,
@@ -21,7 +22,6 @@ from langmem_tiers.core.config import (
     Bounds,
     StoreOptions,
     check_ttl,
-    checked_clock,
     parse_index,
 )
 from langmem_tiers.core.context import user_templates

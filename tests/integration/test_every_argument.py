@@ -27,7 +27,7 @@ from langmem_tiers import TieredMemoryError, TieredStore
 from langmem_tiers.cli.app import app
 from langmem_tiers.core.errors import short
 from tests.support.good import World
-from tests.support.hostile import HOSTILE, WaywardError, discard
+from tests.support.hostile import HOSTILE, WaywardError, discard, swept
 from tests.support.opening import text_index
 from tests.support.surface import WIDE, Target, called, targets
 
@@ -138,6 +138,14 @@ def test_most_is_taken_with_good_arguments(world: World) -> None:
     """What is new needs an argument in `good.py` where its name does not tell one."""
     refused = [one.name.removesuffix(WIDE) for one in TARGETS if not check_call(world, one, {})]
     assert set(refused) <= MISSING
+
+
+def test_what_must_be_awaited_is_refused_where_nobody_awaits(world: World) -> None:
+    """A coroutine that was made and not awaited warns as it is collected, which fails the test."""
+    for target in TARGETS:
+        for name in CALLED & set(target.parameters):
+            check_call(world, target, {name: "coroutine function"})
+    swept()
 
 
 MISSING: Final = {
