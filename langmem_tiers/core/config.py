@@ -378,7 +378,7 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         vector_type=vector_type,
         ann=kind == "hnsw",
         m=checked_whole(ann.get("m", 16), "m", 2, 100),
-        ef_construction=checked_whole(ann.get("ef_construction", 64), "ef_construction", 4, 1000),
+        ef_construction=checked_whole(ann.get("ef_construction", 128), "ef_construction", 4, 1000),
     )
 
 

@@ -55,7 +55,9 @@ class VectorOptions:
     ann: bool = True
     """Whether an HNSW index may be built once a tenant outgrows `exact_limit`."""
     m: int = 16
-    ef_construction: int = 64
+    ef_construction: int = 128
+    """Twice pgvector's default, by which one index of six lost all that is near to one question of
+    two hundred (80,000 vectors in a hundred clusters); by this none of six lost any."""
 
     @property
     def bytes(self) -> int:

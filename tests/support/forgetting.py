@@ -114,7 +114,10 @@ def _as_user(conn: psycopg.Connection[Any]) -> None:
 
 
 def dump(url: str) -> dict[str, list[str]]:
-    """Every row of every table and view as COPY writes it; what is binary is shown as text."""
+    """Every row of every table and view as COPY writes it; what is binary is shown as text.
+
+    Rows are sorted: those of a view that joins come in the order of whatever plan there is.
+    """
     found: dict[str, list[str]] = {}
     with psycopg.connect(url) as conn:
         _as_user(conn)
@@ -122,7 +125,7 @@ def dump(url: str) -> dict[str, list[str]]:
             query = f"COPY (SELECT * FROM {name}) TO STDOUT"  # noqa: S608 - names of the catalog
             with conn.cursor().copy(query.encode()) as rows:
                 text = b"".join(rows).decode()
-            found[name] = [_HEX.sub(_shown, line) for line in text.splitlines()]
+            found[name] = sorted(_HEX.sub(_shown, line) for line in text.splitlines())
     return found
 
 
