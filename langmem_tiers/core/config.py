@@ -27,7 +27,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooL
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.roles import Roles
-from langmem_tiers.core.vectors import Distance, VectorOptions
+from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
 T = TypeVar("T")
 
@@ -377,8 +377,10 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         distance=Distance(_chosen(distance, tuple(Distance), "distance_type")),
         vector_type=vector_type,
         ann=kind == "hnsw",
-        m=checked_whole(ann.get("m", 16), "m", 2, 100),
-        ef_construction=checked_whole(ann.get("ef_construction", 128), "ef_construction", 4, 1000),
+        m=checked_whole(ann.get("m", HNSW_M), "m", 2, 100),
+        ef_construction=checked_whole(
+            ann.get("ef_construction", EF_CONSTRUCTION), "ef_construction", 4, 1000
+        ),
     )
 
 

@@ -140,8 +140,8 @@ def test_most_is_taken_with_good_arguments(world: World) -> None:
     assert set(refused) <= MISSING
 
 
-def test_what_must_be_awaited_is_refused_where_nobody_awaits(world: World) -> None:
-    """A coroutine that was made and not awaited warns as it is collected, which fails the test."""
+def test_no_coroutine_is_made_where_nobody_awaits_it(world: World) -> None:
+    """One that was made and not awaited warns as it is collected, which fails the test."""
     for target in TARGETS:
         for name in CALLED & set(target.parameters):
             check_call(world, target, {name: "coroutine function"})
