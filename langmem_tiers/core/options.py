@@ -39,8 +39,8 @@ class RecallOptions(TypedDict, total=False):
             the match, and between near-equals recency, accesses and the project.
         min_match: The least match of what is returned, from 0 to 1, or two such numbers: by
             itself, and as a share of the best one's. Above 0, what memory cannot help with, such
-            as thanks or a sum, gets nothing but what was learned. By default `DEFAULT_FLOOR`, which
-            asks more of what stands alone than of what was said in a session; 0 leaves nothing out.
+            as thanks or a sum, gets nothing but what was learned. By default `DEFAULT_FLOOR`, in
+            which what stands alone has a chance and a floor of its own; 0 leaves nothing out.
         exclude: Keys of memories that are not wanted, such as those of what the model sees anyway.
         review: Let the coordinator's reviewers score three times the `limit` for relevance,
             and return the best by that: by their `rules`, or by the coordinator's

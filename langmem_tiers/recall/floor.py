@@ -63,7 +63,7 @@ _NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
-DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.025, 0.1), lesson=(0.1, 0.5), many=13)
+DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
 
 MEASURED: Final = (
     "nearest",

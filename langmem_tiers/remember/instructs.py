@@ -21,7 +21,7 @@ import binascii
 import html
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -133,6 +133,8 @@ TOGETHER: Final = 3
 _TOLD: Final = 3
 """Words that are named as those that weighed most."""
 _SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
+_FIRST: Final = "^"
+"""Stands before the first word of a sentence."""
 _STEM: Final = 6
 """Characters of a word that count."""
 _WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
@@ -174,12 +176,13 @@ def likeness(text: str, source: str) -> Likeness:
 
 def _weightiest(passage: str, weights: Weights) -> tuple[str, ...]:
     """The words and pairs that speak most for an attack, as they are written."""
-    shown = {
-        name: written
-        for one in sentences_of(passage)
-        for name, written in _features(one)
-        if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split())
-    }
+    shown = {}
+    for words in map(tokens, sentences_of(passage)):
+        both = map(_alone_and_in_pairs, (_stems(words), words))
+        for name, one in zip(*both, strict=True):
+            written = one.removeprefix(_FIRST)
+            if weights.get(name, 0.0) > 0 and all(word in passage for word in written.split()):
+                shown[name] = written
     told = dict.fromkeys(shown[one] for one in sorted(shown, key=lambda one: -weights[one]))
     return tuple(one for one in told if any(map(str.isalpha, one)))[:_TOLD]
 
@@ -211,14 +214,16 @@ def features(text: str) -> frozenset[str]:
 
 @lru_cache(maxsize=2_000)
 def _names(sentence: str) -> frozenset[str]:
-    return frozenset(name for name, _ in _features(sentence))
+    return frozenset(_alone_and_in_pairs(_stems(tokens(sentence))))
 
 
-def _features(sentence: str) -> tuple[tuple[str, str], ...]:
-    """What counts of a sentence, each as it is named and as it is written."""
-    words = [(one[:_STEM].lower(), one) for one in tokens(sentence)]
-    pairs = [(f"{one[0]} {other[0]}", f"{one[1]} {other[1]}") for one, other in pairwise(words)]
-    return (*words, *pairs, *((f"^{name}", written) for name, written in words[:1]))
+def _stems(words: Sequence[str]) -> list[str]:
+    return [one[:_STEM].lower() for one in words]
+
+
+def _alone_and_in_pairs(words: Sequence[str]) -> tuple[str, ...]:
+    """Each word, each pair of them, and the first as such."""
+    return (*words, *map(" ".join, pairwise(words)), *map(_FIRST.__add__, words[:1]))
 
 
 def tokens(text: str) -> list[str]:

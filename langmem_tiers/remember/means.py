@@ -100,14 +100,14 @@ def _scores(text: str, answer: str) -> Means:
 def needs(text: str) -> float:
     """Whether a question needs memory, as the logarithm of odds; 0 if its words do not say so.
 
-    What only talks, and rather needs none, surely needs none.
+    What rather needs none needs it the less, the surer it only talks.
     """
     said = ends_of(text)
     if is_strange(said, shipped()):
         return 0.0
     likely = _scores(said, "")
-    talks = likely.talk > 0 > likely.needs
-    return -_MOST if talks else bounded(likely.needs)
+    talks = max(likely.talk, 0.0) if likely.needs < 0 else 0.0
+    return bounded(likely.needs - talks)
 
 
 def is_strange(text: str, known: Collection[str]) -> bool:

@@ -89,7 +89,8 @@ def to_write(
     kind = types.get(one.memory_type or "episodic")
     tier = kind.tier if one.tier is None else Tier(one.tier)
     own = {name: getattr(one, name) for name in ("agent_id", "project_id", "session_id")}
-    where = replace(context, **{name: given for name, given in own.items() if given is not None})
+    named = {name: given for name, given in own.items() if given is not None}
+    where = replace(context, **named) if named else context
     value = kind.fields(checked_content(one.content), _given(one, where))
     value = {**value, "content": one.content, "memory_type": kind.name}
     if "tags" in value:

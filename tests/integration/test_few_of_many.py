@@ -76,12 +76,17 @@ FEW: dict[str, dict[str, Any]] = {
 QUERIES = ("word7", "row word12 word500", "something else")
 
 
+Answers = dict[str, list[list[str]]]
+
+
 class Large(NamedTuple):
-    """One database with HNSW, seen by owner and application, and what all vectors tell."""
+    """One database with HNSW, seen by owner and application, and what was found before it came."""
 
     owner: TieredStore
     application: TieredStore
-    exact: dict[str, list[list[str]]]
+    exact: Answers
+    """By all vectors: types are a condition there, of which no index knows."""
+    before: Answers
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["analysed", "never analysed"])
@@ -90,13 +95,26 @@ def large(request: pytest.FixtureRequest, server_url: str) -> Iterator[Large]:
     options: dict[str, Any] = {"analysed": request.param, "exact_limit": EXACT}
     with plans.loaded(server_url, _FILL, *tables, **options) as owner:
         owner.run(optimize(owner.options, build=False))
-        exact = {what: [found(owner, query, **FEW[what]) for query in QUERIES] for what in FEW}
+        exact, before = (
+            {what: [found(owner, query, **form(FEW[what])) for query in QUERIES] for what in FEW}
+            for form in (_without_types, dict)
+        )
         owner.optimize()
         with (
             login(owner.target.conninfo, APPLICATION) as web,
             TieredStore(web, index=text_index(16), exact_limit=EXACT) as application,
         ):
-            yield Large(owner, application, exact)
+            yield Large(owner, application, exact, before)
+
+
+def _without_types(asked: dict[str, Any]) -> dict[str, Any]:
+    """The same, where types are asked for by a condition."""
+    types = {*asked.get("memory_types", ())}
+    if not types:
+        return asked
+    rest = {name: one for name, one in asked.items() if name != "memory_types"}
+    (condition,) = types if len(types) == 1 else ({"$ne": "episodic"},)
+    return {**rest, "filter": {"memory_type": condition}}
 
 
 def found(
@@ -121,6 +139,7 @@ def test_what_is_asked_for_is_found_as_if_every_vector_had_been_read(
     large: Large, what: str
 ) -> None:
     assert all(large.exact[what]) == (what != "a type that nothing has")
+    assert large.before[what] == large.exact[what]
     for store in (large.owner, large.application):
         assert [found(store, query, **FEW[what]) for query in QUERIES] == large.exact[what]
 

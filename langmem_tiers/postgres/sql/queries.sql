@@ -886,6 +886,45 @@ left(coalesce(m.value ->> 'memory_type', 'episodic'), 100) || ''
 SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance FROM {memory}.vectors v
 WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = m.id
 
+-- part: of_types
+-- The ids of a tier's memories of the types that are asked for and that who asks sees, by an index of
+-- these; `most` and one more say that there are too many.
+SELECT s.id
+FROM (SELECT DISTINCT unnest(%(memory_types)s::text[]) AS memory_type) y
+CROSS JOIN (SELECT b.most FROM big b WHERE b.tier = '{tier}') b
+CROSS JOIN LATERAL (
+    [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
+        SELECT s.id FROM {memory}.memories s
+        WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
+          AND {part kind s} = left(y.memory_type, 100)
+        OFFSET 0
+    ) s
+    | walled: SELECT s.id
+    FROM {memory}.of_type('{tier}', y.memory_type, %(user_id)s::text, b.most + 1) AS s (id)]
+) s
+
+-- part: few_of_types
+-- Whether these are few enough to look through all of them.
+%(memory_types)s::text[] IS NOT NULL AND (SELECT count(*) FROM of_types)
+    <= (SELECT b.most FROM big b WHERE b.tier = '{tier}')
+
+-- part: all_by_distance
+-- All vectors of a tier's prefix, the nearest first.
+SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+FROM {memory}.vectors v
+WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+  AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+  AND %(query)s::{vector_type} IS NOT NULL AND (SELECT b.by FROM by b) = 'all'
+ORDER BY distance, v.id
+
+-- part: if_wanted
+-- The row of c.id, if it is asked for.
+SELECT m.id, m.tier, m.namespace
+FROM {memory}.memories m, question q
+WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
+  AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s AND {part wanted}
+LIMIT 1
+
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
 -- those that hold all. What has all of them may be the question.
@@ -904,26 +943,30 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
 )
 
 -- leg: recall_near
--- The nearest of a tier's prefix, exact as in search_single.
+-- The nearest of a tier's prefix, exact as in search_single; where few of a type are asked for, of these.
 (
-    SELECT m.id, m.tier, c.distance
-    FROM (
-        SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
-        FROM {memory}.vectors v
-        WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
-          AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-          AND %(query)s::{vector_type} IS NOT NULL
-        ORDER BY distance, v.id
-    ) c
-    CROSS JOIN LATERAL (
-        SELECT m.id, m.tier
-        FROM {memory}.memories m, question q
-        WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-          AND {part wanted}
-        LIMIT 1
-    ) m
-    ORDER BY c.distance, c.id
-    LIMIT %(pool)s
+    WITH of_types AS MATERIALIZED (
+        {part of_types}
+        LIMIT (SELECT b.most + 1 FROM big b WHERE b.tier = '{tier}')
+    ), by AS MATERIALIZED (
+        SELECT CASE WHEN {part few_of_types} THEN 'type' ELSE 'all' END AS by
+    )
+    (
+        SELECT m.id, m.tier, c.distance
+        FROM ({part all_by_distance}) c CROSS JOIN LATERAL ({part if_wanted}) m
+        ORDER BY c.distance, c.id
+        LIMIT %(pool)s
+    )
+    UNION ALL
+    (
+        SELECT m.id, m.tier, v.distance
+        FROM (SELECT t.id FROM of_types t WHERE (SELECT b.by FROM by b) = 'type') c
+        CROSS JOIN LATERAL ({part if_wanted}) m
+        CROSS JOIN LATERAL ({part own_distance}) v
+        WHERE v.distance IS NOT NULL
+        ORDER BY v.distance, m.id
+        LIMIT %(pool)s
+    )
 )
 
 -- leg: recall_dated
@@ -960,86 +1003,54 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace 
     WITH nearest AS MATERIALIZED (
         SELECT m.id, c.distance
         FROM (
-            (
-                SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
-                FROM {memory}.vectors v
-                WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
-                  AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-                  AND NOT (SELECT b.big FROM big b WHERE b.tier = '{tier}')
-                ORDER BY 2, v.id
-            )
-            UNION ALL
-            (
-                SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
-                FROM {memory}.vectors v
-                -- As one condition, of which the planner expects half of all rows: else it sorts them all.
-                WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
-                  AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
-                               AND v.namespace < %({tier}_high)s, false)
-                ORDER BY v.embedding {operator} %(query)s::{vector_type}
-                LIMIT greatest(%(ef_search)s, 4 * %(pool)s)
-            )
-            ORDER BY distance, id
+            SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
+            FROM {memory}.vectors v
+            -- As one condition, of which the planner expects half of all rows: else it sorts them all.
+            WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
+              AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
+                           AND v.namespace < %({tier}_high)s, false)
+            ORDER BY v.embedding {operator} %(query)s::{vector_type}
+            LIMIT greatest(%(ef_search)s, 4 * %(pool)s)
         ) c
-        CROSS JOIN LATERAL (
-            SELECT m.id
-            FROM {memory}.memories m, question q
-            WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
-              AND {part wanted}
-            LIMIT 1
-        ) m
+        CROSS JOIN LATERAL ({part if_wanted}) m
         ORDER BY c.distance, c.id
         LIMIT %(pool)s
-    ), short AS MATERIALIZED (
-        SELECT count(*) < %(pool)s AND (SELECT b.big FROM big b WHERE b.tier = '{tier}') AS short
-        FROM nearest
+    ), enough AS MATERIALIZED (
+        SELECT b.big AND (SELECT count(*) FROM nearest) >= %(pool)s AS enough
+        FROM big b WHERE b.tier = '{tier}'
     ), of_types AS MATERIALIZED (
-        SELECT s.id
-        FROM (SELECT DISTINCT unnest(%(memory_types)s::text[]) AS memory_type) y
-        CROSS JOIN LATERAL (
-            [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
-                SELECT s.id FROM {memory}.memories s
-                WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
-                  AND {part kind s} = left(y.memory_type, 100)
-                OFFSET 0
-            ) s
-            | walled: SELECT s.id
-            FROM {memory}.of_type(
-                '{tier}', y.memory_type, %(user_id)s::text, %(exact_limit)s + 1
-            ) AS s (id)]
-        ) s
-        WHERE (SELECT s.short FROM short s)
-        LIMIT %(exact_limit)s + 1
+        {part of_types}
+        WHERE NOT (SELECT e.enough FROM enough e)
+        LIMIT (SELECT b.most + 1 FROM big b WHERE b.tier = '{tier}')
     ), by AS MATERIALIZED (
-        SELECT CASE WHEN NOT (SELECT s.short FROM short s) THEN 'nearness'
-                    WHEN %(memory_types)s::text[] IS NOT NULL
-                         AND (SELECT count(*) FROM of_types) <= %(exact_limit)s THEN 'type'
-                    WHEN %({tier}_low)s = '' THEN 'viewer' ELSE 'scope' END AS by
+        SELECT CASE WHEN e.enough THEN 'nearness' WHEN {part few_of_types} THEN 'type'
+                    WHEN NOT b.big THEN 'all' WHEN %({tier}_low)s = '' THEN 'viewer'
+                    ELSE 'scope' END AS by
+        FROM enough e, big b WHERE b.tier = '{tier}'
     )
     SELECT n.id, '{tier}'::{memory}.tier AS tier, n.distance
     FROM nearest n WHERE (SELECT b.by FROM by b) = 'nearness'
     UNION ALL
     (
+        SELECT m.id, m.tier, c.distance
+        FROM ({part all_by_distance}) c CROSS JOIN LATERAL ({part if_wanted}) m
+        ORDER BY c.distance, c.id
+        LIMIT %(pool)s
+    )
+    UNION ALL
+    (
         SELECT m.id, m.tier, v.distance
         FROM (
             SELECT t.id FROM of_types t WHERE (SELECT b.by FROM by b) = 'type'
-            UNION ALL
+            UNION
             SELECT v.id FROM {memory}.vectors v
             WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
               AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
               AND (SELECT b.by FROM by b) = 'scope'
-        ) t
-        CROSS JOIN LATERAL (
-            SELECT m.id, m.tier, m.namespace
-            FROM {memory}.memories m, question q
-            WHERE m.tenant = %(tenant)s AND m.id = t.id AND m.tier = '{tier}'
-              AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-              AND {part wanted}
-            LIMIT 1
-        ) m
+        ) c
+        CROSS JOIN LATERAL ({part if_wanted}) m
         CROSS JOIN LATERAL ({part own_distance}) v
         WHERE v.distance IS NOT NULL
-        GROUP BY m.id, m.tier, v.distance
         ORDER BY v.distance, m.id
         LIMIT %(pool)s
     )
@@ -1168,27 +1179,31 @@ WITH RECURSIVE names AS (
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
     -- Whether a tier's prefix has too many vectors for exact search, and HNSW: as was counted, or else
-    -- counted now.
-    SELECT t.tier, t.tier::text = ANY (%(ann_tiers)s::text[]) AND coalesce((
-        SELECT CASE WHEN EXISTS (
-                   SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
-                   WHERE n.tier = t.tier AND n.namespace >= t.low AND n.namespace < t.high
-               ) THEN true
-               WHEN s.memories <= %(exact_limit)s THEN false END
-        FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
-    ), (
-        SELECT count(*) FROM (
-            SELECT FROM {memory}.vectors v
-            WHERE v.tier = t.tier AND v.tenant = %(tenant)s
-              AND v.namespace >= t.low AND v.namespace < t.high
-            LIMIT %(exact_limit)s + 1
-        ) few
-    ) > %(exact_limit)s) AS big
-    FROM unnest(
-        enum_range(NULL::{memory}.tier),
-        ARRAY[%(short_term_low)s, %(working_low)s, %(long_term_low)s]::text[],
-        ARRAY[%(short_term_high)s, %(working_high)s, %(long_term_high)s]::text[]
-    ) AS t (tier, low, high)
+    -- counted now. And of how many of a type all are looked through: what HNSW does not find, or what
+    -- takes less time than all the vectors.
+    SELECT b.tier, b.big, CASE WHEN b.big THEN %(exact_limit)s ELSE s.memories / 10 END::bigint AS most
+    FROM size s, (
+        SELECT t.tier, t.tier::text = ANY (%(ann_tiers)s::text[]) AND coalesce((
+            SELECT CASE WHEN EXISTS (
+                       SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
+                       WHERE n.tier = t.tier AND n.namespace >= t.low AND n.namespace < t.high
+                   ) THEN true
+                   WHEN s.memories <= %(exact_limit)s THEN false END
+            FROM {memory}.tenant_sizes s WHERE s.tenant = %(tenant)s
+        ), (
+            SELECT count(*) FROM (
+                SELECT FROM {memory}.vectors v
+                WHERE v.tier = t.tier AND v.tenant = %(tenant)s
+                  AND v.namespace >= t.low AND v.namespace < t.high
+                LIMIT %(exact_limit)s + 1
+            ) few
+        ) > %(exact_limit)s) AS big
+        FROM unnest(
+            enum_range(NULL::{memory}.tier),
+            ARRAY[%(short_term_low)s, %(working_low)s, %(long_term_low)s]::text[],
+            ARRAY[%(short_term_high)s, %(working_high)s, %(long_term_high)s]::text[]
+        ) AS t (tier, low, high)
+    ) b
 ), viewers AS MATERIALIZED (
     -- Whose memories who asks sees: what is shared, and what is of that user.
     SELECT '' AS user_id UNION SELECT %(user_id)s::text
@@ -1214,6 +1229,7 @@ WITH RECURSIVE names AS (
             WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
               AND m.tier = w.tier AND {part in_session} = w.session
               AND {part wanted}
+            OFFSET 0
         ) m
         UNION ALL
         SELECT d.id, d.tier, NULL FROM ({legs recall_dated}) d
