@@ -118,6 +118,11 @@ def test_what_anybody_could_answer_needs_no_memory_and_what_was_told_does() -> N
     assert needs("Wann kommt der Klempner morgen früh vorbei") == 0.0
 
 
+def test_how_surely_a_question_talks_decides_how_little_it_needs_memory() -> None:
+    for text in ("What's the square root of 64?", "Hi there, how are you today?"):
+        assert needs(text) < needs("What is Ada doing as a volunteer?") < 0
+
+
 def test_weights_are_read_as_they_are_written() -> None:
     assert dict(read(written(shipped()).splitlines())) == shipped()
     several = Means(0.5, -1, 0, 2, 3)
