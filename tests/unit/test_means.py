@@ -118,9 +118,9 @@ def test_what_anybody_could_answer_needs_no_memory_and_what_was_told_does() -> N
     assert needs("Wann kommt der Klempner morgen früh vorbei") == 0.0
 
 
-def test_how_surely_a_question_talks_decides_how_little_it_needs_memory() -> None:
-    for text in ("What's the square root of 64?", "Hi there, how are you today?"):
-        assert needs(text) < needs("What is Ada doing as a volunteer?") < 0
+def test_a_question_that_sounds_like_talk_does_not_surely_need_no_memory() -> None:
+    surely = needs("Hi there, how are you today?")
+    assert surely < needs("What is Ada doing as a volunteer?") < 0
 
 
 def test_weights_are_read_as_they_are_written() -> None:
