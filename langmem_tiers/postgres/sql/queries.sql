@@ -917,6 +917,18 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
   AND %(query)s::{vector_type} IS NOT NULL AND (SELECT b.by FROM by b) = 'all'
 ORDER BY distance, v.id
 
+-- part: types_by_distance
+-- Those of few of a type, the nearest first.
+SELECT m.id, v.distance
+FROM of_types t
+CROSS JOIN LATERAL (
+    SELECT s.id, s.namespace FROM {memory}.memories s
+    WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND s.id = t.id LIMIT 1
+) m
+CROSS JOIN LATERAL ({part own_distance}) v
+WHERE v.distance IS NOT NULL AND (SELECT b.by FROM by b) = 'type'
+ORDER BY v.distance, m.id
+
 -- part: if_wanted
 -- The row of c.id, if it is asked for.
 SELECT m.id, m.tier, m.namespace
@@ -951,22 +963,16 @@ LIMIT 1
     ), by AS MATERIALIZED (
         SELECT CASE WHEN {part few_of_types} THEN 'type' ELSE 'all' END AS by
     )
-    (
-        SELECT m.id, m.tier, c.distance
-        FROM ({part all_by_distance}) c CROSS JOIN LATERAL ({part if_wanted}) m
-        ORDER BY c.distance, c.id
-        LIMIT %(pool)s
-    )
-    UNION ALL
-    (
-        SELECT m.id, m.tier, v.distance
-        FROM (SELECT t.id FROM of_types t WHERE (SELECT b.by FROM by b) = 'type') c
-        CROSS JOIN LATERAL ({part if_wanted}) m
-        CROSS JOIN LATERAL ({part own_distance}) v
-        WHERE v.distance IS NOT NULL
-        ORDER BY v.distance, m.id
-        LIMIT %(pool)s
-    )
+    SELECT m.id, m.tier, c.distance
+    FROM (
+        ({part all_by_distance})
+        UNION ALL
+        ({part types_by_distance})
+        ORDER BY distance, id
+    ) c
+    CROSS JOIN LATERAL ({part if_wanted}) m
+    ORDER BY c.distance, c.id
+    LIMIT %(pool)s
 )
 
 -- leg: recall_dated
@@ -1024,8 +1030,7 @@ LIMIT 1
         LIMIT (SELECT b.most + 1 FROM big b WHERE b.tier = '{tier}')
     ), by AS MATERIALIZED (
         SELECT CASE WHEN e.enough THEN 'nearness' WHEN {part few_of_types} THEN 'type'
-                    WHEN NOT b.big THEN 'all' WHEN %({tier}_low)s = '' THEN 'viewer'
-                    ELSE 'scope' END AS by
+                    WHEN b.big AND %({tier}_low)s = '' THEN 'viewer' ELSE 'all' END AS by
         FROM enough e, big b WHERE b.tier = '{tier}'
     )
     SELECT n.id, '{tier}'::{memory}.tier AS tier, n.distance
@@ -1033,25 +1038,14 @@ LIMIT 1
     UNION ALL
     (
         SELECT m.id, m.tier, c.distance
-        FROM ({part all_by_distance}) c CROSS JOIN LATERAL ({part if_wanted}) m
-        ORDER BY c.distance, c.id
-        LIMIT %(pool)s
-    )
-    UNION ALL
-    (
-        SELECT m.id, m.tier, v.distance
         FROM (
-            SELECT t.id FROM of_types t WHERE (SELECT b.by FROM by b) = 'type'
-            UNION
-            SELECT v.id FROM {memory}.vectors v
-            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
-              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-              AND (SELECT b.by FROM by b) = 'scope'
+            ({part all_by_distance})
+            UNION ALL
+            ({part types_by_distance})
+            ORDER BY distance, id
         ) c
         CROSS JOIN LATERAL ({part if_wanted}) m
-        CROSS JOIN LATERAL ({part own_distance}) v
-        WHERE v.distance IS NOT NULL
-        ORDER BY v.distance, m.id
+        ORDER BY c.distance, c.id
         LIMIT %(pool)s
     )
     UNION ALL
