@@ -822,19 +822,23 @@ WITH probe AS MATERIALIZED (
         ) few
     ) > %(exact_limit)s) AS big
     FROM unnest(%(tiers)s::{memory}.tier[]) AS t (tier)
-), near AS (
-    SELECT c.tenant, c.tier, c.namespace, c.id, min(c.distance) AS distance
-    FROM ({legs}) c
-    GROUP BY c.tenant, c.tier, c.namespace, c.id
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, n.distance
-FROM near n
-JOIN {memory}.memories m
-  ON m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier AND {m_tenant}
-WHERE (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
-  AND m.state IS DISTINCT FROM 'quarantined'
-ORDER BY n.distance, m.id
+FROM (
+    SELECT c.tenant, c.tier, c.namespace, c.id, min(c.distance) AS distance
+    FROM ({legs}) c
+    GROUP BY c.tenant, c.tier, c.namespace, c.id
+    ORDER BY distance, c.id
+) n
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = n.tenant AND m.id = n.id AND m.tier = n.tier AND {m_tenant}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND m.state IS DISTINCT FROM 'quarantined'
+    LIMIT 1
+) m
+ORDER BY n.distance, n.id
 LIMIT %(limit)s OFFSET %(offset)s;
 
 -- part: plain_question
