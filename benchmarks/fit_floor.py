@@ -81,6 +81,8 @@ class Words(NamedTuple):
         return self._needs(text, words), float(np.dot(self.embeddings.embed_query(text), meaning))
 
     def _needs(self, text: str, words: Fit) -> float:
+        # Without talk, which counts against it where it is served: fitted with it, more of what
+        # strangers say was shown something, and no more of what memory can answer.
         if is_strange(text, words.known):
             return 0.0
         return bounded(words.score(Message("", text, "", {})) - self.least)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -53,10 +54,12 @@ FROM generate_series(1, 4500) i,
 INSERT INTO memory.vectors (tenant, tier, namespace, id, field, embedding)
 SELECT m.tenant, m.tier, m.namespace, m.id, f.field,
        (SELECT array_agg(random() - 0.5) FROM generate_series(1, 16) WHERE m.id > 0)::halfvec
-FROM memory.memories m, unnest(ARRAY['content', 'reason']) AS f (field)
+FROM memory.memories m, unnest(ARRAY['content', 'reason', 'how', 'why']) AS f (field)
 WHERE f.field = 'content' OR m.id % 7 = 0;
 """
 
+_SAME = "(SELECT array_agg(sin(m.id * n * 78.233 + n * n)) FROM generate_series(1, 16) n)"
+"""A vector that is the same for all fields of a memory."""
 WIDE = (Call("hnsw_settings", {"ef_search": "400"}),)
 FEW: dict[str, dict[str, Any]] = {
     "a rare type": {"memory_types": ["reflexion"]},
@@ -105,6 +108,22 @@ def large(request: pytest.FixtureRequest, server_url: str) -> Iterator[Large]:
             TieredStore(web, index=text_index(16), exact_limit=EXACT) as application,
         ):
             yield Large(owner, application, exact, before)
+
+
+@pytest.fixture(scope="module")
+def unindexed(server_url: str) -> Iterator[tuple[TieredStore, TieredStore]]:
+    """The same without HNSW, where all may be searched exactly, seen by owner and application.
+
+    The vectors of a memory are all the same.
+    """
+    fill = re.sub(r"\(SELECT array_agg\(random.*\)", _SAME, _FILL)
+    with plans.loaded(server_url, fill) as owner:
+        owner.run(optimize(owner.options, build=False))
+        with (
+            login(owner.target.conninfo, APPLICATION) as web,
+            TieredStore(web, index=text_index(16)) as application,
+        ):
+            yield owner, application
 
 
 def _without_types(asked: dict[str, Any]) -> dict[str, Any]:
@@ -158,6 +177,56 @@ def test_a_rare_type_is_read_by_its_index(large: Large, mode: Mode, *, walled: b
     assert sequential(root) == []
     assert memories_read(root) < MANY / 2
     assert walled or BY_KIND in indexes(root)
+
+
+def vectors_read(root: dict[str, Any]) -> float:
+    return rows_read(root, lambda node: node.get("Relation Name") == "vectors")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("walled", [False, True], ids=["owner", "application"])
+def test_vectors_of_a_rare_type_alone_are_read_where_all_could_be(
+    unindexed: tuple[TieredStore, TieredStore], mode: Mode, *, walled: bool
+) -> None:
+    store = unindexed[walled]
+    rare = plan(store, call_of(store, "large", memory_types=["reflexion"]), mode)
+    assert vectors_read(rare) < MANY / 4
+    common = plan(store, call_of(store, "large", memory_types=["episodic"]), mode)
+    assert vectors_read(common) > MANY / 2
+
+
+@pytest.mark.parametrize("walled", [False, True], ids=["owner", "application"])
+def test_a_type_is_read_no_further_than_the_tiers_and_sessions_that_are_asked(
+    unindexed: tuple[TieredStore, TieredStore], *, walled: bool
+) -> None:
+    store = unindexed[walled]
+    asker = coordinator(store, "large", project_id="p", session_id="nothing is here")
+    wanted: dict[str, Any] = {"memory_types": ["semantic"], "tiers": ["short_term"], "min_match": 0}
+    call = recall_call(store, lambda: asker.get_context("word7", **wanted))
+    assert vectors_read(plan(store, call, "force_generic_plan")) < 100
+
+
+@pytest.mark.parametrize("types", [None, ["episodic"], ["semantic"]])
+def test_a_memory_of_several_vectors_is_found_by_the_nearest_and_takes_one_place(
+    unindexed: tuple[TieredStore, TieredStore], types: list[str] | None
+) -> None:
+    owner, _ = unindexed
+    asker = coordinator(owner, "large")
+    options: dict[str, Any] = {"limit": 30, "min_match": 0, "memory_types": types}
+    call = recall_call(owner, lambda: asker.get_context("something else", **options))
+    query = """SELECT m.key FROM memory.memories m CROSS JOIN LATERAL (
+                   SELECT min(v.embedding <=> %s::halfvec) AS distance FROM memory.vectors v
+                   WHERE v.tenant = m.tenant AND v.id = m.id) v
+               WHERE m.tenant = 'large' AND m.tier = 'long_term' AND m.user_id IS NULL
+                 AND m.expires_at IS NULL
+                 AND (%s::text[] IS NULL OR m.value ->> 'memory_type' = ANY (%s))
+               ORDER BY v.distance, m.id LIMIT 38"""
+    database = owner.runner._database
+    assert database is not None
+    with database.pool.connection() as conn:
+        nearest = conn.execute(query, [call.params["query"], types, types]).fetchall()
+    found = asker.get_context("something else", **{**options, "limit": 40})
+    assert {key for (key,) in nearest} <= {one.key for one in found}
 
 
 @pytest.mark.parametrize("mode", MODES)

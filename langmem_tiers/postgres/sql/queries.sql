@@ -891,16 +891,16 @@ SELECT min(v.embedding {operator} %(query)s::{vector_type}) AS distance FROM {me
 WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = m.id
 
 -- part: of_types
--- The ids of a tier's memories of the types that are asked for and that who asks sees, by an index of
--- these; `most` and one more say that there are too many.
+-- The ids of a tier's memories of the types that are asked for and that who asks sees, by an index that
+-- has the beginnings of types. A leg takes no more than `most` and one, which says that there are too many.
 SELECT s.id
-FROM (SELECT DISTINCT unnest(%(memory_types)s::text[]) AS memory_type) y
+FROM (SELECT DISTINCT left(unnest(%(memory_types)s::text[]), 100) AS memory_type) y
 CROSS JOIN (SELECT b.most FROM big b WHERE b.tier = '{tier}') b
 CROSS JOIN LATERAL (
     [owner: SELECT s.id FROM viewers w CROSS JOIN LATERAL (
         SELECT s.id FROM {memory}.memories s
         WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND {part whose s} = w.user_id
-          AND {part kind s} = left(y.memory_type, 100)
+          AND {part kind s} = y.memory_type
         OFFSET 0
     ) s
     | walled: SELECT s.id
@@ -908,13 +908,23 @@ CROSS JOIN LATERAL (
 ) s
 
 -- part: few_of_types
--- Whether these are few enough to look through all of them.
-%(memory_types)s::text[] IS NOT NULL AND (SELECT count(*) FROM of_types)
-    <= (SELECT b.most FROM big b WHERE b.tier = '{tier}')
+-- Whether types are asked for, and are so few that all that is of them is looked through: no more than
+-- `most`, nor, where all can be, than a tenth of the prefix, which takes less time than all of it.
+%(memory_types)s::text[] IS NOT NULL AND (
+    SELECT f.types <= b.most AND (b.big OR f.types * 10 <= (
+        SELECT count(*) FROM (
+            SELECT FROM {memory}.vectors v
+            WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
+              AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
+            LIMIT f.types * 10
+        ) v
+    ))
+    FROM big b, (SELECT count(*) AS types FROM of_types) f WHERE b.tier = '{tier}'
+)
 
 -- part: all_by_distance
 -- All vectors of a tier's prefix, the nearest first.
-SELECT v.id, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
+SELECT v.id, v.field, (v.embedding {operator} %(query)s::{vector_type}) + 0 AS distance
 FROM {memory}.vectors v
 WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
   AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
@@ -922,15 +932,18 @@ WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
 ORDER BY distance, v.id
 
 -- part: types_by_distance
--- Those of few of a type, the nearest first.
-SELECT m.id, v.distance
+-- What is of few of a type, the nearest first.
+SELECT m.id, NULL::text AS field, v.distance
 FROM of_types t
 CROSS JOIN LATERAL (
     SELECT s.id, s.namespace FROM {memory}.memories s
-    WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND s.id = t.id LIMIT 1
+    WHERE s.tenant = %(tenant)s AND s.tier = '{tier}' AND s.id = t.id
+      AND s.namespace >= %({tier}_low)s AND s.namespace < %({tier}_high)s
+    LIMIT 1
 ) m
 CROSS JOIN LATERAL ({part own_distance}) v
-WHERE v.distance IS NOT NULL AND (SELECT b.by FROM by b) = 'type'
+WHERE %(query)s::{vector_type} IS NOT NULL AND v.distance IS NOT NULL
+  AND (SELECT b.by FROM by b) = 'type'
 ORDER BY v.distance, m.id
 
 -- part: if_wanted
@@ -940,6 +953,25 @@ FROM {memory}.memories m, question q
 WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = '{tier}'
   AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s AND {part wanted}
 LIMIT 1
+
+-- part: nearest_of_all_or_types
+-- Each memory by the nearest of its vectors alone, which is looked at where it would be found.
+SELECT m.id, m.tier, c.distance
+FROM (
+    ({part all_by_distance})
+    UNION ALL
+    ({part types_by_distance})
+    ORDER BY distance, id
+) c
+CROSS JOIN LATERAL ({part if_wanted}) m
+WHERE c.field IS NULL OR c.field = (
+    SELECT v.field FROM {memory}.vectors v
+    WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s AND v.namespace = m.namespace AND v.id = m.id
+    ORDER BY (v.embedding {operator} %(query)s::{vector_type}) + 0, v.field
+    LIMIT 1
+)
+ORDER BY c.distance, c.id
+LIMIT %(pool)s
 
 -- leg: recall_words
 -- Memories of a tier's prefix that hold any of the words that are sought; if all are frequent, some of
@@ -967,16 +999,7 @@ LIMIT 1
     ), by AS MATERIALIZED (
         SELECT CASE WHEN {part few_of_types} THEN 'type' ELSE 'all' END AS by
     )
-    SELECT m.id, m.tier, c.distance
-    FROM (
-        ({part all_by_distance})
-        UNION ALL
-        ({part types_by_distance})
-        ORDER BY distance, id
-    ) c
-    CROSS JOIN LATERAL ({part if_wanted}) m
-    ORDER BY c.distance, c.id
-    LIMIT %(pool)s
+    {part nearest_of_all_or_types}
 )
 
 -- leg: recall_dated
@@ -1013,14 +1036,19 @@ LIMIT 1
     WITH nearest AS MATERIALIZED (
         SELECT m.id, c.distance
         FROM (
-            SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
-            FROM {memory}.vectors v
-            -- As one condition, of which the planner expects half of all rows: else it sorts them all.
-            WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
-              AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
-                           AND v.namespace < %({tier}_high)s, false)
-            ORDER BY v.embedding {operator} %(query)s::{vector_type}
-            LIMIT greatest(%(ef_search)s, 4 * %(pool)s)
+            SELECT w.id, min(w.distance) AS distance
+            FROM (
+                SELECT v.id, v.embedding {operator} %(query)s::{vector_type} AS distance
+                FROM {memory}.vectors v
+                -- As one condition, of which the planner expects half of all rows: else it sorts them all.
+                WHERE v.tier = '{tier}' AND (SELECT b.big FROM big b WHERE b.tier = '{tier}')
+                  AND coalesce(v.tenant = %(tenant)s AND v.namespace >= %({tier}_low)s
+                               AND v.namespace < %({tier}_high)s, false)
+                ORDER BY v.embedding {operator} %(query)s::{vector_type}
+                LIMIT greatest(%(ef_search)s, 4 * %(pool)s)
+            ) w
+            GROUP BY w.id
+            ORDER BY distance, w.id
         ) c
         CROSS JOIN LATERAL ({part if_wanted}) m
         ORDER BY c.distance, c.id
@@ -1040,18 +1068,7 @@ LIMIT 1
     SELECT n.id, '{tier}'::{memory}.tier AS tier, n.distance
     FROM nearest n WHERE (SELECT b.by FROM by b) = 'nearness'
     UNION ALL
-    (
-        SELECT m.id, m.tier, c.distance
-        FROM (
-            ({part all_by_distance})
-            UNION ALL
-            ({part types_by_distance})
-            ORDER BY distance, id
-        ) c
-        CROSS JOIN LATERAL ({part if_wanted}) m
-        ORDER BY c.distance, c.id
-        LIMIT %(pool)s
-    )
+    ({part nearest_of_all_or_types})
     UNION ALL
     (
         SELECT m.id, m.tier, v.distance
@@ -1177,10 +1194,9 @@ WITH RECURSIVE names AS (
     GROUP BY c.tier, c.namespace, c.session, c.turn
 ), big AS MATERIALIZED (
     -- Whether a tier's prefix has too many vectors for exact search, and HNSW: as was counted, or else
-    -- counted now. And of how many of a type all are looked through: what HNSW does not find, or what
-    -- takes less time than all the vectors.
-    SELECT b.tier, b.big, CASE WHEN b.big THEN %(exact_limit)s ELSE s.memories / 10 END::bigint AS most
-    FROM size s, (
+    -- counted now. And how many memories of a type are looked through at most.
+    SELECT b.tier, b.big, CASE WHEN b.big THEN %(exact_limit)s ELSE %(exact_limit)s / 10 END AS most
+    FROM (
         SELECT t.tier, t.tier::text = ANY (%(ann_tiers)s::text[]) AND coalesce((
             SELECT CASE WHEN EXISTS (
                        SELECT FROM unnest(s.tiers, s.crowded) AS n (tier, namespace)
@@ -1227,7 +1243,7 @@ WITH RECURSIVE names AS (
             WHERE m.tenant = %(tenant)s AND m.namespace = w.namespace AND m.turn = w.turn
               AND m.tier = w.tier AND {part in_session} = w.session
               AND {part wanted}
-            OFFSET 0
+            OFFSET 0  -- each by the index of turns, however many there seem to be
         ) m
         UNION ALL
         SELECT d.id, d.tier, NULL FROM ({legs recall_dated}) d
