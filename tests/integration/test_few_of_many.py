@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from langmem_tiers import TieredStore
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.store.upkeep import optimize
 from tests.support import plans
@@ -196,14 +198,37 @@ def test_vectors_of_a_rare_type_alone_are_read_where_all_could_be(
 
 
 @pytest.mark.parametrize("walled", [False, True], ids=["owner", "application"])
-def test_a_type_is_read_no_further_than_the_tiers_and_sessions_that_are_asked(
-    unindexed: tuple[TieredStore, TieredStore], *, walled: bool
+@pytest.mark.parametrize("tier", ["short_term", "working"])
+def test_a_type_is_read_no_further_than_the_tiers_and_projects_that_are_asked(
+    unindexed: tuple[TieredStore, TieredStore], tier: str, *, walled: bool
 ) -> None:
     store = unindexed[walled]
-    asker = coordinator(store, "large", project_id="p", session_id="nothing is here")
-    wanted: dict[str, Any] = {"memory_types": ["semantic"], "tiers": ["short_term"], "min_match": 0}
+    asker = coordinator(store, "large", project_id=f"small {walled}", session_id="s")
+    asker.store_many({"content": f"Hinge {n} creaks.", "tier": "working"} for n in range(10))
+    wanted: dict[str, Any] = {"memory_types": ["semantic"], "tiers": [tier], "min_match": 0}
     call = recall_call(store, lambda: asker.get_context("word7", **wanted))
     assert vectors_read(plan(store, call, "force_generic_plan")) < 100
+
+
+def test_types_that_begin_alike_are_found_each_once(
+    unindexed: tuple[TieredStore, TieredStore],
+) -> None:
+    owner, _ = unindexed
+    names = [f"{'x' * 100}{ending}" for ending in "ab"]
+    types = MemoryTypes()
+    for name in names:
+        types.register(MemoryType(name=name, tier=Tier.LONG_TERM, title=name))
+    asker = coordinator(owner, "alike", types=types)
+    every = [
+        {"content": f"Hinge {n} creaks.", "memory_type": names[n % 2], "key": f"key-{n}"}
+        for n in range(30)
+    ]
+    asker.store_many([*every, *({"content": f"Door {n} is shut."} for n in range(600))])
+    for wanted in ([names[0]], names):
+        found = asker.get_context("zebra", memory_types=wanted, limit=30, min_match=0)
+        assert {one.key for one in found} == {
+            str(one["key"]) for one in every if one["memory_type"] in wanted
+        }
 
 
 @pytest.mark.parametrize("types", [None, ["episodic"], ["semantic"]])

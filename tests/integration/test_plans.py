@@ -198,19 +198,23 @@ def shard(store: TieredStore) -> None:
         conn.execute("ANALYZE twin.memories")
 
 
-def searched(store: TieredStore, mode: Mode, prefix: tuple[str, ...]) -> set[str]:
-    """The indexes that a search beside HNSW reads."""
+def searched(store: TieredStore, mode: Mode, prefix: tuple[str, ...]) -> dict[str, Any]:
+    """The plan of a search beside HNSW."""
     op = SearchOp(prefix, query="row word7", limit=10)
     calls = calls_of(store, lambda: store.batch([op]))
     settings = [named(calls, "ann_settings")]
     root = plan(store, named(calls, "search_ann"), mode, settings=settings)
     assert sequential(root) == []
-    return indexes(root)
+    return root
 
 
-def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
-    assert "vectors_hnsw_cosine" in searched(indexed, mode, (LARGE,))
+def test_search_of_a_large_tenant_reads_hnsw_and_the_memories_of_its_page(
+    indexed: TieredStore, mode: Mode
+) -> None:
+    root = searched(indexed, mode, (LARGE,))
+    assert "vectors_hnsw_cosine" in indexes(root)
+    assert rows_read(root, lambda node: node.get("Relation Name") == "memories") <= 20
 
 
 def test_search_of_a_small_tenant_beside_hnsw_stays_exact(indexed: TieredStore, mode: Mode) -> None:
-    assert "vectors_hnsw_cosine" not in searched(indexed, mode, PLACE)
+    assert "vectors_hnsw_cosine" not in indexes(searched(indexed, mode, PLACE))

@@ -911,15 +911,15 @@ CROSS JOIN LATERAL (
 -- Whether types are asked for, and are so few that all that is of them is looked through: no more than
 -- `most`, nor, where all can be, than a tenth of the prefix, which takes less time than all of it.
 %(memory_types)s::text[] IS NOT NULL AND (
-    SELECT f.types <= b.most AND (b.big OR f.types * 10 <= (
+    SELECT f.memories <= b.most AND (b.big OR f.memories * 10 <= (
         SELECT count(*) FROM (
             SELECT FROM {memory}.vectors v
             WHERE v.tier = '{tier}' AND v.tenant = %(tenant)s
               AND v.namespace >= %({tier}_low)s AND v.namespace < %({tier}_high)s
-            LIMIT f.types * 10
+            LIMIT f.memories * 10
         ) v
     ))
-    FROM big b, (SELECT count(*) AS types FROM of_types) f WHERE b.tier = '{tier}'
+    FROM big b, (SELECT count(*) AS memories FROM of_types) f WHERE b.tier = '{tier}'
 )
 
 -- part: all_by_distance
