@@ -13,12 +13,13 @@ from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.fence import titled_text
 from langmem_tiers.remember.new import share
 
 FADE = 0.5
@@ -200,7 +201,10 @@ class WorkingMemoryBuffer:
     def get_prompt_context_memories(
         self, max_memories: int = 5, max_tokens: int | None = None, min_relevance: float = 0.0
     ) -> PromptMemories:
-        """What is in mind as a text for a prompt, the most relevant first.
+        """Write what is in mind as a text for a prompt, a section for each memory type.
+
+        A section has its type's title. The most relevant memory stands first in its section, and
+        its section first.
 
         Args:
             max_memories: How many at most.
@@ -217,6 +221,7 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
+            types=self.memory.types,
         )
 
     def clear(self) -> None:
@@ -255,6 +260,7 @@ def fitting(
     max_tokens: int | None,
     min_relevance: float,
     count_tokens: TokenCounter,
+    types: MemoryTypes,
 ) -> PromptMemories:
     """The most relevant memories that fit, in order; the last one may be cut.
 
@@ -267,36 +273,52 @@ def fitting(
     for one in held:
         if len(page.memories) == max_memories or one.relevance < min_relevance:
             break
-        grown = _with(page, one, one.memory.content, count_tokens)
+        grown = _with(page, one, one.memory.content, count_tokens, types)
         if max_tokens is not None and grown.tokens > max_tokens:
-            return _with_beginning(page, one, max_tokens, count_tokens)
+            return _with_beginning(page, one, max_tokens, count_tokens, types)
         page = grown
     return page
 
 
 def _with_beginning(
-    page: PromptMemories, one: BufferedMemory, max_tokens: int, count_tokens: TokenCounter
+    page: PromptMemories,
+    one: BufferedMemory,
+    max_tokens: int,
+    count_tokens: TokenCounter,
+    types: MemoryTypes,
 ) -> PromptMemories:
     """The page with as much of one more memory as fits, by bisection; without it if none does."""
     content = one.memory.content
     ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
 
     def cut(end: int) -> PromptMemories:
-        return _with(page, one, f"{content[:end]}{MARK}", count_tokens)
+        return _with(page, one, f"{content[:end]}{MARK}", count_tokens, types)
 
     fit = bisect_right(ends, max_tokens, key=lambda end: cut(end).tokens)
     return cut(ends[fit - 1]) if fit else page
 
 
 def _with(
-    page: PromptMemories, one: BufferedMemory, content: str, count_tokens: TokenCounter
+    page: PromptMemories,
+    one: BufferedMemory,
+    content: str,
+    count_tokens: TokenCounter,
+    types: MemoryTypes,
 ) -> PromptMemories:
     """The page with one more memory."""
     new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
     memories = (*page.memories, new)
-    shown = [replace(each.memory, content=each.content) for each in memories]
-    text = recalled_text((), lessons=shown)
+    sections: dict[str, list[Recollection]] = {}
+    for each in memories:
+        shown = replace(each.memory, content=each.content)
+        sections.setdefault(_title(shown.memory_type, types), []).append(shown)
+    text = titled_text(sections.items())
     return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
+
+
+def _title(memory_type: str, types: MemoryTypes) -> str:
+    """The title of a type; of one that is not registered any more, its name."""
+    return types.get(memory_type).title if memory_type in types else memory_type
 
 
 def _buffered(found: Recollection) -> BufferedMemory:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
+from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.postgres.flow import Call, Row
@@ -33,6 +34,8 @@ class Occupant:
     """Accesses, each counting half after 30 days."""
     trust: float = 1.0
     """In 0…1: it makes room for nothing that is trusted less."""
+    entered: bool = False
+    """Whether it comes in with the write that needs room."""
 
 
 class Located(NamedTuple):
@@ -85,10 +88,12 @@ def evictions(
 ) -> list[tuple[str, str]]:
     """The keys of so many memories that have to go, the least worth first, and why it is they.
 
-    Of equal worth the older goes first, then the lower key: the same memories in any order give
-    the same answer.
+    Of equal worth one that stood there goes first, then the older, then the lower key: the same
+    memories in any order give the same answer.
     """
-    ranked = sorted(standing, key=lambda one: (worth(one, now), one.created_at, one.key))
+    ranked = sorted(
+        standing, key=lambda one: (worth(one, now), one.entered, one.created_at, one.key)
+    )
     return [
         (
             one.key,
@@ -135,65 +140,136 @@ def standing_calls(
     ]
 
 
+class _Entered(NamedTuple):
+    """A write that found room, and takes some as what stands there does."""
+
+    write: Write
+    occupant: Occupant
+
+
+class _Leaving(NamedTuple):
+    """Memories that go for a write, and writes of its batch that go for it, with their reasons."""
+
+    memories: dict[int, Evicted]
+    writes: dict[str, str]
+
+
+class _Rooms:
+    """Decides, write by write, what makes room: what stood there, or what came in just before."""
+
+    def __init__(
+        self,
+        standing: Mapping[tuple[Place, Room], Sequence[Row]],
+        replacing: Collection[tuple[Place, str]],
+        now: datetime,
+    ) -> None:
+        """Hold what stands in each bounded place, and the keys under which something stands."""
+        self._standing = {
+            where: {row[0]: Occupant(*row[1:]) for row in rows} for where, rows in standing.items()
+        }
+        self._entered: dict[tuple[Place, Room], dict[str, _Entered]] = {
+            where: {} for where in standing
+        }
+        self._replacing, self._now = replacing, now
+        self.evicted: dict[int, Evicted] = {}
+        self.full: dict[tuple[Place, str], str] = {}
+        """Why there is no room for some writes."""
+
+    def admit(self, one: Write) -> None:
+        """Let a write in, and what is worth least in each of its places go for it."""
+        gone = _Leaving({}, {})
+        for where in _rooms(one):
+            found = self._leaving(one, where, gone)
+            if found is None:
+                self.full[one.place, one.key] = (
+                    f"full: the place holds {where[1].most}, and what is there is trusted more, "
+                    "came in with it and is worth as much, or is what it came from"
+                )
+                return
+            gone = _Leaving(gone.memories | found.memories, gone.writes | found.writes)
+        self._let_go(one, gone)
+        for where in _rooms(one):
+            self._entered[where][one.key] = _Entered(one, _occupant(one, self._now))
+
+    def _let_go(self, one: Write, gone: _Leaving) -> None:
+        self.evicted |= gone.memories
+        for there in self._standing.values():
+            for number in gone.memories:
+                there.pop(number, None)
+        for key, reason in gone.writes.items():
+            self.full[one.place, key] = f"full: {reason}"
+            for where, entered in self._entered.items():
+                if where[0] == one.place:
+                    entered.pop(key, None)
+            for number, each in self.evicted.items():
+                if (each.place, each.by) == (one.place, key):
+                    self.evicted[number] = each._replace(by=one.key)
+
+    def _leaving(self, one: Write, where: tuple[Place, Room], gone: _Leaving) -> _Leaving | None:
+        """Find what of a place goes for a write; None if that is not enough.
+
+        What is spared takes no room.
+        """
+        spared = {key for place, key in one.spares if place == one.place}
+        there = {
+            number: each
+            for number, each in self._standing[where].items()
+            if number not in gone.memories and each.key not in spared
+        }
+        entered = [each for key, each in self._entered[where].items() if key not in gone.writes]
+        surplus = len(there) + len(entered) + 1 - where[1].most
+        if surplus <= 0:
+            return _Leaving({}, {})
+        free = {each.key: number for number, each in there.items() if _yields(each, one)}
+        came = {
+            each.write.key: each.occupant
+            for each in entered
+            if _yields(each.occupant, one) and (one.place, each.write.key) not in self._replacing
+        }
+        several = [*(there[number] for number in free.values()), *came.values()]
+        leaving = dict(evictions(several, surplus, where[1].most, self._now))
+        least = worth(_occupant(one, self._now), self._now)
+        as_good = any(worth(came[key], self._now) >= least for key in leaving.keys() & came.keys())
+        if len(leaving) < surplus or as_good:
+            return None
+        return _Leaving(
+            {
+                free[key]: Evicted(Located(one.place, key, free[key]), reason, one.key)
+                for key, reason in leaving.items()
+                if key in free
+            },
+            {key: reason for key, reason in leaving.items() if key in came},
+        )
+
+
+def _yields(there: Occupant, one: Write) -> bool:
+    """Whether a memory may go for a write: it is trusted no more, and not what the write is of."""
+    return there.trust <= one.trust and (one.place, there.key) not in one.sources
+
+
 def making_room(
     writes: Sequence[Write],
     standing: Mapping[tuple[Place, Room], Sequence[Row]],
+    replacing: Collection[tuple[Place, str]],
     now: datetime,
 ) -> tuple[list[Evicted], dict[tuple[Place, str], str]]:
-    """What goes, the least worth of each place first, and why there is no room for some writes.
+    """Decide what goes, the least worth of each place, and why there is no room for some writes.
 
-    A write makes nothing go that is trusted more, that it came from, or that it spares.
+    Writes of one batch compete as well: one goes for a later one that is worth more, and is refused
+    where what is worth least came in with it and is worth as much. A write makes nothing go that is
+    trusted more, that it came from, or that it spares.
     """
-    left = {where: {row[0]: Occupant(*row[1:]) for row in rows} for where, rows in standing.items()}
-    came = dict.fromkeys(left, 0)
-    found: list[Evicted] = []
-    full: dict[tuple[Place, str], str] = {}
+    room = _Rooms(standing, replacing, now)
     for one in writes:
-        going: dict[int, Evicted] = {}
-        for where in _rooms(one):
-            there = {number: each for number, each in left[where].items() if number not in going}
-            more = _leaving(one, there, where[1].most, came[where], now)
-            if more is None:
-                full[one.place, one.key] = (
-                    f"full: the place holds {where[1].most}, and what is there is trusted more, "
-                    "came in with it, or is what it came from"
-                )
-                break
-            going |= {each.memory.id: each for each in more}
-        else:
-            found += going.values()
-            for where in _rooms(one):
-                came[where] += 1
-            for there in left.values() if going else ():
-                for number in going:
-                    there.pop(number, None)
-    return found, full
+        room.admit(one)
+    return list(room.evicted.values()), room.full
 
 
-def _leaving(
-    one: Write, there: Mapping[int, Occupant], most: int, came: int, now: datetime
-) -> list[Evicted] | None:
-    """What of a place goes for a write, after so many that came; None if that is not enough.
-
-    What is spared takes no room.
-    """
-    barred, spared = set(one.sources), {key for place, key in one.spares if place == one.place}
-    there = {number: each for number, each in there.items() if each.key not in spared}
-    surplus = len(there) + came + 1 - most
-    if surplus <= 0:
-        return []
-    free = {
-        each.key: number
-        for number, each in there.items()
-        if each.trust <= one.trust and (one.place, each.key) not in barred
-    }
-    if len(free) < surplus:
-        return None
-    standing = [there[number] for number in free.values()]
-    return [
-        Evicted(Located(one.place, key, free[key]), reason, one.key)
-        for key, reason in evictions(standing, surplus, most, now)
-    ]
+def _occupant(one: Write, now: datetime) -> Occupant:
+    """A write as it will stand in its place."""
+    told = json.loads(one.value or "{}").get("importance")
+    importance = told if is_number(told) and 0 <= told <= 1 else None
+    return Occupant(one.key, now, importance=importance, trust=one.trust, entered=True)
 
 
 def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:

@@ -243,7 +243,7 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
     kept = [one for one in settled if (one.place, one.key) not in refused]
     wanted = incoming(kept)
     rooms = (yield Query(tuple(standing_calls(wanted, moment)))) if wanted else ()
-    evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), moment.now)
+    evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), there, moment.now)
     written = [one for one in kept if (one.place, one.key) not in full]
     return Applied(written, {**refused, **full}, evicted, new=not replaced)
 
