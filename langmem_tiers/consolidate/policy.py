@@ -11,7 +11,12 @@ from datetime import datetime, timedelta
 from langmem_tiers.core.checks import checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES
+from langmem_tiers.core.settings import (
+    MOST_DAYS,
+    MOST_TIMES,
+    RISE_ACCESSES,
+    RISE_IMPORTANCE,
+)
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
 BY_TIME = "the time has come"
@@ -26,9 +31,9 @@ class RisePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    min_importance: float = 0.6
+    min_importance: float = RISE_IMPORTANCE
     """Importance to reach, in 0…1."""
-    min_access_count: int = 3
+    min_access_count: int = RISE_ACCESSES
     """Accesses to reach."""
 
     def __post_init__(self) -> None:

@@ -127,16 +127,36 @@ def checked_function(given: object, what: str) -> None:
         )
 
 
+_FIRST_YEAR, _LAST_YEAR = 1900, 9000
+"""Years between which a clock may be: our own choice; ages and lives reach to either side of it."""
+
+
 def checked_clock(clock: Any) -> Callable[[], datetime]:
     """A clock, the machine's for None; refuse what tells no time, or one without a time zone."""
     if clock is None:
         return partial(datetime.now, UTC)
     checked_function(clock, "clock")
-    if not (isinstance(now := clock(), datetime) and now.tzinfo is not None):
+    _checked_now(clock)
+    return partial(_checked_now, clock)
+
+
+def _checked_now(clock: Callable[[], Any]) -> datetime:
+    """Read a clock; refuse what is no moment, has no zone, or lies where times cannot be reckoned.
+
+    Raises:
+        ConfigurationError: then.
+    """
+    now = clock()
+    if not (isinstance(now, datetime) and now.utcoffset() is not None):
         raise ConfigurationError(
-            f"clock must tell timezone-aware time: datetime.now(UTC), not {short(clock)}"
+            f"clock must tell timezone-aware time: datetime.now(UTC), not {short(now)}"
         )
-    return clock  # type: ignore[no-any-return]
+    if not _FIRST_YEAR <= now.year < _LAST_YEAR:
+        raise ConfigurationError(
+            f"clock tells {now.isoformat()}: use a time from the year {_FIRST_YEAR:,} to "
+            f"{_LAST_YEAR:,}, as lives and ages are reckoned from it"
+        )
+    return now
 
 
 def checked_path(given: Any, what: str) -> Path:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, TypeVar
 from zoneinfo import ZoneInfo
 
 from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
@@ -18,6 +19,8 @@ from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, decode, utf8_bytes
 from langmem_tiers.core.zones import zone_of
 
+T = TypeVar("T")
+
 ABSENT = "_"
 """The label that stands for a project or a session that was not named."""
 _DEPTHS: Final = {Tier.SHORT_TERM: 2, Tier.WORKING: 1, Tier.LONG_TERM: 0}
@@ -28,6 +31,32 @@ USER_HERE = "{user_id}"
 """What stands in a template of namespaces where the user is named, as `*` does for any label."""
 
 
+def _explained(kind: type[T]) -> type[T]:
+    """Have a class say what to name where its fields are missing or unknown.
+
+    LangGraph makes a context of whatever mapping a client sends.
+    """
+    make = kind.__init__
+    known = list(kind.__annotations__)
+
+    @wraps(make)
+    def named(self: T, **given: Any) -> None:
+        if unknown := given.keys() - set(known):
+            raise InvalidTypeError(
+                f"a context has no {short(min(unknown), 40)}: use {', '.join(known)}"
+            )
+        if "tenant" not in given:
+            raise InvalidTypeError(
+                "whose memory is it? The context names no tenant: MemoryContext(tenant='acme'), "
+                "or context={'tenant': 'acme'} for a run"
+            )
+        make(self, **given)
+
+    setattr(kind, make.__name__, named)
+    return kind
+
+
+@_explained
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryContext:
     """Who remembers and who asks; a graph's `context_schema`.
@@ -67,7 +96,8 @@ class MemoryContext:
             if not isinstance(given, str):
                 raise InvalidTypeError(f"{name} is a string, not {type(given).__name__}")
             if not given:
-                raise InvalidInputError(f"{name} is empty: leave it out, or name one")
+                way = "name one" if name == "tenant" else "leave it out, or name one"
+                raise InvalidInputError(f"{name} is empty: {way}")
             utf8_bytes(given, name)
         if self.tenant == "langgraph":
             raise InvalidInputError(

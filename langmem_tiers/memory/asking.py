@@ -45,7 +45,9 @@ _FLOORS: Final = (1, 2)
 REVIEWS = ("rules", "model")
 """By what recalled memories can be reviewed."""
 _OTHERS_WORDS = {
-    **dict.fromkeys(("k", "top_k", "max_items"), "limit"),
+    **dict.fromkeys(
+        ("k", "top_k", "max_items", "max_memories", "max_results", "n", "top_n"), "limit"
+    ),
     **dict.fromkeys(("tenant", "project_id", "session_id"), "context"),
 }
 """What others call our options, where that looks nothing like them."""

@@ -115,6 +115,7 @@ class Runner:
             self._host.stop()
         self._forget_what_is_gone()
         if self._adatabase is not None and self._loop is not None:
+            _check_runs(self._loop)
             asyncio.run_coroutine_threadsafe(self.aclose(), self._loop).result()
         if self._database is not None:
             database, self._database = self._database, None
@@ -164,6 +165,7 @@ class Runner:
         database, loop = self._adatabase, self._loop
         if database is None or loop is None:
             raise asyncio.InvalidStateError(_IN_USE)
+        _check_runs(loop)
         return asyncio.run_coroutine_threadsafe(arun(flow, database.session(ask)), loop)
 
     async def _in_thread(self, flow: Flow[T]) -> T:
@@ -197,6 +199,20 @@ class Runner:
         """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
         several = self._host.target.pool_options()["max_size"] > 1
         return self.aside(flow) if several else None
+
+
+def _check_runs(loop: asyncio.AbstractEventLoop) -> None:
+    """Refuse to wait for a loop that does not run: nobody would answer.
+
+    Raises:
+        asyncio.InvalidStateError: then.
+    """
+    if not loop.is_running():
+        raise asyncio.InvalidStateError(
+            "this store was opened async, on an event loop that is not running: await its methods "
+            "with an `a` before their names on that loop, or open a store with `with` for blocking "
+            "code"
+        )
 
 
 def _asked(ask: Ask, loop: asyncio.AbstractEventLoop) -> Future[Any]:

@@ -188,8 +188,8 @@ class Host:
 
 def _wrong_in(conninfo: object) -> str | None:
     """What is wrong in a connection string, without anything that may be a part of a password."""
-    if not isinstance(conninfo, str):
-        return f"it is a {type(conninfo).__name__}"
+    if not isinstance(conninfo, str) or not conninfo.strip():
+        return "it is empty" if isinstance(conninfo, str) else f"it is a {type(conninfo).__name__}"
     if driver := _DRIVER.match(conninfo):
         return f"{driver[0]!r} names a driver, as for SQLAlchemy: leave {driver[1]!r} out"
     try:
@@ -199,8 +199,18 @@ def _wrong_in(conninfo: object) -> str | None:
         return "it is not Unicode"
     except psycopg.ProgrammingError as error:
         said = (str(error).strip().splitlines() or ["it cannot be read"])[0]
+        if (unknown := _QUOTED.search(said)) and unknown[1] in _parameters(conninfo):
+            return f"{unknown[1]!r} is no parameter of Postgres's own client: leave it out"
         return _QUOTED.sub(lambda one: one[0] if one[1] == "=" else '"…"', said)
     return _wrong_among(found)
+
+
+def _parameters(conninfo: str) -> list[str]:
+    """Name the parameters of a URL; none where they may be a part of a password."""
+    before, _, after = conninfo.partition("?")
+    if "@" in after or ("@" not in before and before.count(":") > 1):
+        return []
+    return [one.partition("=")[0] for one in after.split("&")]
 
 
 def _wrong_among(found: Mapping[str, Any]) -> str | None:

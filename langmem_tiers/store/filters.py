@@ -14,14 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.config import DEFAULT, Bounds
-from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, TooLargeError
+from langmem_tiers.core.errors import InvalidFilterError, InvalidInputError, TooLargeError, short
 from langmem_tiers.core.values import encode_value
 
 _COMPARISONS = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
 _OPERATORS = ("$eq", "$ne", "$contains", *_COMPARISONS)
-
-_LOGICAL = ("$and", "$or", "$nor", "$not")
-"""Not offered. Taken for keys of the value, they would find nothing, in silence."""
 
 
 class Condition(NamedTuple):
@@ -44,9 +41,9 @@ def compile_filter(given: Mapping[str, Any] | None, bounds: Bounds = DEFAULT) ->
     if not isinstance(given, Mapping):
         raise InvalidFilterError(f"a filter is a mapping, not {type(given).__name__}")
     for key in given:
-        if key in _LOGICAL:
+        if str(key).startswith("$"):
             raise InvalidFilterError(
-                f"a filter begins with keys of the value, not with {key!r}: all of them must "
+                f"a filter begins with keys of the value, not with {short(key)}: all of them must "
                 "hold, and an operator stands under its key, as in {'n': {'$gt': 1}}"
             )
     compiled = (
@@ -86,7 +83,7 @@ def _compile(path: tuple[str, ...], wanted: object, bounds: Bounds) -> Iterator[
 def _apply(path: tuple[str, ...], operator: object, operand: object, bounds: Bounds) -> Condition:
     if operator not in _OPERATORS:
         raise InvalidFilterError(
-            f"unknown filter operator {operator!r}; known: {', '.join(_OPERATORS)}"
+            f"unknown filter operator {short(operator)}; known: {', '.join(_OPERATORS)}"
         )
     if operator in ("$eq", "$ne"):
         return _equal(path, operand, operator[1:], bounds)

@@ -10,6 +10,7 @@ from typing import Final
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.settings import RISE_ACCESSES, RISE_IMPORTANCE
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Call, Flow, Query
 
@@ -30,6 +31,10 @@ forgotten, unless that is the only evidence of a project."""
 
 INTENTION_KEPT: Final = timedelta(days=30)
 """How long an intention that is over is still listed: our own choice."""
+
+
+CYCLE_AWAITED: Final = timedelta(days=30)
+"""How long what a cycle would lift waits for one after it has expired: our own choice."""
 
 
 class Upkeep:
@@ -95,10 +100,22 @@ def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
     """
     for call in _over(now, options):
         yield from _batches(call)
-    total, unread = yield from _batches(Call("sweep", {"now": now}))
+    total, unread = yield from _batches(expired_by(now, options))
     if unread:
         _log.info("%d memories expired and were removed; nobody had read %d of them", total, unread)
     return total
+
+
+def expired_by(now: datetime, options: StoreOptions) -> Call:
+    """Make the call that removes what has expired, but for what a cycle is still to lift."""
+    params = {
+        "now": now,
+        "life": options.tier_ttl.get(Tier.SHORT_TERM),
+        "importance": RISE_IMPORTANCE,
+        "accesses": RISE_ACCESSES,
+        "since": now - CYCLE_AWAITED,
+    }
+    return Call("sweep", params)
 
 
 def _over(now: datetime, options: StoreOptions) -> Iterator[Call]:

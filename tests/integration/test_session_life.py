@@ -134,7 +134,7 @@ def test_a_session_is_idle_once_nobody_wrote_in_it_or_read_its_notes_for_a_day(
     assert cycle(store, memory).count("session_end") == 1
     assert namesake.session_notes() == []
     assert there(memory.get("note")).content == PROMPTS[0]
-    store.run(store.flows.flush())
+    store.runner.run(store.flows.flush())
     clock.advance(minutes=SESSION_IDLE_MINUTES - 1)
     assert cycle(store, memory).count("session_end") == 0
     clock.advance(minutes=2)
@@ -214,6 +214,42 @@ def test_what_is_important_rises_though_it_has_just_expired(
     assert (report.count("rise"), report.count("expire")) == (1, 1)
     assert (tier_of(url, "weighty"), tier_of(url, "light")) == (["working"], [])
     assert there(memory.get("weighty")).importance == 0.95
+
+
+def test_a_sweep_leaves_what_a_cycle_would_lift_until_one_ran(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    memory = coordinator(store, project_id="billing")
+    for key, importance in (("weighty", 0.95), ("read", 0.1), ("light", 0.1)):
+        memory.store(f"A {key} note", "episodic", key=key, importance=importance, tier="short_term")
+    for _ in range(3):
+        memory.get("read")
+    place = memory.context.namespace(Tier.SHORT_TERM)
+    chosen = {"content": "A chosen note", "importance": 0.95}
+    store.tier("short_term").put(place, "chosen", chosen, ttl=9)
+    clock.advance(minutes=61)
+    store.runner.run(store.flows.flush())
+    assert store.sweep_ttl() == 2
+    cycle(store, memory)
+    found = {key: tier_of(url, key) for key in ("weighty", "read", "light", "chosen")}
+    assert found == {"weighty": ["working"], "read": ["working"], "light": [], "chosen": []}
+
+
+def test_a_sweep_waits_for_a_cycle_of_the_same_tenant_and_a_month_at_most(
+    store: TieredStore, clock: Clock, url: str
+) -> None:
+    memory, other = (coordinator(store, name, project_id="billing") for name in ("acme", "other"))
+    for one in (memory, other):
+        one.store(
+            "A weighty note", "episodic", key=one.context.tenant, importance=0.7, tier="short_term"
+        )
+    clock.advance(minutes=61)
+    assert cycle(store, other).count("rise") == 1
+    assert store.sweep_ttl() == 0
+    assert tier_of(url, "acme") == ["short_term"]
+    clock.advance(days=30)
+    assert store.sweep_ttl() == 1
+    assert tier_of(url, "acme") == []
 
 
 def test_a_cycle_counts_what_expired_unread(store: TieredStore, clock: Clock) -> None:

@@ -98,7 +98,7 @@ def test_a_repr_is_one_short_line_without_secrets() -> None:
     fragment = Fragment(text="Keys rotate on Mondays. " * 9, source="semantic", key="keys")
     decided = Fitted(fragment=fragment, chosen=False, tokens=50, reason="no room")
     reviewers = Reviewers([Reviewer(name="polite", storage=lambda _: (7.0, "always"))])
-    mine = TieredStore("", index={"dims": 64, "embed": len}, schema_prefix="mine_")
+    mine = TieredStore("dbname=app", index={"dims": 64, "embed": len}, schema_prefix="mine_")
     assert repr(reviewers) == "Reviewers(polite)"
     assert repr(decided) == "Fitted(keys: out, no room)"
     assert repr(store) == "TieredStore(short_term, working, long_term; searched by words)"

@@ -601,7 +601,8 @@ DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id
 -- many of them nobody had read.
 -- The size of a batch is written out, so that the planner knows how few rows it is about. A memory
 -- that was put again since the statement began is left to the next one, however soon it expired:
--- its new vectors are not seen here.
+-- its new vectors are not seen here. What the next cycle would lift into its project waits for that
+-- cycle, for so long; a life that somebody chose is not waited for, as in select_rising.
 WITH expired AS MATERIALIZED (
     SELECT m.tenant, m.tier, m.id
     FROM {memory}.memories m
@@ -610,6 +611,20 @@ WITH expired AS MATERIALIZED (
         WHERE s.tenant = m.tenant AND s.tier = m.tier AND s.id = m.id LIMIT 1
     ) s
     WHERE m.expires_at <= %(now)s AND m.updated_at = s.updated_at
+      AND NOT (
+          m.tier = 'short_term' AND m.state IS NULL AND m.ttl_minutes = %(life)s::float8
+          AND m.expires_at > %(since)s::timestamptz
+          AND (CASE jsonb_typeof(m.value -> 'importance')
+               WHEN 'number' THEN (m.value ->> 'importance')::numeric >= %(importance)s::float8::numeric
+               ELSE false END
+               OR EXISTS (
+                   SELECT FROM {memory}.usage u
+                   WHERE u.tenant = m.tenant AND u.id = m.id
+                     AND u.access_count >= %(accesses)s::int))
+          AND NOT EXISTS (
+              SELECT FROM {memory}.cycles c
+              WHERE c.tenant = m.tenant AND c.step = 'cycle' AND c.seen >= m.expires_at)
+      )
     ORDER BY m.expires_at
     LIMIT 200
     FOR UPDATE OF m SKIP LOCKED
