@@ -8,6 +8,7 @@ from datetime import timedelta
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.consolidate.models import Judge, Summariser
+from langmem_tiers.consolidate.outdated import Outdated
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
 from langmem_tiers.consolidate.promotion_step import Demote, Promote
 from langmem_tiers.consolidate.session_step import SessionEnd, ended_sessions
@@ -155,9 +156,9 @@ def steps(
 ) -> tuple[CycleStep, ...]:
     """The steps that a policy asks for.
 
-    They are session_end, rise, expire, merge, supersede, demote, promote, decay and archive, in
-    this order. Without a `judge`, what says the same and what contradicts is proposed only.
-    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
+    They are session_end, rise, expire, merge, supersede, outdated, demote, promote, decay and
+    archive, in this order. Without a `judge`, what says the same and what contradicts is proposed
+    only. `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
     """
     rise, merge, supersede = policy.rise, policy.merge, policy.supersede
     promotion = policy.promotion
@@ -167,6 +168,7 @@ def steps(
         Expire() if policy.expiry else None,
         None if merge is None else Merge(merge, judge, supersede),
         None if supersede is None else Supersede(supersede, judge),
+        None if supersede is None else Outdated(),
         None if promotion is None else Demote(promotion),
         None if promotion is None else Promote(promotion, generaliser, judge),
         Decay() if policy.decay else None,

@@ -225,7 +225,7 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     retracted = sorted(
         {
             repr(key) if seen else "what is another user's"
-            for _, _, _, key, _, stands, _, seen in origins
+            for _, _, _, key, _, stands, _, seen, _ in origins
             if stands == "retracted"
         }
     )

@@ -150,6 +150,9 @@ class Recollection:
     strength: float = 0.0
     """Accesses, each counting half after 30 days, as of the last one or of the last cycle of
     consolidation, whichever is later."""
+    outdated: bool = False
+    """Whether it came, directly or not, from a memory that has been superseded: it may be wrong by
+    now. Nobody has judged that; `explain` shows the chain."""
     review: ReviewResult | None = None
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
@@ -165,6 +168,7 @@ class Recollection:
         made_of = terms.removeprefix(" + ").strip()
         score = f"score {_rounded(self.score)}" + (f" = {made_of}" if made_of else "")
         reviewed = "" if self.review is None else f"; {_reviewed(self.review)}"
+        reviewed += "; rests on what was superseded" if self.outdated else ""
         what = f"{self.tier} {plain(self.memory_type)} {plain(self.key)}"
         return f"{shortened(self.content, LINE)} ({what}, {score}{reviewed})"
 

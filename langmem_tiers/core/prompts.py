@@ -27,6 +27,9 @@ RECALLED_ORIGIN = " (from {source})"
 RECALLED_DOUBTED = " (from {source}, unverified)"
 """The same of what is trusted less than what an agent says."""
 
+RECALLED_OUTDATED = " (rests on what has changed since)"
+"""Marks what came from a memory that was superseded."""
+
 LESSONS_HEAD = "Lessons:"
 REMINDERS_HEAD = "Reminders, due now:"
 REST_HEAD = "Earlier conversations:"

@@ -52,9 +52,11 @@ class Origin(NamedTuple):
     namespace: tuple[str, ...]
     tier: Tier
     state: str | None
-    """`retracted` makes suspect all that came from it."""
+    """`retracted` makes suspect all that came from it; `superseded` makes it outdated."""
     content: str
     """Empty of what is quarantined, and of what another project keeps."""
+    replaced: bool = False
+    """Whether what came of it, on this path, is what superseded it."""
 
     @property
     def key(self) -> str:
@@ -116,6 +118,11 @@ class Explanation:
     origins: tuple[Origin, ...]
     """What it came from, what that came from, and so on: the nearest first, each once."""
 
+    @property
+    def outdated_by(self) -> tuple[Origin, ...]:
+        """Those of its origins that are superseded, and not by what it rests on instead."""
+        return tuple(one for one in self.origins if one.state == "superseded" and not one.replaced)
+
     def __str__(self) -> str:
         """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
         return "\n".join(f"{name}: {text}" for name, text in self._lines())
@@ -152,9 +159,9 @@ class Explanation:
             undone = " (rolled back)" if one.undone_at else ""
             lines.append((f"{one.at:%Y-%m-%d} {one.kind}{undone}", "; ".join(one.reasons)))
         lines += [
-            ("retracted", " → ".join(map(plain, reversed(origin.path))))
+            (str(origin.state), " → ".join(map(plain, reversed(origin.path))))
             for origin in self.origins
-            if origin.state == "retracted"
+            if origin.state == "retracted" or origin in self.outdated_by
         ]
         for other in (*self.sources, *self.successors, *self.derived):
             text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'})"
@@ -164,7 +171,8 @@ class Explanation:
 
     def _stands(self) -> str:
         since = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d}"
-        return f"{self.state or 'current'}{since}"
+        rests = ", rests on what was superseded" if self.outdated_by else ""
+        return f"{self.state or 'current'}{since}{rests}"
 
     def _true(self) -> str:
         until = "" if self.valid_to is None else f" until {self.valid_to:%Y-%m-%d}"
@@ -234,16 +242,18 @@ def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -
     for edge in edges:
         of.setdefault(edge[0], []).append(edge)
     paths: dict[int, tuple[str, ...]] = {source.id: (source.key,)}
+    replaced: dict[int, bool] = {}
     waiting = deque([source.id])
     while waiting:
         one = waiting.popleft()
-        for _, origin, namespace, key, tier, state, value, seen in of.get(one, ()):
+        for _, origin, namespace, key, tier, state, value, seen, by in of.get(one, ()):
             if seen and origin not in paths:
                 paths[origin] = (*paths[one], key)
+                replaced[origin] = by or replaced.get(one, False)
                 waiting.append(origin)
                 place = decode(context.root, namespace)
                 said = said_beside(value, state, Tier(tier), place, context)
-                yield Origin(paths[origin], place, Tier(tier), state, said)
+                yield Origin(paths[origin], place, Tier(tier), state, said, replaced[origin])
 
 
 def _decision(source: Promotable, decision: PromotionDecision) -> PromotionDecision | None:

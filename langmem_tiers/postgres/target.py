@@ -188,8 +188,8 @@ class Host:
 
 def _wrong_in(conninfo: object) -> str | None:
     """What is wrong in a connection string, without anything that may be a part of a password."""
-    if not isinstance(conninfo, str) or not conninfo.strip():
-        return "it is empty" if isinstance(conninfo, str) else f"it is a {type(conninfo).__name__}"
+    if not isinstance(conninfo, str):
+        return f"it is a {type(conninfo).__name__}"
     if driver := _DRIVER.match(conninfo):
         return f"{driver[0]!r} names a driver, as for SQLAlchemy: leave {driver[1]!r} out"
     try:

@@ -59,6 +59,8 @@ class Candidate(NamedTuple):
     failure_count: int
     last_accessed_at: datetime | None
     strength: float
+    outdated: bool = False
+    """Whether it came from what is superseded."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
@@ -111,7 +113,8 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     for row in rows:
         if row[_KEY] is not None:
             near = (None if away is None else distance.cosine(away) for away in row[_NEAR])
-            found.append(Candidate._make((*row[: _NEAR.start], *near, *row[_NEAR.stop :])))
+            # Recalls that earlier releases recorded say nothing of the last one.
+            found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
     return found
 
 
@@ -155,6 +158,7 @@ def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) ->
         failure_count=one.failure_count,
         last_accessed_at=one.last_accessed_at,
         strength=one.strength,
+        outdated=one.outdated,
         **told,
     )
 

@@ -22,6 +22,7 @@ from langmem_tiers.core.prompts import (
     RECALLED_HEAD,
     RECALLED_ONE,
     RECALLED_ORIGIN,
+    RECALLED_OUTDATED,
     RECALLED_SAID,
     RECALLED_TAIL,
     RECALLED_TODAY,
@@ -232,9 +233,10 @@ def _plain(character: str) -> str:
 
 
 def _origin(one: Recollection) -> str:
-    """Whose word a memory is and whether that is doubtful, unless it goes without saying."""
+    """Say whose word a memory is and whether that is doubtful, unless it goes without saying."""
     source, trust = source_of(one.value), trust_of(one.value)
+    since = RECALLED_OUTDATED if one.outdated else ""
     if (source == Source.USER and trust >= 1) or (source == Source.AGENT and one.speaker):
-        return ""
+        return since
     said = RECALLED_DOUBTED if trust < _DOUBTED else RECALLED_ORIGIN
-    return said.format(source=brief(source))
+    return said.format(source=brief(source)) + since

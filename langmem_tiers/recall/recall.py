@@ -88,11 +88,13 @@ def find(
 ) -> Flow[list[Candidate]]:
     """What who asks sees in the tenant by a key, short_term before working before long_term."""
     store.begin_to_flush()
+    moment = store.moment()
     params = {
         **context.whose,
         "key": check_key(key),
         "tiers": [tier.value for tier in tiers],
-        "alive_at": store.moment().alive_at,
+        "alive_at": moment.alive_at,
+        **visibility(moment.now),
     }
     (rows,) = yield Query((Call("find", params),), commit=True)
     return read_columns(rows, store.distance)

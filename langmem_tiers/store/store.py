@@ -122,7 +122,7 @@ class TieredStore(SweepingStore):
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
         target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
-        server = embedded_at(conn_string) if server is None else _checked_server(server)
+        server = _server_of(conn_string, server)
         self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
         self._flows.runner = self.runner
 
@@ -386,10 +386,13 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
 
 
-def _checked_server(given: object) -> EmbeddedPostgres:
-    if not isinstance(given, EmbeddedPostgres):
+def _server_of(conn_string: str, given: object) -> EmbeddedPostgres | None:
+    """The server of the store's own, if it has one; refuse a store without any."""
+    if given is None and not conn_string.strip():
+        raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
+    if given is not None and not isinstance(given, EmbeddedPostgres):
         raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(given)}")
-    return given
+    return embedded_at(conn_string) if given is None else given
 
 
 def _embeddings(index: Mapping[str, Any] | None) -> Embeddings | None:

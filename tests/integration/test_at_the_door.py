@@ -111,7 +111,7 @@ def test_a_clock_that_is_no_longer_right_is_refused_by_the_call(
 @pytest.mark.parametrize("given", ["", "  "])
 def test_a_store_is_told_where_its_database_is(given: str) -> None:
     for make in (TieredStore, TieredStore.from_conn_string):
-        with pytest.raises(ConfigurationError, match="it is empty"):
+        with pytest.raises(ConfigurationError, match="conn_string is empty"):
             make(given)
 
 

@@ -227,6 +227,77 @@ WHERE m.tenant = %(tenant)s AND m.tier IN ('working', 'long_term') AND m.id > %(
 ORDER BY m.id
 LIMIT %(limit)s;
 
+-- name: select_outdated
+-- What is current and came, directly or not, from a memory that was superseded since the step last
+-- saw everything; not by way of what superseded it.
+WITH RECURSIVE below AS (
+    SELECT s.id, false AS came
+    FROM {memory}.memories s
+    WHERE s.tenant = %(tenant)s AND s.state = 'superseded' AND s.valid_to <= %(now)s::timestamptz
+      AND greatest(s.state_at, s.valid_to) > coalesce((
+          SELECT c.seen FROM {memory}.cycles c WHERE c.tenant = %(tenant)s AND c.step = %(step)s
+      ), '-infinity')
+    UNION
+    SELECT l.id, true
+    FROM below b
+    CROSS JOIN LATERAL (
+        SELECT l.id FROM {memory}.lineage l
+        WHERE l.tenant = %(tenant)s AND l.source = b.id AND NOT EXISTS (
+            SELECT FROM {memory}.events e
+            WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
+              AND e.target = l.id AND e.undone_at IS NULL
+        ) OFFSET 0
+    ) l
+)
+SELECT m.id
+FROM (SELECT DISTINCT b.id FROM below b WHERE b.came AND b.id > %(after)s::bigint) b
+CROSS JOIN LATERAL (
+    SELECT m.id FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.id = b.id AND m.state IS NULL
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s::timestamptz)
+      AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz) LIMIT 1
+) m
+ORDER BY m.id
+LIMIT %(limit)s;
+
+-- name: outdated_origins
+-- Where these memories are, and the nearest superseded one that each came from. A chain of more than
+-- a hundred steps is not followed further.
+SELECT m.namespace, m.key, o.namespace, o.key
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = w.id LIMIT 1
+) m
+CROSS JOIN LATERAL (
+    WITH RECURSIVE above AS (
+        SELECT w.id, 0 AS depth
+        UNION
+        SELECT l.source, a.depth + 1
+        FROM above a
+        CROSS JOIN LATERAL (
+            SELECT l.source FROM {memory}.lineage l
+            WHERE l.tenant = %(tenant)s AND l.id = a.id AND NOT EXISTS (
+                SELECT FROM {memory}.events e
+                WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
+                  AND e.target = l.id AND e.undone_at IS NULL
+            ) OFFSET 0
+        ) l
+        WHERE a.depth < 100
+    )
+    SELECT s.namespace, s.key
+    FROM above a
+    CROSS JOIN LATERAL (
+        SELECT s.namespace, s.key FROM {memory}.memories s
+        WHERE s.tenant = %(tenant)s AND s.id = a.id AND s.state = 'superseded'
+          AND s.valid_to <= %(now)s::timestamptz LIMIT 1
+    ) s
+    WHERE a.depth > 0
+    ORDER BY a.depth, s.namespace, s.key
+    LIMIT 1
+) o
+WHERE {few}
+ORDER BY w.ord;
+
 -- name: select_fading
 -- Of a tenant, memories whose strength is as of some time ago.
 SELECT u.id FROM {memory}.usage u

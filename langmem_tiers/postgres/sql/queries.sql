@@ -24,6 +24,37 @@ AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timesta
          OR least(m.occurred_at, m.created_at) <= %(as_of)s::timestamptz END
 AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
 
+-- part: outdated
+-- Whether the memory m came, directly or not, from one that was superseded at `true_at` of what is
+-- known at `known_at`. What superseded it, and what came from that, rests on what is so now. Most
+-- memories came from nothing, so that is looked at first.
+CASE WHEN EXISTS (
+    SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id
+) THEN EXISTS (
+    WITH RECURSIVE above AS (
+        SELECT m.id
+        UNION
+        SELECT l.source
+        FROM above a
+        CROSS JOIN LATERAL (
+            SELECT l.source FROM {memory}.lineage l
+            WHERE l.tenant = %(tenant)s AND l.id = a.id AND NOT EXISTS (
+                SELECT FROM {memory}.events e
+                WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
+                  AND e.target = l.id AND e.undone_at IS NULL
+            ) OFFSET 0
+        ) l
+    )
+    SELECT FROM above a
+    CROSS JOIN LATERAL (
+        SELECT FROM {memory}.memories s
+        WHERE s.tenant = %(tenant)s AND s.id = a.id AND s.state = 'superseded'
+          AND s.valid_to <= %(true_at)s::timestamptz
+          AND (%(known_at)s::timestamptz IS NULL OR s.state_at <= %(known_at)s::timestamptz) LIMIT 1
+    ) s
+    WHERE a.id <> m.id
+) ELSE false END
+
 -- part: in_session
 -- The session of the memory m, '' for none. Behind the wall no index is read by coalesce.
 CASE WHEN m.session IS NULL THEN '' ELSE m.session END
@@ -1286,7 +1317,7 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        CASE WHEN t.talks THEN t.words ELSE length(m.lexemes) - 1 END AS words_around,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0)
+       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
 FROM found m
 LEFT JOIN own o ON o.id = m.id
 LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace
@@ -1332,7 +1363,7 @@ SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
                )
            )
        ), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL, NULL
 FROM scope s;
 
 -- leg: recall_page
@@ -1355,7 +1386,7 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0)
+       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
 FROM ({legs recall_page}) m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -1372,7 +1403,7 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0)
+       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1

@@ -246,8 +246,8 @@ WHERE m.tenant = %(tenant)s AND m.id = ANY (ARRAY(SELECT c.id FROM changed c)) A
 RETURNING m.id, m.key, m.state, m.user_id;
 
 -- name: derivation
--- What a memory came from, what that came from, and so on: who came from whom, and whether who asks
--- sees it.
+-- What a memory came from, what that came from, and so on: who came from whom, whether who asks
+-- sees it, and whether who came of it superseded it.
 WITH RECURSIVE edges AS (
     SELECT l.id, l.source FROM {memory}.lineage l
     WHERE l.tenant = %(tenant)s AND l.id = %(id)s
@@ -259,7 +259,12 @@ WITH RECURSIVE edges AS (
         WHERE l.tenant = %(tenant)s AND l.id = e.source OFFSET 0
     ) l
 )
-SELECT e.id, e.source, m.namespace, m.key, m.tier::text, m.state, m.value, {part seen}
+SELECT e.id, e.source, m.namespace, m.key, m.tier::text, m.state, m.value, {part seen},
+       m.state IS NOT DISTINCT FROM 'superseded' AND EXISTS (
+    SELECT FROM {memory}.events s
+    WHERE s.tenant = %(tenant)s AND s.id = e.source AND s.kind = 'superseded' AND s.target = e.id
+      AND s.undone_at IS NULL
+)
 FROM edges e
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.id = e.source LIMIT 1
