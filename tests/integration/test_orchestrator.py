@@ -463,7 +463,7 @@ def test_what_a_turn_has_spent_leaves_no_room_for_a_persona(memory: Any) -> None
     sources, budget = {"persona": LONG_SOUL}, Budget(tokens=320)
     with MemoryOrchestrator(memory, layout=PERSONA, sources=sources, budget=budget) as turn:
         turn.assemble_context("Hello", budget=300)
-        with pytest.raises(BudgetExceededError, match="the name and the rules"):
+        with pytest.raises(BudgetExceededError, match="what has to stand"):
             turn.assemble_context("Hello")
 
 
