@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import dropwhile
 from typing import Any
 
 from langmem_tiers.core.checks import checked_flag
@@ -159,14 +160,15 @@ def _signals() -> tuple[type[Exception], ...]:
 
 
 def _section_of(answer: Any, stage: Stage) -> Section:
-    """An answer as a section; text is data, and a heading of its own goes."""
+    """An answer as a section; a text is data and stands as it is, but for the stage's own title."""
     if answer is None:
         return Section()
     if isinstance(answer, Section):
         return answer
     if isinstance(answer, str):
-        text = storable(answer).strip().removeprefix(stage.title).strip()
-        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED)
+        title, _, rest = _unframed(answer).partition("\n")
+        text = _unframed(rest if title.strip() == stage.title.strip() else answer)
+        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED, formatted=True)
         return Section((told,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
         return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
@@ -174,6 +176,13 @@ def _section_of(answer: Any, stage: Stage) -> Section:
         f"the source {stage.source!r} answers a text, a Section or None, not "
         f"{type(answer).__name__}"
     )
+
+
+def _unframed(text: str) -> str:
+    """A text without empty lines before it and spaces after it; its first line stays indented."""
+    lines = storable(text).rstrip().splitlines()
+    said = dropwhile(lambda line: not line.strip(), lines)
+    return "\n".join(said)
 
 
 def _room(turn: Turn, wanted: int | None) -> int:

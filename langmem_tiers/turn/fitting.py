@@ -104,7 +104,7 @@ def fit(
 ) -> Assembled:
     """Put sections into one text that fits.
 
-    What stands in any case, as a persona does but for its backstory, gets room before all, and is cut
+    What stands in any case, as a persona but for its backstory, gets room before all, and is cut
     where it may be. Then stages get it by rank, each at most its share of what is left: fragments
     that are no memories by their own ranks, memories by how useful they are together
     (`recall.budget.choose`). The best memory gets it before all but the first rank: so a larger
@@ -294,6 +294,8 @@ class _Fitting:
                 one.original = next((seen[each] for each in one.said if each in seen), None)
             if fragment.seen or (one.original is not None and one.original.fragment.seen):
                 one.needless, one.reason = True, _ELSEWHERE
+            elif fragment.repeats:
+                one.needless, one.reason = True, f"left out: {fragment.repeats}"
             elif fragment.memory is not None and words(fragment.text) == words(self._query):
                 one.needless, one.reason = True, _THE_PROMPT
             for each in one.said:

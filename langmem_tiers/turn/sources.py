@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -34,6 +34,7 @@ from langmem_tiers.state.state import ShortTermSnapshot
 from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState
+from langmem_tiers.turn.pieces import words
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
@@ -218,7 +219,10 @@ class Identity:
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The answers, in the order of the queries; an item that two of them name stands once."""
+        """The answers, in the order of the queries; what two of them say stands once.
+
+        An `id` names an item within the answer to one query.
+        """
         del prompt, memory
         mode = metadata["mode"]
         if isinstance(self.answers, Mapping):
@@ -227,11 +231,30 @@ class Identity:
             verb = self.answers.query
             asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
             found = yield from _answers(verb, verb, asked, metadata["seconds"])
-        items: dict[str, Fragment] = {}
-        for (question, *_), answer in zip(_QUERIES, found, strict=True):
-            for one in items_of(answer, "identity", question):
-                items.setdefault(one.key or one.text, one)
-        return Section(tuple(items.values()))
+        answers = zip(_QUERIES, found, strict=True)
+        named = [
+            (question, one)
+            for (question, *_), answer in answers
+            for one in items_of(answer, "identity", question)
+        ]
+        return Section(tuple(_once(named)))
+
+
+def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
+    """Items, each by the question that it answers; one that was there before says so."""
+    ids: set[tuple[str, str]] = set()
+    said: dict[str, str] = {}
+    for question, one in named:
+        text, why = words(one.text), ""
+        if (question, one.key) in ids:
+            why = f"another answer to {question!r} has the id {one.key!r}"
+        elif text in said:
+            why = f"the answer to {said[text]!r} says the same"
+        else:
+            said[text] = question
+        if one.key is not None:
+            ids.add((question, one.key))
+        yield replace(one, repeats=why)
 
 
 def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
