@@ -520,16 +520,18 @@ def test_notes_and_messages_that_are_shown_in_any_case_do_not_count_as_accessed(
 
 
 async def test_a_commit_is_all_or_nothing(call: Caller, url: str) -> None:
+    async with turning(call, turn_id="t1") as first:
+        await first("memorize", "The vault is in the basement.")
+        await first("commit")
+    before = tables(url)
     async with turning(call, turn_id="t1") as turn:
         await turn("memorize", "The vault is in the basement.")
-        await turn(
-            "memorize", {"content": "The vault is open on Fridays.", "derived_from": ["nowhere"]}
-        )
-        with pytest.raises(InvalidInputError, match="there is no memory 'nowhere'"):
+        await turn("memorize", "The vault is open on Fridays.")
+        with pytest.raises(InvalidInputError, match="was committed before, without"):
             await turn("commit")
-        assert tables(url)["memories"] == tables(url)["events"] == []
+        assert tables(url) == before
 
-    assert [one.kind for one in (await turn("history", "t1")).events][-1] == "abandoned"
+    assert [one.kind for one in (await turn("history", "t1")).events][-1] == "committed"
 
 
 async def test_a_turn_that_was_left_cannot_be_committed(call: Caller) -> None:
@@ -573,18 +575,16 @@ def test_the_same_call_of_a_tool_is_tracked_once(memory: Any) -> None:
     assert found[1].reason == "tracked before"
 
 
-def test_progress_of_a_goal_that_is_not_set_is_refused_before_anything_is_written(
-    memory: Any, url: str
-) -> None:
+def test_progress_of_a_goal_that_is_not_set_is_refused_at_the_call(memory: Any) -> None:
     with MemoryOrchestrator(memory) as turn:
-        turn.note_progress("keys", 0.5, "half of them")
         turn.memorize("The API key is rotated on Mondays.")
-        before = tables(url)
         with pytest.raises(InvalidInputError, match="there is no goal 'keys': set it first"):
-            turn.commit()
-        assert tables(url) == before
+            turn.note_progress("keys", 0.5, "half of them")
         memory.state.set_goal("keys", "All")
-        assert turn.commit().summary["goals"] == 1
+        turn.note_progress("keys", 0.5, "half of them")
+        report = turn.commit()
+
+    assert (len(report.stored), report.summary["goals"]) == (1, 1)
 
 
 async def test_every_decision_is_in_the_trace_with_why_each_fragment_is_in_or_out(
