@@ -72,7 +72,7 @@ class Turn:
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
                 also a mapping, or an object with `query(question, metadata)`; for `tools` and
                 `conversation` also a list. One that the layout has no stage for gets one at its
-                end. What one raises costs its own section.
+                end; several such are asked side by side. What one raises costs its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -97,6 +97,8 @@ class Turn:
         self.mode = label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
         self.sources, self.own_sources = built_in(), set[str]()
+        self.beside = set[str]()
+        """Sources that the layout has no stage for: they are asked side by side."""
         for name, given in (sources or {}).items():
             self.register(name, given, replace=True)
         checked_stages(self.layout, self.sources)
@@ -167,6 +169,7 @@ class Turn:
         if stage is not None and known:
             self.layout = self.layout.with_another(stage)
         elif not known:
+            self.beside |= set() if stage is not None else {name}
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
             self.layout = self.layout.with_stage(
