@@ -256,7 +256,7 @@ class _Fitting:
     def _by_use(self, pieces: Sequence[Piece]) -> None:
         """Take the memories that are most useful together, the best of them in any case."""
         self._lead(pieces)
-        waiting = [one for one in pieces if not (one.taken or self._superfluous(one))]
+        waiting = [one for one in pieces if not (one.taken or one.late or self._superfluous(one))]
         if not waiting:
             return
         end = self._left - int(self._left * max(one.stage.share for one in waiting))

@@ -43,7 +43,8 @@ class Fragment:
     """Why it is there."""
     key: str | None = None
     rank: float = 0.0
-    """Within a stage, what has a lower one gets room first."""
+    """Within a stage, what has a lower one gets room first; a memory that has one above 0 gets it
+    when all else had its turn."""
     data: bool = True
     """Whether it is fenced as data; what the agent is and may do is not."""
     memory: Recollection | None = None
@@ -318,7 +319,13 @@ ORCHESTRATOR: Final = Layout(
             item=RECALLED_ONE,
             rank=3,
             share=0.5,
-            options={"query": "", "memory_types": NOTES, "tiers": ("short_term",), "limit": 10},
+            options={
+                "memory_types": NOTES,
+                "tiers": ("short_term",),
+                "limit": 50,  # our own choice
+                "newest": True,
+                "informed_by": (("conversation", "identity"),),
+            },
         ),
         Stage(source="goals", title="## Frontal Cortex", rank=1, share=0.5),
         Stage(

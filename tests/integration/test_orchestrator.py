@@ -84,16 +84,16 @@ async def test_without_a_source_of_goals_they_are_those_of_the_short_term_state(
     assert "[2026-03-01T12:00:00+00:00] user: Where is it?\n[" in context.text
 
 
-def test_each_stage_is_one_recall_statement_and_the_prompt_is_embedded_once(memory: Any) -> None:
+def test_each_stage_is_one_round_trip_and_the_prompt_is_embedded_once(memory: Any) -> None:
     memory.store("Keys rotate on Mondays", memory_type="semantic")
     with MemoryOrchestrator(memory) as turn:
         sent = calls_of(memory.tiered_store, lambda: turn.assemble_context("keys"))
 
     recalls = [one for one in sent if one.name.startswith("recall")]
     by_vector = [one.params["query"] for one in recalls if one.params.get("text")]
-    assert len(recalls) == 4  # conversation, working, episodic, semantic
-    assert len(by_vector) == 2
-    assert by_vector[0] is by_vector[1]
+    assert len(recalls) == 5  # conversation, working and its newest, episodic, semantic
+    assert len(by_vector) == 3
+    assert by_vector[0] is by_vector[1] is by_vector[2]
 
 
 class Daemon:
