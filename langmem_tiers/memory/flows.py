@@ -158,6 +158,24 @@ class MemoryFlows:
             ]
         return writes
 
+    def lacking(
+        self, memories: Sequence[NewMemory], context: MemoryContext
+    ) -> Flow[list[str | None]]:
+        """Why each of these cannot be derived from what it names; None where it can."""
+        several = [sorted(origin_keys(one)) for one in memories]
+        try:
+            if any(several):
+                yield from self._known(sorted(set(chain.from_iterable(several))), context)
+        except InvalidInputError as refused:
+            if len(memories) == 1:
+                return [str(refused)]
+        else:
+            return [None for _ in memories]
+        found: list[str | None] = []
+        for one in memories:
+            found += yield from self.lacking([one], context)
+        return found
+
     def bounded(
         self,
         memories: Sequence[NewMemory],

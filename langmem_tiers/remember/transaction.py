@@ -10,7 +10,7 @@ the end, and is recalled, makes room for itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -135,8 +135,11 @@ def write_if(
     calls: Sequence[Call] = (),
     stands: Callable[[list[Rows]], bool] = lambda _: True,
     further: Callable[[Applied], Sequence[Call]] = lambda _: (),
+    sparing: bool = False,
 ) -> Flow[Applied | None]:
     """Put and delete if it still `stands` by what the calls answer; None if it does not.
+
+    With `sparing`, what cannot be derived from what it names is refused by itself.
 
     They are made once the keys of the writes and these are locked. What is to be done `further`
     of what was written follows in the same transaction. Texts are embedded unless their `vectors`
@@ -150,7 +153,10 @@ def write_if(
             yield Query((), commit=True)  # which lets go of the locks
             return None
     writing = Writing(writes, vectors, moment)
-    return (yield from apply(writing, options=options, locked=bool(calls), further=further))
+    locked = bool(calls)
+    return (
+        yield from apply(writing, options=options, locked=locked, further=further, sparing=sparing)
+    )
 
 
 def apply(
@@ -161,6 +167,7 @@ def apply(
     locked: bool = False,
     check: Check | None = None,
     further: Callable[[Applied], Sequence[Call]] = lambda _: (),
+    sparing: bool = False,
 ) -> Flow[Applied]:
     """Admit writes and carry them out, all or none; `locked` if their keys are already.
 
@@ -181,7 +188,7 @@ def apply(
         lock = ()
     applied = Applied(writes)
     if needs_admission(writes):
-        applied = yield from _admitted(writes, lock, writing.moment)
+        applied = yield from _admitted(writes, lock, writing.moment, sparing=sparing)
         lock = ()
     now, puts = writing.moment.now, [one for one in applied.writes if one.value is not None]
     leaving = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
@@ -203,21 +210,24 @@ def apply(
     return applied
 
 
-def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> Flow[Applied]:
+_CHANGING = "{key!r} is itself derived or deleted by this call: derive from it in a call of its own"
+
+
+def _admitted(
+    writes: Sequence[Write], lock: Sequence[Call], moment: Moment, *, sparing: bool = False
+) -> Flow[Applied]:
     """The writes as they are to be carried out; locks the keys first.
 
     Raises:
         InvalidInputError: if what a memory is said to be derived from is gone by now, or came
-            from it.
+            from it; with `sparing` that memory is refused by itself.
     """
+    spared: dict[tuple[Place, str], str] | None = {} if sparing else None
     pairs = [(one, place, key) for one in writes for place, key in one.sources]
     changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
     for one, place, key in pairs:
         if (place, key) in changing and (place, key) not in one.echoes:
-            raise InvalidInputError(
-                f"{key!r} is itself derived or deleted by this call: derive from it in a call of "
-                "its own"
-            )
+            _spare(spared, one, InvalidInputError(_CHANGING.format(key=key)))
     named = {
         **keys_of([one for one, _, _ in pairs]),
         "source_namespaces": [place.namespace for _, place, _ in pairs],
@@ -233,7 +243,12 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
         if (known := _Standing(*told)).alive
     }
     found = (Origin(*row) for row in chain.from_iterable(rows))
-    derived = [settled_by(one, [next(found) for _ in one.sources], changing) for one in writes]
+    origin = [[next(found) for _ in one.sources] for one in writes]
+    derived = [
+        found_out
+        for one, mine in zip(writes, origin, strict=True)
+        if (found_out := _settled(one, mine, changing, spared)) is not None
+    ]
     settled = [_said_again(one, there.get((one.place, one.key))) for one in derived]
     refused = {
         (one.place, one.key): why
@@ -245,7 +260,30 @@ def _admitted(writes: Sequence[Write], lock: Sequence[Call], moment: Moment) -> 
     rooms = (yield Query(tuple(standing_calls(wanted, moment)))) if wanted else ()
     evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), there, moment.now)
     written = [one for one in kept if (one.place, one.key) not in full]
-    return Applied(written, {**refused, **full}, evicted, new=not replaced)
+    return Applied(written, {**(spared or {}), **refused, **full}, evicted, new=not replaced)
+
+
+def _settled(
+    one: Write,
+    origins: Sequence[Origin],
+    changing: Container[tuple[Place, str]],
+    spared: dict[tuple[Place, str], str] | None,
+) -> Write | None:
+    """A write by what it is derived from; None if it is refused by itself."""
+    if spared and (one.place, one.key) in spared:
+        return None
+    try:
+        return settled_by(one, origins, changing)
+    except InvalidInputError as why:
+        _spare(spared, one, why)
+        return None
+
+
+def _spare(spared: dict[tuple[Place, str], str] | None, one: Write, why: InvalidInputError) -> None:
+    """Refuse a write by itself, where the others are to be spared; else raise."""
+    if spared is None:
+        raise why
+    spared.setdefault((one.place, one.key), str(why))
 
 
 def _said_again(one: Write, there: _Standing | None) -> Write:

@@ -6,6 +6,8 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
+from itertools import dropwhile
+from time import monotonic
 from typing import Any
 
 from langmem_tiers.core.checks import checked_flag
@@ -21,10 +23,11 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
+from langmem_tiers.turn.asking import FunctionSource, outcomes
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
-from langmem_tiers.turn.sources import items_of
+from langmem_tiers.turn.sources import items_of, waits
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
@@ -33,6 +36,8 @@ _UNLIMITED = 10**9
 _ANSWERED = "what its source answered"
 _GOING_ON = (DatabaseError, ConfigurationError)
 """What ends a turn's context, whichever source raises it."""
+_MOMENT = 0.005
+"""Seconds in which nothing is asked any more: clocks that wait may ring that early."""
 _log = logging.getLogger(__name__)
 
 
@@ -48,8 +53,9 @@ def assemble_context(
 ) -> Flow[Assembled]:
     """Ask every source in the layout's order, and put what fits into one text.
 
-    Each source is told what the earlier ones answered. What one of the caller's own raises costs
-    its section; `failed` of the answer says so.
+    Each source is told what the earlier ones answered; those that the layout has no stage for are
+    asked side by side. What one of the caller's own raises costs its section, and what there is no
+    time for is left out: `failed` of the answer says so.
 
     Args:
         prompt: What the turn is about.
@@ -70,6 +76,7 @@ def assemble_context(
     utf8_bytes(prompt, "prompt")
     own = {} if filters is None else checked_filters(filters)
     check(turn, "assemble a context", tokens=True)
+    left = turn.get_budget_status().seconds_left
     told = {
         **asdict(turn.context),
         "turn": record.turn,
@@ -82,6 +89,7 @@ def assemble_context(
         "show_messages": checked_flag(show_messages, "show_messages"),
         "budget": _room(turn, wanted),
         "seconds": turn.settings.source_seconds,
+        "deadline": None if left is None else monotonic() + left,
     }
     said = turn.memory.tiered_store.options.bounds.beginning(prompt)
     turn.memory.asking.ask(said, turn.context, **told["filters"])
@@ -94,9 +102,9 @@ def _assembled(
     """Ask, fit, and keep in the record what is shown."""
     sections: dict[str, Section] = {}
     failed: dict[str, str] = {}
-    for stage in turn.layout.stages:
+    for several in _rounds(turn):
         about = {**told, "sections": dict(sections)}
-        sections[stage.source] = yield from _asked(turn, stage, prompt, about, failed)
+        sections |= yield from _asked(turn, several, prompt, about, failed)
     gate, stages = turn.memory.gate, turn.layout.stages
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
@@ -124,32 +132,75 @@ def _assembled(
     return found
 
 
+def _rounds(turn: Turn) -> list[list[Stage]]:
+    """The stages in order; those of functions that the layout has no stage for at once."""
+    found: list[list[Stage]] = []
+    at_once = False
+    for one in turn.layout.stages:
+        beside = one.source in turn.beside and isinstance(turn.sources[one.source], FunctionSource)
+        if beside and at_once:
+            found[-1].append(one)
+        else:
+            found.append([one])
+        at_once = beside
+    return found
+
+
 def _asked(
     turn: Turn,
-    stage: Stage,
+    stages: Sequence[Stage],
     prompt: str,
     told: Mapping[str, Any],
     failed: dict[str, str],
-) -> Flow[Section]:
-    """What the source of a stage answers, told what the earlier ones did.
+) -> Flow[dict[str, Section]]:
+    """What the sources of these stages answer, told what the earlier ones did.
 
-    It answers a text, a `Section`, items, or None for nothing. What a user's own raises is told in
-    `failed`; what Postgres refuses, a turn that cannot work and what ours raise go on, with a note
-    that names the source.
+    Each answers a text, a `Section`, items, or None for nothing. What a user's own raises, and what
+    there is no time for, is told in `failed`; what Postgres refuses, a turn that cannot work and
+    what ours raise go on, with a note that names the source.
     """
-    about = {**told, "options": stage.options, "title": stage.title}
-    try:
-        answer = yield from turn.sources[stage.source].flow(prompt, about, turn.memory)
-        return _section_of(answer, stage)
-    except Exception as error:  # a user's source can raise anything
-        source = stage.source
-        if source not in turn.own_sources or isinstance(error, (*_GOING_ON, *_signals())):
-            error.add_note(f"raised by the source {source!r} of the turn")
-            raise
-        failed[source] = both_ends(shown(told_error(error), turn.memory.gate), LONGEST_TASK)
-        _log.warning("the source %r of a turn failed: %s", source, failed[source])
-        _log.debug("the source %r of a turn failed", source, exc_info=error)
-        return Section()
+    left = _left(told)
+    found = {one.source: Section() for one in stages}
+    if _is_over(told):
+        late = [one.source for one in stages if waits(turn.sources[one.source], told)]
+        failed |= dict.fromkeys(late, _spent(turn))
+        stages = [one for one in stages if one.source not in late]
+    seconds = min((one for one in (told["seconds"], left) if one is not None), default=None)
+    about = {**told, "seconds": seconds}
+    asked = [
+        (turn.sources[one.source], {**about, "options": one.options, "title": one.title})
+        for one in stages
+    ]
+    answers = yield from outcomes(asked, prompt, turn.memory)
+    for stage, (answer, error) in zip(stages, answers, strict=True):
+        try:
+            found[stage.source] = _section_of(answer, stage, error)
+        except Exception as wrong:  # a user's source can raise anything
+            source = stage.source
+            if source not in turn.own_sources or isinstance(wrong, (*_GOING_ON, *_signals())):
+                wrong.add_note(f"raised by the source {source!r} of the turn")
+                raise
+            over = isinstance(wrong, TimeoutError) and _is_over(told)
+            why = _spent(turn) if over else shown(told_error(wrong), turn.memory.gate)
+            failed[source] = both_ends(why, LONGEST_TASK)
+            _log.warning("the source %r of a turn failed: %s", source, failed[source])
+            _log.debug("the source %r of a turn failed", source, exc_info=wrong)
+    return found
+
+
+def _left(told: Mapping[str, Any]) -> float | None:
+    """The seconds that are left until the turn's are spent."""
+    deadline: float | None = told["deadline"]
+    return None if deadline is None else deadline - monotonic()
+
+
+def _is_over(told: Mapping[str, Any]) -> bool:
+    left = _left(told)
+    return left is not None and left < _MOMENT
+
+
+def _spent(turn: Turn) -> str:
+    return f"TimeoutError: the turn's {turn.budget.seconds:g} seconds were spent before it answered"
 
 
 def _signals() -> tuple[type[Exception], ...]:
@@ -158,15 +209,18 @@ def _signals() -> tuple[type[Exception], ...]:
     return () if errors is None else (errors.GraphBubbleUp,)
 
 
-def _section_of(answer: Any, stage: Stage) -> Section:
-    """An answer as a section; text is data, and a heading of its own goes."""
+def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
+    """An answer as a section; a text is data and stands as it is, but for the stage's own title."""
+    if error is not None:
+        raise error
     if answer is None:
         return Section()
     if isinstance(answer, Section):
         return answer
     if isinstance(answer, str):
-        text = storable(answer).strip().removeprefix(stage.title).strip()
-        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED)
+        title, _, rest = _unframed(answer).partition("\n")
+        text = _unframed(rest if title.strip() == stage.title.strip() else answer)
+        told = Fragment(text=text, source=stage.source, rationale=_ANSWERED, formatted=True)
         return Section((told,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
         return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
@@ -174,6 +228,13 @@ def _section_of(answer: Any, stage: Stage) -> Section:
         f"the source {stage.source!r} answers a text, a Section or None, not "
         f"{type(answer).__name__}"
     )
+
+
+def _unframed(text: str) -> str:
+    """A text without empty lines before it and spaces after it; its first line stays indented."""
+    lines = storable(text).rstrip().splitlines()
+    said = dropwhile(lambda line: not line.strip(), lines)
+    return "\n".join(said)
 
 
 def _room(turn: Turn, wanted: int | None) -> int:

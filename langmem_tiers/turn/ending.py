@@ -28,10 +28,11 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
-from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
+from langmem_tiers.state.flows import Whose, put_goal, reading_goals
 from langmem_tiers.state.state import Goal, ProgressDelta
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
+from langmem_tiers.turn import progress
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.relevance import weigh_calls
 from langmem_tiers.turn.trace import (
@@ -41,6 +42,7 @@ from langmem_tiers.turn.trace import (
     TurnTrace,
     beginning,
     ended_call,
+    export_of,
     happened,
     is_of,
     lock_name,
@@ -72,6 +74,8 @@ class _Wanted:
     """The traces that its skills were found in; None if none were looked for."""
     goals: dict[str, Goal] = field(default_factory=dict)
     """What it brought nearer, as that will be; known once it `stands`."""
+    closed: dict[str, str] = field(default_factory=dict)
+    """Of each step whose goal is gone by then, why it is refused."""
 
     def locks(self, context: MemoryContext) -> list[tuple[str, str, str]]:
         """What is locked beside what is written."""
@@ -87,19 +91,12 @@ class _Wanted:
         return [ended_call(context, self.turn), *seen, *goals]
 
     def stands(self, answers: list[Rows]) -> bool:
-        """Whether nobody else committed meanwhile.
-
-        Raises:
-            InvalidInputError: if a goal is not set.
-        """
+        """Whether nobody else committed meanwhile."""
         ended, *others = answers
         if ended or (self.seen is not None and read_traces(others[0]) != self.seen):
             return False
         before = others[len(others) - len(self.steps) :]
-        self.goals = {
-            goal: goal_advanced(goal, read(Goal, rows), *steps)
-            for (goal, steps), rows in zip(self.steps.items(), before, strict=True)
-        }
+        self.goals, self.closed = progress.advanced(self.steps, before)
         return True
 
 
@@ -114,6 +111,9 @@ class _Ended(NamedTuple):
 def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
     """Write all that is pending in one transaction, with the trace; done again, nothing more.
 
+    What cannot be written any more, as its goal is closed or what it is derived from is gone, is
+    refused by itself: the report says why.
+
     Failed tool calls that worked later become lessons, and what recurs in the project's turns
     is proposed as a skill.
 
@@ -126,8 +126,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
 
     Raises:
         ConflictError: if others committed all the while, ten times; nothing was written.
-        InvalidInputError: if the turn was left before, or was committed with other content, if it
-            derives from what is not there, or notes progress of a goal that is not set.
+        InvalidInputError: if the turn was left before, or was committed with other content.
     """
     if turn.report is not None:
         return turn.report
@@ -186,11 +185,10 @@ def _commit(
         return (yield from _as_before(turn, record, *rows[0]))
     vectors |= yield from weigh_calls(record, store.options)
     wanted = yield from _wanted(turn, record, success=success)
-    told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
-    puts = yield from memory.flows.bounded(record.pending, context, told)
+    puts, twins = yield from _pending(turn, record)
     puts += yield from memory.flows.writes(wanted.taught, context)
     kept = without_held_twins(puts)
-    twins = {(one.place, one.key): SAME_KEY for one in puts if one.held and one not in kept}
+    twins |= {(one.place, one.key): SAME_KEY for one in puts if one.held and one not in kept}
     evictions = yield from _evictions(record.evicted, context, store)
     writes = last_writes([*evictions, *kept])
     # a commit that begins anew has most of the vectors
@@ -216,10 +214,24 @@ def _commit(
         calls=wanted.looks(context, moment),
         stands=wanted.stands,
         further=further,
+        sparing=True,
     )
     if applied is None:
         raise ConflictError(f"somebody else committed beside the turn {record.turn!r}: again")
     return ended[0]
+
+
+def _pending(
+    turn: Turn, record: TurnRecord
+) -> Flow[tuple[list[Write], dict[tuple[Place, str], str]]]:
+    """The writes of what is pending, and why what is not among them cannot be written any more."""
+    flows, context = turn.memory.flows, turn.context
+    told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
+    lacking = yield from flows.lacking(record.pending, context)
+    judged = list(zip(record.pending, lacking, strict=True))
+    puts = yield from flows.bounded([one for one, why in judged if why is None], context, told)
+    gone = [(flows.checked(one, context), why) for one, why in judged if why is not None]
+    return puts, {(one.place, one.key): why for one, why in gone}
 
 
 def _from_its_call(one: Write, applied: Applied, wanted: _Wanted) -> Write:
@@ -263,7 +275,7 @@ def _as_before(
     (rows,) = yield Query((Call("get_many", params),), commit=True)
     alive_at = turn.memory.tiered_store.flows.moment().alive_at
     found = {
-        (namespace, key): _export(Place(tenant, namespace), key, tier, value)
+        (namespace, key): export_of(Place(tenant, namespace), key, tier, value)
         for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
         if expires_at is None or expires_at > alive_at
     }
@@ -313,7 +325,7 @@ def _told(
 ) -> _Ended:
     """What is told of a commit, now that it is known what it writes: a retry is answered by it."""
     puts = [one for one in applied.writes if one.value is not None]
-    exports = [_export(one.place, one.key, one.tier, json.loads(one.value or "")) for one in puts]
+    exports = [export_of(one.place, one.key, one.tier, json.loads(one.value or "")) for one in puts]
     written = {one.key for one in puts}
     lessons = [key for key in wanted.lessons if key in written]
     skills = [key for key in wanted.skills if key in written]
@@ -324,8 +336,8 @@ def _told(
         "tool calls": len(record.calls),
         "lessons": len(lessons),
         "skills": len(skills),
-        "goals": len(record.goals),
-        "refused": record.refusals + len(applied.refused),
+        "goals": len(record.goals) - len(wanted.closed),
+        "refused": record.refusals + len(applied.refused) + len(wanted.closed),
         "quarantined": sum(one.held is not None for one in puts),
     }
     detail = {
@@ -341,21 +353,24 @@ def _told(
             }
             for one in puts
         ],
-        "refused": {key: why for (_, key), why in applied.refused.items()},
+        "refused": {**{key: why for (_, key), why in applied.refused.items()}, **wanted.closed},
         "lessons": lessons,
         "skills": skills,
-        "goals": [{**one, "progress": wanted.goals[one["goal"]].progress} for one in record.goals],
+        "goals": progress.told(record.goals, wanted.goals),
     }
     wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
     ended = _ending(turn, record, "committed", wrote or "nothing to write", detail, at=now)
-    events = (*record.events, *_refusals(turn, record, applied, now), ended)
+    refused = _refusals(turn, record, applied, wanted, now)
+    events = (*record.events, *refused, ended)
     return _Ended(detail, exports, TurnTrace(turn=record.turn, events=events))
 
 
 def _refusals(
-    turn: Turn, record: TurnRecord, applied: Applied, now: datetime
+    turn: Turn, record: TurnRecord, applied: Applied, wanted: _Wanted, now: datetime
 ) -> Iterable[TurnEvent]:
-    """What the gate let pass, and the commit did not write."""
+    """What the gate let pass, or was noted, and the commit did not write."""
+    for why in wanted.closed.values():
+        yield TurnEvent(kind="refused", at=now, reasons=(why,))
     said = {one.key: one for one in record.pending}
     for (place, key), why in applied.refused.items():
         begins = beginning(said[key], turn.memory.gate) if key in said else {}
@@ -383,8 +398,3 @@ def _ending(
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
     return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
-
-
-def _export(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A memory that is written, as a report exports it."""
-    return {"key": key, **place._asdict(), "tier": str(tier), "value": value}

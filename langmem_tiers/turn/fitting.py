@@ -104,7 +104,7 @@ def fit(
 ) -> Assembled:
     """Put sections into one text that fits.
 
-    What stands in any case, as a persona's name and rules do, gets room before all, and is cut
+    What stands in any case, as a persona but for its backstory, gets room before all, and is cut
     where it may be. Then stages get it by rank, each at most its share of what is left: fragments
     that are no memories by their own ranks, memories by how useful they are together
     (`recall.budget.choose`). The best memory gets it before all but the first rank: so a larger
@@ -202,8 +202,9 @@ class _Fitting:
             one.reason = f"cut to {self._cost(one):,} tokens, to fit into {self._budget:,}"
         if (tokens := self._count(self._text())) > self._budget:
             raise (BudgetExceededError if spent else InvalidInputError)(
-                f"the name and the rules of the source {whole.source!r} come to {tokens:,} tokens, "
-                f"and there are {self._budget:,}: give the turn a larger budget, or fewer rules"
+                f"what has to stand of the source {whole.source!r} comes to {tokens:,} tokens, and "
+                f"there are {self._budget:,}: give the turn a larger budget, or let less stand; of "
+                "a persona all but the backstory does"
             )
         self._left = self._budget - tokens
 
@@ -255,7 +256,7 @@ class _Fitting:
     def _by_use(self, pieces: Sequence[Piece]) -> None:
         """Take the memories that are most useful together, the best of them in any case."""
         self._lead(pieces)
-        waiting = [one for one in pieces if not (one.taken or self._superfluous(one))]
+        waiting = [one for one in pieces if not (one.taken or one.late or self._superfluous(one))]
         if not waiting:
             return
         end = self._left - int(self._left * max(one.stage.share for one in waiting))
@@ -293,6 +294,8 @@ class _Fitting:
                 one.original = next((seen[each] for each in one.said if each in seen), None)
             if fragment.seen or (one.original is not None and one.original.fragment.seen):
                 one.needless, one.reason = True, _ELSEWHERE
+            elif fragment.repeats:
+                one.needless, one.reason = True, f"left out: {fragment.repeats}"
             elif fragment.memory is not None and words(fragment.text) == words(self._query):
                 one.needless, one.reason = True, _THE_PROMPT
             for each in one.said:

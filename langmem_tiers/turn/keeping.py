@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.checks import checked_strings
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
@@ -15,7 +16,7 @@ from langmem_tiers.remember.gate import Decision, trust_in
 from langmem_tiers.remember.gate import route as by_its_words
 from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
-from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
+from langmem_tiers.turn.progress import was_committed
 from langmem_tiers.turn.record import Invocation, called
 from langmem_tiers.turn.trace import beginning, discreet, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
@@ -188,14 +189,27 @@ def memorize(
 
     Raises:
         BudgetExceededError: if the turn has spent what it may; it is not kept.
-        InvalidInputError: for what cannot be stored.
+        InvalidInputError: for what cannot be stored, or is derived from what is not there, or is
+            itself pending; what else is pending stays so.
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
     if not (isinstance(item, Mapping) and item.get("source") in PERSONS):
         given = _after_tools(turn, given, named=isinstance(item, Mapping) and "source" in item)
     turn.memory.flows.checked(given, turn.context)
-    return _put(turn, given)
+    return _sound(turn, given)
+
+
+def _sound(turn: Turn, given: NewMemory) -> Flow[Memorized]:
+    """Put something to the gate that the commit will be able to write.
+
+    Raises:
+        InvalidInputError: if it is derived from what is not there.
+    """
+    (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
+    if why is not None and not (yield from unit(was_committed(turn))):
+        raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
+    return (yield from _put(turn, given))
 
 
 def _after_tools(turn: Turn, one: NewMemory, *, named: bool) -> NewMemory:
@@ -252,6 +266,7 @@ def _routed(turn: Turn, one: NewMemory) -> Route:
     """
     told: object = turn.router(one) if turn.router and one.memory_type is None else None
     if isinstance(told, Route):
+        checked_strings(told.evicted, "evicted of a route")
         return told
     if told is not None:
         raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
@@ -346,32 +361,6 @@ def _memorized(turn: Turn, one: Judged, route: Route) -> Memorized:
         reason = why if found.reason == "stored" else found.reason
         note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
     return found
-
-
-def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> None:
-    """Note how much nearer the turn brought a goal; `commit` adds it to the goal's progress.
-
-    Args:
-        goal_id: Of a goal of `memory.state`.
-        delta: How much nearer, from -1 to 1.
-        reason: Why; one with private data that the policy does not accept is not kept.
-
-    Raises:
-        BudgetExceededError: if the turn has spent what it may.
-        InvalidInputError: for what is no delta. A goal that is not set is refused by the
-            commit, which then writes nothing.
-    """
-    going_on(turn)
-    goal = checked_id(goal_id, "goal_id")
-    with changing(turn) as record:
-        name = record.key("goal", len(record.goals))
-        step = ProgressDelta(delta=delta, reason=reason, at=turn.now, delta_id=name)
-        step = replace(step, reason=shown(step.reason, turn.memory.gate))
-        check(turn, "note progress")
-        record.goals.append({"goal": goal, **to_value(step)})
-        wish = record.wish(turn.context, name, goal, step.delta, step.reason)
-        record.wanted.append(wish)
-        spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
 
 
 def _judgement(found: Memorized) -> dict[str, Any]:

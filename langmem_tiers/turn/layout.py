@@ -43,7 +43,8 @@ class Fragment:
     """Why it is there."""
     key: str | None = None
     rank: float = 0.0
-    """Within a stage, what has a lower one gets room first."""
+    """Within a stage, what has a lower one gets room first; a memory that has one above 0 gets it
+    when all else had its turn."""
     data: bool = True
     """Whether it is fenced as data; what the agent is and may do is not."""
     memory: Recollection | None = None
@@ -51,6 +52,10 @@ class Fragment:
     """What a layout can say of it beside its text: `when`, `speaker`, …"""
     seen: bool = False
     """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
+    repeats: str = ""
+    """What of the same source says it already: then it is not shown, and the trace says why."""
+    formatted: bool = False
+    """Whether its source wrote it as it is to be read: then no stage's item writes it anew."""
     cut: tuple[int, int] = (0, 0)
     """From where to where the text may be cut, from its end on, if there is no room for all."""
     least: str = ""
@@ -130,7 +135,7 @@ class Section:
 
     def __str__(self) -> str:
         """What it says."""
-        return "\n".join(one.text for one in self.fragments)
+        return "\n".join(one.text for one in self.fragments if not one.repeats)
 
 
 VERBATIM: Final = "{content}"
@@ -271,7 +276,10 @@ class Layout:
 
 
 def written(fragment: Fragment, stage: Stage) -> str:
-    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry."""
+    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry.
+
+    What is formatted stands as it is; so does what has no fields, where an item of ours names some.
+    """
     if not fragment.data:
         return fragment.text
     content, item = quoted(fragment.text), stage.item
@@ -279,6 +287,8 @@ def written(fragment: Fragment, stage: Stage) -> str:
     labels = {name: labelled(getattr(fragment, name) or "") for name in names}
     if not fragment.fields and item == VERBATIM:
         return RECALLED_FROM.format_map({**labels, "content": content})
+    if fragment.formatted or (not fragment.fields and item in _OWN_ITEMS):
+        return content
     alone = item == VERBATIM or "\n{content}\n" in item
     told = {name: quoted(one) for name, one in fragment.fields.items()}
     said = {**dict.fromkeys(FIELDS, ""), **labels, **told}
@@ -309,7 +319,13 @@ ORCHESTRATOR: Final = Layout(
             item=RECALLED_ONE,
             rank=3,
             share=0.5,
-            options={"query": "", "memory_types": NOTES, "tiers": ("short_term",), "limit": 10},
+            options={
+                "memory_types": NOTES,
+                "tiers": ("short_term",),
+                "limit": 50,  # our own choice
+                "newest": True,
+                "informed_by": (("conversation", "identity"),),
+            },
         ),
         Stage(source="goals", title="## Frontal Cortex", rank=1, share=0.5),
         Stage(
@@ -373,3 +389,5 @@ PERSONA: Final = Layout(
 )
 """A persona, the last hour's 20 messages, its 5 most relevant memories of importance 0.70 or more,
 and its state."""
+
+_OWN_ITEMS: Final = frozenset(one.item for one in (*ORCHESTRATOR.stages, *PERSONA.stages))

@@ -45,6 +45,9 @@ LEAST_MATCH: Final = 0.15
 """What a memory's match, a chance to be evidence, is at least with the cut-off: our own choice."""
 LEAST_INFORMED_MATCH: Final = 0.2
 """Likewise where an earlier stage's words alone call it up: above what shares no word with them."""
+NEWEST: Final = 10
+"""Of the newest memories, those that get room with what matters; others get what is left: our own
+choice."""
 _LAST: Final = 2
 """Messages of a conversation that are."""
 _LIMIT: Final = 20
@@ -65,11 +68,15 @@ class MemorySource:
     Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
     newest, which then do not count as accessed; `other_than` names the memory types that are left
     out, `informed_by` the earlier stages whose words it asks for as well, of a tuple's together;
-    `own` asks for what the agent remembered itself, where one is named.
+    `own` asks for what the agent remembered itself, where one is named. With `newest` the newest
+    come after what answers, as far as the limit goes, and do not count as accessed.
     """
 
     name: str
-    known_options: ClassVar = (*RECALL_OPTIONS, "query", "other_than", "informed_by", "own")
+    known_options: ClassVar = (
+        *(*RECALL_OPTIONS, "query", "other_than", "informed_by", "own"),
+        "newest",
+    )
 
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
@@ -83,14 +90,17 @@ class MemorySource:
             return Section()
         if options.pop("own", False) and metadata["agent_id"] is not None:
             options["agent_id"] = metadata["agent_id"]
+        newest = options.pop("newest", False)
         asked = {**options, **metadata["filters"], "memory_types": types}
         ask = memory.asking.ask(query, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = {} if alone else circumstances(metadata["sections"], stages)
-        recalled = unit(_recalled(ask, told, metadata, memory))
+        recalled = unit(_recalled(ask, told, metadata, memory, newest=newest and not alone))
         about = {"query": query, "informed_by": told or None, **asked}
         found = yield from recalling(f"recall {self.name}", memory, about, recalled)
-        return Section(tuple(Fragment.of_memory(one, self.name) for one in found))
+        late = [newest and place >= NEWEST and not one.score for place, one in enumerate(found)]
+        told_of = zip(found, late, strict=True)
+        return Section(tuple(Fragment.of_memory(one, self.name, rank=n) for one, n in told_of))
 
 
 def _recalled(
@@ -98,17 +108,20 @@ def _recalled(
     told: Mapping[str, str],
     metadata: Mapping[str, Any],
     memory: MemoryCoordinator,
+    *,
+    newest: bool,
 ) -> Flow[list[Recollection]]:
-    """Recall, in its circumstances too; a turn embeds each text once."""
+    """Recall, in its circumstances too, and maybe the newest; a turn embeds each text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]
+    asks += [replace(ask, query="", embedding=None)] if newest else []
     vectors: Vectors = metadata["vectors"]
     turn = metadata["turn"]
     if ask.blank:
         # shown, whatever is asked
-        (newest,) = yield from memory.flows.recall(asks, lambda _: True, turn=turn)
-        return newest
+        (latest,) = yield from memory.flows.recall(asks, lambda _: True, turn=turn)
+        return latest
     rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
 
     def noted(row: Candidate) -> bool:
@@ -116,13 +129,16 @@ def _recalled(
         return True  # it counts as accessed once, below, if it is among the best
 
     direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors, turn=turn)))
+    recent = informed.pop() if newest else []
     if ask.floor and vectors.failed is None:
         direct = matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
     found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
     read = [rows[one.namespace, one.key] for one in found]
     yield from store.flows.mark(read, store.flows.moment())
-    return found
+    there = {(one.namespace, one.key) for one in found}
+    others = [one for one in recent if (one.namespace, one.key) not in there]
+    return [*found, *others][: ask.limit]
 
 
 def _types(

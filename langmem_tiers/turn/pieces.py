@@ -39,11 +39,16 @@ class Piece:
         self.fragment, self.written = fragment, written(fragment, self.stage)
 
     @property
-    def precedence(self) -> tuple[int, bool, float]:
+    def late(self) -> bool:
+        """Whether it gets room when all else had its turn, as a memory that answers nothing."""
+        return self.fragment.memory is not None and self.fragment.rank > 0
+
+    @property
+    def precedence(self) -> tuple[bool, int, bool, float]:
         """Where it stands among those that wait for room."""
         memory = self.fragment.memory
         matters = self.fragment.rank if memory is None else -memory.score
-        return self.stage.rank, memory is not None, matters
+        return self.late, self.stage.rank, memory is not None, matters
 
 
 def alike(one: Piece, other: Piece) -> bool:

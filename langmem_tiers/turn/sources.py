@@ -5,35 +5,26 @@ Each has a `flow`, which is told the prompt, what `assemble_context` was, and th
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
-
-from langchain_core.runnables.config import ContextThreadPoolExecutor
 
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.threads import (
-    Daemons,
-    answer_awaited,
-    answers_awaited,
-    answers_awaited_by,
-    answers_by,
-)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Ask, Flow, unit
+from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.state.state import ShortTermSnapshot
+from langmem_tiers.turn.asking import FunctionSource, answers
 from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import Conversation, MemorySource
-from langmem_tiers.turn.persona import OperationalState
+from langmem_tiers.turn.persona import OperationalState, Persona
+from langmem_tiers.turn.pieces import words
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
@@ -44,9 +35,6 @@ _QUERIES: Final = (
     ("What governance rules apply?", "governance", False),
 )
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
-_ASIDE: Final = Daemons(32)
-"""Where functions are asked that are waited for no longer than so long; one that hangs keeps its
-thread, so that there is an end to them: as many as `asyncio` has at most."""
 _LISTS: Final = ("active_goals", "pending_actions", "constraints")
 """What a mapping of goals says."""
 
@@ -59,7 +47,7 @@ def built_in() -> dict[str, Any]:
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": FunctionSource.of(
+        "tools": FunctionSource.at_hand(
             lambda _, metadata: _tools(() if metadata["tools"] is None else metadata["tools"])
         ),
         **{name: MemorySource(name) for name in recalling},
@@ -76,7 +64,8 @@ def as_source(name: str, given: Any) -> Any:
         return given
     verbs = [getattr(given, one, None) for one in ("remember", "aremember")]
     if any(map(callable, verbs)):
-        return FunctionSource.of(*filter(callable, verbs), name=name)
+        source = FunctionSource.of(*filter(callable, verbs), name=name)
+        return replace(source, waits=not isinstance(given, Persona | OperationalState))
     queried = getattr(given, "query", None)
     if callable(queried):
         if name == "identity":
@@ -93,67 +82,16 @@ def as_source(name: str, given: Any) -> Any:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionSource:
-    """What answers by a function, or by its async twin."""
-
-    verb: Callable[..., Any]
-    averb: Callable[..., Any]
-
-    @classmethod
-    def of(cls, *verbs: Callable[..., Any], name: str | None = None) -> FunctionSource:
-        """A function and its twin, or one that is both; those of a `name` are a user's.
-
-        Raises:
-            InvalidTypeError: for what cannot be told the prompt and the metadata.
-        """
-        for verb in verbs if name is not None else ():
-            _check_parameters(name, verb)
-        return cls(verbs[0], verbs[-1])
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Any]:
-        """What it answers."""
-        del memory
-        about = (prompt, metadata)
-        (answer,) = yield from _answers(self.verb, self.averb, [about], metadata["seconds"])
-        return answer
-
-
-def _answers(
-    verb: Any, averb: Any, asked: Sequence[tuple[Any, ...]], seconds: float | None
-) -> Flow[list[Any]]:
-    """What a verb answers to each of these, asked side by side; None waits as long as it takes."""
-    calls = [partial(answer_of, verb, *one) for one in asked]
-    ask = Ask(partial(_at_once, calls), partial(answers_awaited, averb, asked))
-    if seconds is not None:
-        acalls = [partial(answer_awaited, averb, *one, daemons=_ASIDE) for one in asked]
-        awaited = partial(answers_awaited_by, seconds, acalls)
-        ask = Ask(partial(answers_by, seconds, calls, _ASIDE), awaited)
-    found: list[Any] = yield ask
-    return found
-
-
-def _at_once(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    if len(calls) == 1:
-        return [calls[0]()]
-    with ContextThreadPoolExecutor(len(calls)) as pool:
-        return [one.result() for one in [pool.submit(call) for call in calls]]
-
-
-def _check_parameters(name: str | None, verb: Callable[..., Any]) -> None:
-    """Refuse a source's verb that cannot be told the prompt and the metadata."""
-    try:
-        signature = inspect.signature(verb)
-    except (TypeError, ValueError):  # of what is not written in Python, nothing is known
-        return
-    try:
-        signature.bind("", {})
-    except TypeError as error:
-        raise InvalidTypeError(
-            f"the source {name!r} takes (prompt, metadata), not {signature}"
-        ) from error
+def waits(source: Any, metadata: Mapping[str, Any]) -> bool:
+    """Whether a source may take its time."""
+    if isinstance(source, FunctionSource):
+        return source.waits
+    if isinstance(source, Identity):
+        return not isinstance(source.answers, Mapping)
+    given = isinstance(source, Conversation) and (
+        source.messages is not None or metadata["messages"] is not None
+    )
+    return not given
 
 
 def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
@@ -183,25 +121,6 @@ def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -
             )
 
 
-def answer_of(verb: Any, *given: Any) -> Any:
-    """What a function answers at once.
-
-    Raises:
-        ConfigurationError: if it must be awaited.
-    """
-    answer = verb(*given)
-    if isinstance(answer, Future):
-        return answer.result()
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise ConfigurationError(
-            "a source is async and cannot be asked here: use `async with` and "
-            "aassemble_context, or give it a blocking twin, `remember`"
-        )
-    return answer
-
-
 # Who the agent is
 
 
@@ -218,7 +137,10 @@ class Identity:
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The answers, in the order of the queries; an item that two of them name stands once."""
+        """The answers, in the order of the queries; what two of them say stands once.
+
+        An `id` names an item within the answer to one query.
+        """
         del prompt, memory
         mode = metadata["mode"]
         if isinstance(self.answers, Mapping):
@@ -226,12 +148,30 @@ class Identity:
         else:
             verb = self.answers.query
             asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
-            found = yield from _answers(verb, verb, asked, metadata["seconds"])
-        items: dict[str, Fragment] = {}
-        for (question, *_), answer in zip(_QUERIES, found, strict=True):
-            for one in items_of(answer, "identity", question):
-                items.setdefault(one.key or one.text, one)
-        return Section(tuple(items.values()))
+            found = yield from answers(verb, verb, asked, metadata["seconds"])
+        named = [
+            (question, one)
+            for (question, *_), answer in zip(_QUERIES, found, strict=True)
+            for one in items_of(answer, "identity", question)
+        ]
+        return Section(tuple(_once(named)))
+
+
+def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
+    """Items, each by the question that it answers; one that was there before says so."""
+    ids: set[tuple[str, str]] = set()
+    said: dict[str, str] = {}
+    for question, one in named:
+        text, why = words(one.text), ""
+        if (question, one.key) in ids:
+            why = f"another answer to {question!r} has the id {one.key!r}"
+        elif text in said:
+            why = f"the answer to {said[text]!r} says the same"
+        else:
+            said[text] = question
+        if one.key is not None:
+            ids.add((question, one.key))
+        yield replace(one, repeats=why)
 
 
 def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
@@ -344,8 +284,8 @@ def _typed(schema: Any) -> str:
 
 _FORMS: Final[Mapping[str, tuple[type, Callable[[Any], Any]]]] = {
     "identity": (Mapping, Identity),
-    "goals": (Mapping, lambda given: FunctionSource.of(lambda *_: _goals(given))),
-    "tools": (Sequence, lambda given: FunctionSource.of(lambda *_: _tools(given))),
+    "goals": (Mapping, lambda given: FunctionSource.at_hand(lambda *_: _goals(given))),
+    "tools": (Sequence, lambda given: FunctionSource.at_hand(lambda *_: _tools(given))),
     "conversation": (Sequence, Conversation),
 }
 """What may be given as a source that is neither asked nor called, and what is made of it."""

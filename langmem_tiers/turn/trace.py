@@ -12,6 +12,7 @@ from urllib.parse import quote
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import StoreResult, Tier
+from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
@@ -197,6 +198,11 @@ def _stored(one: Mapping[str, Any]) -> StoreResult:
         reason=one["held"] or "stored",
         evicted=tuple(one["evicted"]),
     )
+
+
+def export_of(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> dict[str, Any]:
+    """A memory that is written, as a report exports it."""
+    return {"key": key, **place._asdict(), "tier": str(tier), "value": value}
 
 
 def happened(export: Mapping[str, Any]) -> bool:

@@ -71,8 +71,8 @@ class Turn:
             sources: Sources by the name of their stage, in the place of those built in: anything
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
                 also a mapping, or an object with `query(question, metadata)`; for `tools` and
-                `conversation` also a list. One that the layout has no stage for gets one at its
-                end. What one raises costs its own section.
+                `conversation` also a list. Those that the layout has no stage for get one at its
+                end, and are asked side by side. What one raises costs its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -96,7 +96,7 @@ class Turn:
         self.layout = layout
         self.mode = label(mode, "mode")
         self.settings = OrchestratorSettings() if settings is None else settings
-        self.sources, self.own_sources = built_in(), set[str]()
+        self.sources, self.own_sources, self.beside = built_in(), set[str](), set[str]()
         for name, given in (sources or {}).items():
             self.register(name, given, replace=True)
         checked_stages(self.layout, self.sources)
@@ -167,6 +167,8 @@ class Turn:
         if stage is not None and known:
             self.layout = self.layout.with_another(stage)
         elif not known:
+            if stage is None:  # it has no place of its own: it is asked beside others
+                self.beside.add(name)
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
             self.layout = self.layout.with_stage(

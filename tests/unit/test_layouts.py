@@ -78,12 +78,13 @@ def test_a_persona_is_read_from_a_file_of_headings() -> None:
 
     assert soul == Persona(
         persona_name="Nova",
-        backstory="A guide to the old town.\nShe has walked it for years.\n\nHobbies:\n- Chess",
+        backstory="A guide to the old town.\nShe has walked it for years.",
         communication_tone="Warm and brief",
         voice_traits=("curious", "dry"),
         core_values=("Honesty", "Care: for people"),
         must_do=("Name your sources", "Say when you do not know"),
         must_not_do=("Give legal advice",),
+        further=("**Hobbies**:\n- Chess",),
     )
 
 
@@ -91,27 +92,28 @@ def test_a_persona_is_read_from_a_file_of_headings() -> None:
     ("text", "told"),
     [
         (
-            "**Name**: Nova\n- **Voice Traits**: curious, dry\nmust_do:\n- Be kind\nNEVER: lie\n",
-            {"voice_traits": ("curious", "dry"), "must_do": ("Be kind",), "must_not_do": ("lie",)},
+            "**Name**: Nova\n- **Voice Traits**: curious, dry\nmust_do:\n- Be kind\n",
+            {"voice_traits": ("curious", "dry"), "must_do": ("Be kind",)},
         ),
         (
             "# Nova\nNova is calm:\n\n## Rules\n- Must name sources\n* Don't shout\n- Do not lie\n",
             {
-                "backstory": "Nova is calm:",
-                "must_do": ("name sources",),
-                "must_not_do": ("shout", "lie"),
+                "further": (
+                    "Nova is calm:",
+                    "**Rules**:\n- Must name sources\n* Don't shout\n- Do not lie",
+                )
             },
         ),
         (
-            "# Nova\n## Empty\n\n## Habits\nTea at five.\n\n## Must not\ngossip, flatter\n",
+            "# Nova\n## Never lie\n\n## Habits\nTea at five.\n\n## Must not\ngossip, flatter\n",
             {
-                "backstory": "Habits:\nTea at five.",
-                "must_not_do": ("gossip", "flatter"),
+                "must_not_do": ("gossip, flatter",),
+                "further": ("**Never lie**:", "**Habits**:\nTea at five."),
             },
         ),
-        ("# Soul\nName: Nova\nShe is calm.", {"backstory": "She is calm."}),
-        ("---\nname: |\n  Nova\n  She is calm.\n---\n", {"backstory": "She is calm."}),
-        ("---\n\n# Nova\n\nCalm", {"backstory": "---\nCalm"}),
+        ("# Soul\nName: Nova\nShe is calm.", {"further": ("She is calm.",)}),
+        ("---\nname: |\n  Nova\n  She is calm.\n---\n", {"further": ("She is calm.",)}),
+        ("---\n\n# Nova\n\nCalm", {"further": ("---", "Calm")}),
     ],
 )
 def test_what_a_persona_is_told_by_lines_lists_or_beside_its_fields_is_kept(
@@ -127,16 +129,15 @@ def test_what_a_persona_is_told_by_lines_lists_or_beside_its_fields_is_kept(
     ("rules", "must", "never"),
     [
         (
-            "- MUST NOT: Give medical advice\n- Always credit creators",
+            "- MUST NOT: Give medical advice\n- MUST: credit creators",
             ("credit creators",),
             ("Give medical advice",),
         ),
         (
-            "MUST: Cite facts, always\nMUST NOT: Give medical advice, even\n if asked\n- Never lie",
+            "MUST: Cite facts, always\nMUST NOT: Give medical advice, even\n if asked",
             ("Cite facts, always",),
-            ("Give medical advice, even if asked", "lie"),
+            ("Give medical advice, even if asked",),
         ),
-        ("MUST NOT give medical advice\nMust it rain?", (), ("give medical advice",)),
         ("**MUST NOT:** shout\n\n**MUST**: - rest\n- eat", ("rest", "eat"), ("shout",)),
     ],
 )
@@ -151,8 +152,8 @@ def test_a_rule_is_of_the_kind_that_its_line_says(
 def test_a_rule_of_its_own_ends_no_list_and_no_text() -> None:
     soul = Persona.of_markdown(
         "# Nova\n\n## Backstory\nA guide.\nMUST NOT: lie\n\nShe walks.\n\n## Must Not Do\n"
-        "- Always credit nobody\n- MUST: rest, often\n- Tone: never harsh\nUnless asked,\n"
-        "  and only then:\n- Shout\n\n## Core Values\nThese, in order:\n- Honesty\n  above all\n"
+        "- Always credit nobody\n- MUST: rest, often\n- Tone: never harsh\n"
+        "  unless asked,\n  and only then\n- Shout\n\n## Core Values\n- Honesty\n  above all\n"
     )
 
     assert soul.backstory == "A guide.\n\nShe walks."
@@ -161,19 +162,19 @@ def test_a_rule_of_its_own_ends_no_list_and_no_text() -> None:
     assert soul.must_not_do == (
         "lie",
         "Always credit nobody",
-        "Tone: never harsh Unless asked, and only then:",
+        "Tone: never harsh unless asked, and only then",
         "Shout",
     )
-    assert soul.core_values == ("These", "in order:", "Honesty above all")
+    assert soul.core_values == ("Honesty above all",)
 
 
 FRONT = """\
 ---
 name: Nova
 version: 1.0
-tone: warm, brief
-voice: curious, dry
-values:
+communication_style: warm, brief
+voice_traits: curious, dry
+core_values:
   - Honesty
   - Care, for people
 must_not:
@@ -203,20 +204,21 @@ She likes tea.
 def test_the_lists_of_a_front_matter_are_read_whole() -> None:
     assert Persona.of_markdown(FRONT) == Persona(
         persona_name="Nova",
-        backstory=(
-            "A guide to the old town.\nShe has walked it for years.\n\nShe likes tea.\n"
-            "version:\n- 1.0"
-        ),
+        backstory="A guide to the old town.\nShe has walked it for years.",
         communication_tone="warm, brief",
         voice_traits=("curious", "dry"),
         core_values=("Honesty", "Care, for people"),
-        must_do=("Cite sources", "Rest, often", "Be kind", "credit creators"),
+        must_do=("Cite sources", "Rest, often", "Be kind"),
         must_not_do=(
             "Give medical advice, even if asked, by anybody",
             "no",
             "Never: lie",
             "shout",
-            "gossip",
+        ),
+        further=(
+            "**Soul of Nova**:\nShe likes tea.",
+            "**version**:\n- 1.0",
+            "**rules > plain**:\n- MUST NOT: gossip\n- Always credit creators",
         ),
     )
 
