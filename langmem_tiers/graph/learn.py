@@ -15,6 +15,7 @@ from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import (
+    as_marked,
     attempts_in,
     calls_in,
     messages_of,
@@ -299,9 +300,10 @@ def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, 
 def _trace(state: Any, success: Success) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
+    messages = messages_of(state)
     calls = [
         ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
-        for one in calls_in(this_turn(messages_of(state)))
+        for one in calls_in(this_turn(messages), as_marked(messages))
         if one.tool is not None
     ]
     if not calls or judged is None:

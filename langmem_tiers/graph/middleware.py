@@ -27,7 +27,14 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import attempts_in, concern_of, messages_of, said_in
+from langmem_tiers.graph.messages import (
+    Ran,
+    as_seen,
+    attempts_in,
+    concern_of,
+    messages_of,
+    said_in,
+)
 from langmem_tiers.graph.node import (
     ANSWERED,
     DEFAULT_LESSONS,
@@ -41,10 +48,11 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.ran import Answer, Handler, Started
 from langmem_tiers.graph.remember import beside, decided_by, remember
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
+from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
@@ -171,14 +179,13 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._turns = lessons, holdout, dict[str, Shown]()
-        self._tool_lessons = ToolLessons(
+        self._tool_lessons = _AgentsLessons(
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
             lessons=lessons,
             holdout=holdout,
             context=context,
             coordinator=coordinator,
-            run=_run,
         )
         self._options = of_a_turn(options, type(self))
 
@@ -199,7 +206,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             due = yield from self._due(memory, request, run, told)
             turn = Shown((yield from self._recall(memory, request, shown_to, told)), due)
         lessons: Sequence[Recollection] = ()
-        if concern := concern_of(request, self._lessons):
+        if concern := concern_of(request, self._lessons, self._ran(request.state)):
             with self._careful("lessons", request.runtime, told):
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
@@ -242,7 +249,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
-                failed = attempts_in(state["messages"])
+                failed = attempts_in(state["messages"], self._ran(state))
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
             found, due = self._shown(state) or Shown((), ())
@@ -308,6 +315,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return found
         return ()
 
+    def _ran(self, state: Any) -> Ran:
+        """Which calls of tools ran: each of them passes by here."""
+        noted = _noted(state)
+        return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
+
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
@@ -319,6 +331,19 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
         return name
+
+
+class _AgentsLessons(ToolLessons):
+    """Lessons around the calls of an agent, which know of each whether its tool ran."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, run=_run)
+        self.calls = Started()
+
+    def started(self, request: ToolCallRequest, ran: str) -> None:
+        """Keep it in mind."""
+        if (run := _run(request)) is not None:
+            self.calls.note(run.id, request.tool_call["id"], ran)
 
 
 def _checked(
