@@ -36,8 +36,8 @@ from langmem_tiers.graph.messages import (
     said_in,
 )
 from langmem_tiers.graph.node import (
-    ANSWERED,
     DEFAULT_LESSONS,
+    Careful,
     OnError,
     by_words,
     careful_of,
@@ -164,8 +164,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
                 True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: `continue` without memory where Postgres fails or, once there is an answer, an
-                embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
+            on_error: `continue` without memory where Postgres or a model fails, an embedding or a
+                chat model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
         """
@@ -173,13 +173,13 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._recalls, self._remember, self._remind = recall, remember, remind is not False
         self._outcome, self._model = _checked(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
-        self._answered = ANSWERED if on_error == "continue" else self._careful
         self._reflect = reflect is not False
         self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._turns = lessons, holdout, dict[str, Shown]()
         self._tool_lessons = _AgentsLessons(
+            self._careful,
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
             lessons=lessons,
@@ -215,7 +215,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         text = turn.text(lessons, text_of(question), memory.now, keys=keys)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
-            with self._answered("remind", request.runtime, told):
+            with self._careful("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
         update = errors_of(request.state, told, known is not None)
         if known is None:
@@ -226,7 +226,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
-            held = yield from held_by_reminder(request, self._memory(request.runtime))
+            memory = self._memory(request.runtime)
+            held = yield from held_by_reminder(request, memory, self._careful)
             if held is not None:
                 return held
         lessons = self._tool_lessons
@@ -241,11 +242,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         revised: list[dict[str, Any]] = []
         noted = _noted(state)
         judges = None if noted is None else self._outcome
-        judged = None if judges is None else judged_of(state, judges)
-        if noted is not None and judged is not None:
-            said = said_in(messages_of(state))
-            credit: Any = {"success": judged, "run_id": noted["run"], **said}
-            with self._careful("outcome", runtime, told):
+        with self._careful("outcome", runtime, told):  # it may ask a model
+            judged = None if judges is None else judged_of(state, judges)
+            if noted is not None and judged is not None:
+                said = said_in(messages_of(state))
+                credit: Any = {"success": judged, "run_id": noted["run"], **said}
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
@@ -254,7 +255,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if self._remember:
             found, due = self._shown(state) or Shown((), ())
             told_of = [*found, *(one.content for one in due)]
-            with self._answered("remember", runtime, told):
+            with self._careful("remember", runtime, told):
                 messages = state["messages"]
                 kept = yield from remember(
                     memory, messages, ensure_config(), told_of, decides=self._decides
@@ -282,7 +283,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         # What waits for a session to start is due where no turn has been noted yet.
         begins = _noted(request.state) is None
-        with self._answered("remind", request.runtime, told):
+        with self._careful("remind", request.runtime, told):
             return (
                 yield from asked(
                     memory.remind,
@@ -336,9 +337,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
 class _AgentsLessons(ToolLessons):
     """Lessons around the calls of an agent, which know of each whether its tool ran."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, careful: Careful, **options: Any) -> None:
         super().__init__(**options, run=_run)
-        self.calls = Started()
+        self.calls, self.careful = Started(), careful
 
     def started(self, request: ToolCallRequest, ran: str) -> None:
         """Keep it in mind."""

@@ -26,6 +26,7 @@ from langmem_tiers.graph.messages import (
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     GOING_ON,
+    Careful,
     checked_lessons,
     of_state,
     text_of,
@@ -163,6 +164,9 @@ class ToolLessons(Remembering):
             else (lambda request: of_state(request.state, "recalled_run", None))
         )
 
+    careful = GOING_ON
+    """How errors of memory are dealt with: the call goes on without."""
+
     def started(self, request: ToolCallRequest, ran: str) -> None:
         """Called with the digest of each call whose tool has run, whatever came of it."""
 
@@ -190,18 +194,18 @@ class ToolLessons(Remembering):
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
-        """Lessons stand beside a call: where Postgres refuses them, it runs all the same."""
+        """Lessons stand beside a call: where memory fails, it runs all the same."""
         memory, run = self._memory(request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        with GOING_ON("lessons of a tool call", request.runtime):
+        with self.careful("lessons of a tool call", request.runtime):
             return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
 
     def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
         """What was held, and works all the same, is held by these lessons no more."""
         memory, call = self._memory(request.runtime), request.tool_call
-        with GOING_ON("lessons of a tool call", request.runtime):
+        with self.careful("lessons of a tool call", request.runtime):
             yield from asked(
                 memory.stop_holding, memory.astop_holding, approach_of(call), tool=call["name"]
             )
@@ -294,12 +298,12 @@ class ToolReminders(Remembering):
 
 
 def held_by_reminder(
-    request: ToolCallRequest, memory: MemoryCoordinator
+    request: ToolCallRequest, memory: MemoryCoordinator, careful: Careful = GOING_ON
 ) -> Flow[ToolMessage | None]:
     """What a tool call is answered with if there is a reminder for before it; else None."""
     if getattr(request.tool, "return_direct", False):
         return None
-    if not (raised := (yield from _raised(memory, request))):
+    if not (raised := (yield from _raised(memory, request, careful))):
         return None
     return _held(
         request,
@@ -308,11 +312,13 @@ def held_by_reminder(
     )
 
 
-def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequence[Reminder]]:
-    """Reminders stand beside a call: where Postgres refuses them, it runs all the same."""
+def _raised(
+    memory: MemoryCoordinator, request: ToolCallRequest, careful: Careful
+) -> Flow[Sequence[Reminder]]:
+    """Reminders stand beside a call: where memory fails, it runs all the same."""
     call: Any = request.tool_call
     run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
-    with GOING_ON("reminders of a tool call", request.runtime):
+    with careful("reminders of a tool call", request.runtime):
         return (
             yield from asked(memory.remind, memory.aremind, tool=call, kinds=["tool"], run_id=run)
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import (
+    BudgetExceededError,
     ConfigurationError,
     DatabaseError,
     InvalidInputError,
@@ -133,17 +134,19 @@ def _asked(
 ) -> Flow[Section]:
     """What the source of a stage answers, told what the earlier ones did.
 
-    It answers a text, a `Section`, items, or None for nothing. What a user's own raises is told in
-    `failed`; what Postgres refuses, a turn that cannot work and what ours raise go on, with a note
-    that names the source.
+    It answers a text, a `Section`, items, or None for nothing. What a source raises is told in
+    `failed`, as a user's own and a model that one of ours asks can raise anything; what Postgres
+    refuses, a turn that cannot work and a mistake in what ours is given go on, with a note that
+    names the source.
     """
     about = {**told, "options": stage.options, "title": stage.title}
     try:
         answer = yield from turn.sources[stage.source].flow(prompt, about, turn.memory)
         return _section_of(answer, stage)
-    except Exception as error:  # a user's source can raise anything
+    except Exception as error:  # a user's source, and a model, can raise anything
         source = stage.source
-        if source not in turn.own_sources or isinstance(error, (*_GOING_ON, *_signals())):
+        mistakes = () if source in turn.own_sources else (InvalidInputError, BudgetExceededError)
+        if isinstance(error, (*_GOING_ON, *mistakes, *_signals())):
             error.add_note(f"raised by the source {source!r} of the turn")
             raise
         failed[source] = both_ends(shown(told_error(error), turn.memory.gate), LONGEST_TASK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -222,9 +223,10 @@ async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
 
 
 def test_where_the_model_fails_the_attempts_are_kept_all_the_same(store: TieredStore) -> None:
-    graph = chain(store, create_reflexion_node(model=reflecting(0)))
-    with pytest.raises(ModelError):
-        graph.invoke({"messages": failed_then_worked()}, context=ACME)
+    for on_error in ("continue", "raise"):
+        graph = chain(store, create_reflexion_node(model=reflecting(0), on_error=on_error))
+        with pytest.raises(ModelError) if on_error == "raise" else nullcontext():
+            graph.invoke({"messages": failed_then_worked()}, context=ACME)
 
     assert len(memories(store, "episodic")) == 1
 
