@@ -339,9 +339,9 @@ class _AgentsLessons(ToolLessons):
 
     def __init__(self, careful: Careful, **options: Any) -> None:
         super().__init__(**options, run=_run)
-        self.calls, self.careful = Started(), careful
+        self.calls, self._careful = Started(), careful
 
-    def started(self, request: ToolCallRequest, ran: str) -> None:
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
         """Keep it in mind."""
         if (run := _run(request)) is not None:
             self.calls.note(run.id, request.tool_call["id"], ran)

@@ -164,10 +164,10 @@ class ToolLessons(Remembering):
             else (lambda request: of_state(request.state, "recalled_run", None))
         )
 
-    careful = GOING_ON
+    _careful = GOING_ON
     """How errors of memory are dealt with: the call goes on without."""
 
-    def started(self, request: ToolCallRequest, ran: str) -> None:
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
         """Called with the digest of each call whose tool has run, whatever came of it."""
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
@@ -179,7 +179,7 @@ class ToolLessons(Remembering):
             if known := (yield from self._found(request, **same)):
                 said = BEFORE_THE_CALL.format(lessons=recalled_text((), known))
                 return _held(request, said, BY_LESSONS)
-        answer = yield from watched(handler, request, partial(self.started, request))
+        answer = yield from watched(handler, request, partial(self._started, request))
         if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
             return answer  # nothing is said to what a person answered, or another in its place
         if answer.status != "error":
@@ -198,14 +198,14 @@ class ToolLessons(Remembering):
         memory, run = self._memory(request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        with self.careful("lessons of a tool call", request.runtime):
+        with self._careful("lessons of a tool call", request.runtime):
             return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
 
     def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
         """What was held, and works all the same, is held by these lessons no more."""
         memory, call = self._memory(request.runtime), request.tool_call
-        with self.careful("lessons of a tool call", request.runtime):
+        with self._careful("lessons of a tool call", request.runtime):
             yield from asked(
                 memory.stop_holding, memory.astop_holding, approach_of(call), tool=call["name"]
             )
