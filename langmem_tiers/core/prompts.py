@@ -342,4 +342,5 @@ COMPLETE_REMINDER = (
     "more, and what waits for it is free."
 )
 REMINDER_WAS_COMPLETED = "completed reminder {key}"
+MEMORY_FAILS = "Memory cannot be reached at the moment. Go on without it, and say so if it matters."
 REMINDER_WAS_CLOSED = "reminder {key} was closed already"

@@ -200,7 +200,7 @@ def create_session_end_node(
     events: OfState | None = None,
     concepts: OfState | None = None,
     model: BaseChatModel | None = None,
-    on_error: OnHookError = "raise",
+    on_error: OnHookError = "tell",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_end",
@@ -218,15 +218,14 @@ def create_session_end_node(
             function of it.
         concepts: What was learned, each with a `description` and a `category`, likewise.
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
-        on_error: `raise`, or `tell`: what went wrong is written to the log and to
-            `session["error"]`, and the notes are there for another try.
+        on_error: `tell` writes what went wrong to the log and to `session["error"]`; `raise` leaves
+            it to the graph and its retry policy. The notes are there for another try.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
             names.
         InvalidInputError: when it runs, if no session is named.
-        ModelError: when it runs, if the model gave nothing usable; the notes are as they were.
     """
     checked_of_state(["ended"], ended=ended, events=events, concepts=concepts)
     if model is not None:
@@ -239,7 +238,10 @@ def create_session_end_node(
         of = {"events": events, "concepts": concepts}
         told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
         told["trust"] = yield from trusting(messages_of(state), memory.gate)
-        return {"session": (yield from careful.hook(name, _stopped(memory, told, model)))}
+        stopping = _stopped(memory, told, model)
+        if memory.context.session_id is None:  # which is refused
+            return {"session": (yield from stopping)}
+        return {"session": (yield from careful.hook(name, stopping))}
 
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     return node(name, end, Remembered(context, coordinator), keys)

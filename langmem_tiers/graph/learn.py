@@ -15,6 +15,7 @@ from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import (
+    as_marked,
     attempts_in,
     calls_in,
     messages_of,
@@ -22,7 +23,15 @@ from langmem_tiers.graph.messages import (
     task_of,
     this_turn,
 )
-from langmem_tiers.graph.node import checked_of_state, node, of_state, this_run
+from langmem_tiers.graph.node import (
+    OnError,
+    careful_of,
+    checked_of_state,
+    going_on,
+    node,
+    of_state,
+    this_run,
+)
 from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.promote import Promotion
@@ -43,6 +52,7 @@ Found = str | Callable[[Any], Mapping[str, Any]]
 """A key of the state, or a function of the state, that holds a mapping."""
 
 _NOT_JUDGED = StoreResult(stored=False, reason="the run was not judged a success")
+_FAILED = StoreResult(stored=False, reason="memory failed, as the log tells")
 _NODE_ERROR = "__pregel_node_error"
 """Where LangGraph (1.2 and later) puts the `NodeError` that it hands to an error handler."""
 
@@ -51,6 +61,7 @@ def create_reflexion_node(
     *,
     model: BaseChatModel | None = None,
     attempts: Attempts | None = None,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "reflexion",
@@ -67,14 +78,14 @@ def create_reflexion_node(
         attempts: What failed, as a function of the state. If not given, it is each failed tool
             call of this turn among `messages`; and where the node is given to
             `add_node(error_handler=…)`, the exception of the node that failed after its retries.
+        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
+            `raise`, which leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
-
-    Raises:
-        ModelError: when it runs, if the model gave nothing usable; the attempts are kept.
     """
+    careful = careful_of(on_error, "continue")
     if attempts is not None:
         checked_function(attempts, "attempts")
     if model is not None:
@@ -84,7 +95,8 @@ def create_reflexion_node(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
         failed = _failed(state, config, attempts)
-        learned = yield from asked(memory.reflect, memory.areflect, failed, model=model)
+        reflecting = asked(memory.reflect, memory.areflect, failed, model=model)
+        learned = yield from going_on(careful, name, reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
     return node(name, reflect, Remembered(context, coordinator))
@@ -93,6 +105,7 @@ def create_reflexion_node(
 def create_outcome_node(
     success: Success,
     *,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "outcome",
@@ -107,11 +120,14 @@ def create_outcome_node(
     Args:
         success: Whether it succeeded: a key of the state, or a function of it. While that is
             None nothing is credited.
+        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
+            `raise`, which leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
+    careful = careful_of(on_error, "continue")
     checked_of_state(["success"], success=success)
 
     def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -119,8 +135,9 @@ def create_outcome_node(
             return {"credited": 0}
         said = said_in(messages_of(state))
         credited: Any = {"success": judged, "run_id": _run(state), **said}
-        report = yield from asked(memory.record_outcome, memory.arecord_outcome, **credited)
-        return {"credited": report.credited}
+        crediting = asked(memory.record_outcome, memory.arecord_outcome, **credited)
+        report = yield from going_on(careful, name, crediting, None)
+        return {"credited": 0 if report is None else report.credited}
 
     return node(name, credit, Remembered(context, coordinator))
 
@@ -129,6 +146,7 @@ def create_promotion_node(
     *,
     policy: PromotionSettings | None = None,
     model: BaseChatModel | None = None,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "promotion",
@@ -141,18 +159,23 @@ def create_promotion_node(
     Args:
         policy: What a memory must have shown; the coordinator's own if not given.
         model: A chat model that generalises what is promoted; rules do if not given.
+        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
+            `raise`, which leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
+    careful = careful_of(on_error, "continue")
     promotion_policy(policy)  # refuses what is none
     if model is not None:
         checked_model(model)
 
     def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
-        demoted = yield from asked(memory.demote, memory.ademote, policy=policy)
-        promoted = yield from asked(memory.promote, memory.apromote, policy=policy, model=model)
+        demoting = asked(memory.demote, memory.ademote, policy=policy)
+        demoted = yield from going_on(careful, name, demoting, [])
+        promoting = asked(memory.promote, memory.apromote, policy=policy, model=model)
+        promoted = yield from going_on(careful, name, promoting, [])
         return _moved(demoted, promoted)
 
     return node(name, promote, Remembered(context, coordinator))
@@ -165,6 +188,7 @@ def create_evolution_node(
     judged: Success | None = None,
     threshold: float = WORTH_REMEMBERING,
     extract_entities: Entities | None = None,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "evolution",
@@ -181,11 +205,14 @@ def create_evolution_node(
             given, the metrics alone decide.
         threshold: The importance from which on it is stored, from 0 to 1.
         extract_entities: Finds who and what its texts are about; see `evolve`.
+        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
+            `raise`, which leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
+    careful = careful_of(on_error, "continue")
     told = {"interaction": interaction, "success_metrics": success_metrics}
     checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
@@ -197,8 +224,8 @@ def create_evolution_node(
             return _evolved(_NOT_JUDGED)
         happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
         options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-        result = yield from asked(memory.evolve, memory.aevolve, happened, metrics, **options)
-        return _evolved(result)
+        evolving = asked(memory.evolve, memory.aevolve, happened, metrics, **options)
+        return _evolved((yield from going_on(careful, name, evolving, _FAILED)))
 
     return node(name, evolve, Remembered(context, coordinator))
 
@@ -207,6 +234,7 @@ def create_skill_node(
     success: Success,
     *,
     min_support: int = MIN_SUPPORT,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "skills",
@@ -221,20 +249,23 @@ def create_skill_node(
         success: Whether the run succeeded: a key of the state, or a function of it. While that is
             None, and where no tool was called, nothing is kept.
         min_support: Runs that a sequence of calls has to succeed in.
+        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
+            `raise`, which leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
+    careful = careful_of(on_error, "continue")
     checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
         if (trace := _trace(state, success)) is None:
             return {"skills": []}
-        found = yield from asked(
-            memory.learn_skills, memory.alearn_skills, trace, min_support=min_support
-        )
+        how: Any = {"min_support": min_support}
+        learning = asked(memory.learn_skills, memory.alearn_skills, trace, **how)
+        found = yield from going_on(careful, name, learning, [])
         return {"skills": [one.key for one in found if one.stored]}
 
     return node(name, learn, Remembered(context, coordinator))
@@ -299,9 +330,10 @@ def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, 
 def _trace(state: Any, success: Success) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged = judged_of(state, success)
+    messages = messages_of(state)
     calls = [
         ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
-        for one in calls_in(this_turn(messages_of(state)))
+        for one in calls_in(this_turn(messages), as_marked(messages))
         if one.tool is not None
     ]
     if not calls or judged is None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from langchain_core.messages import (
@@ -20,6 +19,7 @@ from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
+from langmem_tiers.graph.ran import RAN, Started, approach, digest
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import Signature, signature
@@ -59,6 +59,11 @@ class Called(NamedTuple):
         return bool(self.answer.additional_kwargs.get(HELD))
 
     @property
+    def ran(self) -> bool:
+        """Whether the tool was seen to run, with just these arguments."""
+        return bool(self.answer.additional_kwargs.get(RAN) == digest(self.approach))
+
+    @property
     def said(self) -> str:
         """The tool's answer as text, without the lessons that were put before it."""
         lessons = self.answer.additional_kwargs.get(TAUGHT, 0)
@@ -77,21 +82,45 @@ class Called(NamedTuple):
 
 def approach_of(call: ToolCall) -> str:
     """A tool call as text: the tool with its arguments."""
-    arguments = json.dumps(call["args"], ensure_ascii=False, sort_keys=True, default=str)
-    return storable(f"{call['name']}({arguments})")
+    return approach(call["name"], call["args"])
 
 
-def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
+Ran = Callable[[Called], bool]
+"""Whether a call that was answered ran."""
+
+
+def as_marked(messages: Sequence[BaseMessage]) -> Ran:
+    """Which calls ran, as their answers tell.
+
+    Where one of the answers is marked, as what stands around a tool node marks what ran, those that
+    are marked; else all but those that say that they were held.
+    """
+    if any(RAN in one.additional_kwargs for one in messages):
+        return lambda one: one.ran
+    return lambda one: not one.held
+
+
+def as_seen(started: Started, run: str | None) -> Ran:
+    """Which calls ran, where all of them are watched: those marked, and those seen to start."""
+
+    def ran(one: Called) -> bool:
+        return one.ran or started.knows(run, one.call["id"], digest(one.approach))
+
+    return ran
+
+
+def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
     """Every tool call that failed since the last human message, with what worked instead.
 
     That is the next call of the same tool that succeeded, if it came after the failure was known
     and resembles it without being the same: a call beside it knew nothing of it, another one was
     about something else, and where the same call works later the failure passed by itself. Where a
     call of another tool worked in between, that may be what made it work, and nothing is drawn. The
-    task is what the human asked for.
+    task is what the human asked for. A call that did not run has not failed: whoever rejected or
+    answered it in the tool's place decided so.
     """
     known = convert_to_messages(messages)
-    calls = list(calls_in(this_turn(known)))
+    calls = list(calls_in(this_turn(known), ran or as_marked(known)))
     return [
         FailedAttempt(
             task_id=task_of(known),
@@ -105,13 +134,13 @@ def attempts_in(messages: Sequence[Any]) -> list[FailedAttempt]:
     ]
 
 
-def calls_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
-    """The tool calls that were run, in the order of their answers."""
-    return (one for one in answered_in(messages) if not one.held)
+def calls_in(messages: Sequence[BaseMessage], ran: Ran | None = None) -> Iterator[Called]:
+    """The tool calls that ran, as the messages or `ran` tell, in the order of their answers."""
+    return filter(ran or as_marked(messages), answered_in(messages))
 
 
 def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
-    """The tool calls that were answered, in the order of their answers; some of them were held."""
+    """The tool calls that were answered, in the order of their answers; some did not run."""
     asked: dict[str | None, tuple[ToolCall, int]] = {}
     for step, one in enumerate(messages):
         if isinstance(one, AIMessage):
@@ -121,9 +150,9 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
             yield Called(call, one, asked_at)
 
 
-def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
+def failures_at_hand(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Signature]:
     """What failed since the last human message and has not worked since, newest first."""
-    calls = list(calls_in(this_turn(messages)))
+    calls = list(calls_in(this_turn(messages), ran or as_marked(messages)))
     found = [
         signature(one.said, tool=one.tool)
         for place, one in enumerate(calls)
@@ -138,10 +167,10 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     return list(last.tool_calls) if isinstance(last, AIMessage) else []
 
 
-def concern_of(state: Any, limit: int) -> dict[str, Any]:
+def concern_of(state: Any, limit: int, ran: Ran | None = None) -> dict[str, Any]:
     """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
     messages = messages_of(state)
-    failures, calls = failures_at_hand(messages), about_to_run(messages)
+    failures, calls = failures_at_hand(messages, ran), about_to_run(messages)
     tools = {tool: None for call in calls if (tool := tool_of(call))}
     if not limit or not (failures or calls):
         return {}

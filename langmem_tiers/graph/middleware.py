@@ -27,10 +27,17 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import attempts_in, concern_of, messages_of, said_in
+from langmem_tiers.graph.messages import (
+    Ran,
+    as_seen,
+    attempts_in,
+    concern_of,
+    messages_of,
+    said_in,
+)
 from langmem_tiers.graph.node import (
-    ANSWERED,
     DEFAULT_LESSONS,
+    Careful,
     OnError,
     by_words,
     careful_of,
@@ -41,10 +48,11 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
+from langmem_tiers.graph.ran import Answer, Handler, Started
 from langmem_tiers.graph.remember import beside, decided_by, remember
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
+from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
@@ -156,8 +164,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
                 True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: `continue` without memory where Postgres fails or, once there is an answer, an
-                embedding model: the log, the stream and `memory_errors` tell it; or `raise`.
+            on_error: `continue` without memory where Postgres or a model fails, an embedding or a
+                chat model: the log, the stream and `memory_errors` tell it; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
         """
@@ -165,20 +173,19 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._recalls, self._remember, self._remind = recall, remember, remind is not False
         self._outcome, self._model = _checked(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
-        self._answered = ANSWERED if on_error == "continue" else self._careful
         self._reflect = reflect is not False
         self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._turns = lessons, holdout, dict[str, Shown]()
-        self._tool_lessons = ToolLessons(
+        self._tool_lessons = _AgentsLessons(
+            self._careful,
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call shows them, and messages are saved
             lessons=lessons,
             holdout=holdout,
             context=context,
             coordinator=coordinator,
-            run=_run,
         )
         self._options = of_a_turn(options, type(self))
 
@@ -199,7 +206,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             due = yield from self._due(memory, request, run, told)
             turn = Shown((yield from self._recall(memory, request, shown_to, told)), due)
         lessons: Sequence[Recollection] = ()
-        if concern := concern_of(request, self._lessons):
+        if concern := concern_of(request, self._lessons, self._ran(request.state)):
             with self._careful("lessons", request.runtime, told):
                 lessons = yield from asked(
                     memory.get_lessons, memory.aget_lessons, **concern, **shown_to
@@ -208,7 +215,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         text = turn.text(lessons, text_of(question), memory.now, keys=keys)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
-            with self._answered("remind", request.runtime, told):
+            with self._careful("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
         update = errors_of(request.state, told, known is not None)
         if known is None:
@@ -219,7 +226,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
-            held = yield from held_by_reminder(request, self._memory(request.runtime))
+            memory = self._memory(request.runtime)
+            held = yield from held_by_reminder(request, memory, self._careful)
             if held is not None:
                 return held
         lessons = self._tool_lessons
@@ -234,20 +242,20 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         revised: list[dict[str, Any]] = []
         noted = _noted(state)
         judges = None if noted is None else self._outcome
-        judged = None if judges is None else judged_of(state, judges)
-        if noted is not None and judged is not None:
-            said = said_in(messages_of(state))
-            credit: Any = {"success": judged, "run_id": noted["run"], **said}
-            with self._careful("outcome", runtime, told):
+        with self._careful("outcome", runtime, told):  # it may ask a model
+            judged = None if judges is None else judged_of(state, judges)
+            if noted is not None and judged is not None:
+                said = said_in(messages_of(state))
+                credit: Any = {"success": judged, "run_id": noted["run"], **said}
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
         if self._reflect:
             with self._careful("reflect", runtime, told):
-                failed = attempts_in(state["messages"])
+                failed = attempts_in(state["messages"], self._ran(state))
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
             found, due = self._shown(state) or Shown((), ())
             told_of = [*found, *(one.content for one in due)]
-            with self._answered("remember", runtime, told):
+            with self._careful("remember", runtime, told):
                 messages = state["messages"]
                 kept = yield from remember(
                     memory, messages, ensure_config(), told_of, decides=self._decides
@@ -275,7 +283,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return ()
         # What waits for a session to start is due where no turn has been noted yet.
         begins = _noted(request.state) is None
-        with self._answered("remind", request.runtime, told):
+        with self._careful("remind", request.runtime, told):
             return (
                 yield from asked(
                     memory.remind,
@@ -308,6 +316,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             return found
         return ()
 
+    def _ran(self, state: Any) -> Ran:
+        """Which calls of tools ran: each of them passes by here."""
+        noted = _noted(state)
+        return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
+
     def _shown(self, state: Any) -> Shown | None:
         """What this run shows in its turn; None if that is gone."""
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
@@ -319,6 +332,19 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         for oldest in list(self._turns)[:-_TURNS]:
             self._turns.pop(oldest, None)
         return name
+
+
+class _AgentsLessons(ToolLessons):
+    """Lessons around the calls of an agent, which know of each whether its tool ran."""
+
+    def __init__(self, careful: Careful, **options: Any) -> None:
+        super().__init__(**options, run=_run)
+        self.calls, self._careful = Started(), careful
+
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
+        """Keep it in mind."""
+        if (run := _run(request)) is not None:
+            self.calls.note(run.id, request.tool_call["id"], ran)
 
 
 def _checked(

@@ -10,7 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -19,12 +19,12 @@ from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
-    DatabaseError,
     InvalidInputError,
     InvalidTypeError,
     MigrationError,
     NotSetUpError,
     TieredMemoryError,
+    TooLargeError,
     short,
 )
 from langmem_tiers.core.options import RecallOptions
@@ -41,6 +41,7 @@ from langmem_tiers.remember.new import share
 
 _log = logging.getLogger(__name__)
 _NEEDED: Any = object()
+T = TypeVar("T")
 SUMMARY: Final = "lc_source"
 """What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
@@ -211,7 +212,7 @@ class Careful(NamedTuple):
 
     spares: tuple[type[Exception], ...]
     fails: tuple[type[Exception], ...]
-    """Those of them that it fails by all the same."""
+    """Those of them that it fails by all the same, but for what was said at too great length."""
 
     @contextmanager
     def __call__(
@@ -223,9 +224,9 @@ class Careful(NamedTuple):
         """
         try:
             yield
-        except self.fails:
-            raise
         except self.spares as error:
+            if isinstance(error, self.fails) and not isinstance(error, TooLargeError):
+                raise
             kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
             if told is not None:
                 told[during] = f"{kind}: {error}"
@@ -241,14 +242,12 @@ class Careful(NamedTuple):
         return {"error": told[name]}
 
 
-# An agent is built anew for what does not mend itself.
-GOING_ON: Final = Careful((DatabaseError,), (NotSetUpError, MigrationError))
-ANSWERED: Final = Careful(
-    (Exception,), (*GOING_ON.fails, ConfigurationError, InvalidInputError, GraphBubbleUp)
+# A model's client can raise anything. Not told are mistakes of who built the graph, what does not
+# mend itself, and what is no error at all.
+GOING_ON: Final = Careful(
+    (Exception,),
+    (NotSetUpError, MigrationError, ConfigurationError, InvalidInputError, GraphBubbleUp),
 )
-"""Once an agent has answered its answer is not lost by what an embedding model raises: anything."""
-# A model's client can raise anything. Not told are mistakes of who built the graph, and what is no
-# error at all.
 _TELLING: Final = Careful((Exception,), (ConfigurationError, GraphBubbleUp))
 
 
@@ -262,6 +261,13 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     if on_error == "raise":
         return Careful((), ())
     return GOING_ON if goes_on == "continue" else _TELLING
+
+
+def going_on(careful: Careful, name: str, doing: Flow[T], instead: T) -> Flow[T]:
+    """What a node does; where that fails and the run goes on, what it says instead."""
+    with careful(name, get_runtime()):
+        return (yield from doing)
+    return instead
 
 
 def by_words(failed: str | None) -> dict[str, str]:

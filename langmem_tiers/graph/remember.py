@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
@@ -19,10 +20,14 @@ from langmem_tiers.core.prompts import CORRECTED
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
     RECALLED,
+    Careful,
+    OnError,
+    careful_of,
     last_question,
     node,
     of_state,
@@ -54,6 +59,7 @@ def create_remember_node(
     *,
     revise: bool = True,
     judge: BaseChatModel | None = None,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remember",
@@ -75,6 +81,8 @@ def create_remember_node(
             it is.
         judge: A chat model that says what a message takes back or corrects, in one request each.
             Without one fitted weights do, which find what is said plainly.
+        on_error: `continue` where Postgres or a model fails: the log, the stream and
+            `memory_errors` tell it; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
@@ -88,21 +96,32 @@ def create_remember_node(
         graph = builder.compile(store=store)
         ```
     """
+    careful = careful_of(on_error, "continue")
+    body = partial(_remember, careful=careful, decides=decided_by(judge, revise=revise))
+    return node(name, body, Remembered(context, coordinator))
 
-    def update(
-        memory: MemoryCoordinator, state: Any, config: RunnableConfig
-    ) -> Flow[dict[str, Any]]:
+
+def _remember(
+    memory: MemoryCoordinator,
+    state: Any,
+    config: RunnableConfig,
+    *,
+    careful: Careful,
+    decides: BaseChatModel | bool,
+) -> Flow[dict[str, Any]]:
+    told: dict[str, str] = {}
+    kept, messages = Kept([], [], told), messages_of(state)
+    with careful("remember", get_runtime(), told):
         recalled = of_state(state, "recalled", None) or ()
-        kept = yield from remember(memory, messages_of(state), config, recalled, decides=decides)
-        written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
-        if not revise:
-            return written
-        before = of_state(state, "memory_errors", None) or {}
-        others = {name: error for name, error in before.items() if name != "judge"}
-        return {**written, "revised": kept.revised, "memory_errors": {**others, **kept.errors}}
-
-    decides = decided_by(judge, revise=revise)
-    return node(name, update, Remembered(context, coordinator))
+        kept = yield from remember(memory, messages, config, recalled, decides=decides)
+    written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
+    if decides is not False:
+        written["revised"] = kept.revised
+    before = of_state(state, "memory_errors", None) or {}
+    others = {of: error for of, error in before.items() if of not in ("judge", "remember")}
+    if decides is not False or {**others, **kept.errors} != before:
+        written["memory_errors"] = {**others, **kept.errors}
+    return written
 
 
 def decided_by(judge: BaseChatModel | None, *, revise: bool) -> BaseChatModel | bool:

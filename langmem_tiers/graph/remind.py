@@ -19,9 +19,13 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     GOING_ON,
+    Careful,
     OfState,
+    OnError,
+    careful_of,
     check_keys,
     checked_of_state,
+    going_on,
     last_question,
     node,
     of_state,
@@ -60,6 +64,7 @@ def create_reminder_node(
     lease_seconds: float | None = LEASE_SECONDS,
     judge: BaseChatModel | None = None,
     keys: bool = False,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
@@ -73,9 +78,8 @@ def create_reminder_node(
     has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
     nothing. At a session's start, when the state has no `reminders` yet, it also writes
     `intentions`: what else is open, by priority; nothing is raised by that, and the text does not
-    say it. A state without the key
-    `reminders` would lose what is leased: a run is refused there, with a `ConfigurationError`,
-    unless `lease_seconds` is None.
+    say it. A state without the key `reminders` would lose what is leased: a run is refused there,
+    with a `ConfigurationError`, unless `lease_seconds` is None.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -88,10 +92,10 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
+        on_error: See `create_reflexion_node`.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
@@ -108,7 +112,28 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge, keys)
-    return node(name, partial(remind, asking=asking), Remembered(context, coordinator))
+    how: Any = {"asking": asking, "careful": careful_of(on_error, "continue"), "name": name}
+    return node(name, partial(_reminded, **how), Remembered(context, coordinator))
+
+
+def _reminded(
+    memory: MemoryCoordinator,
+    state: Any,
+    config: RunnableConfig,
+    *,
+    asking: Reminding,
+    careful: Careful,
+    name: str,
+) -> Flow[dict[str, Any]]:
+    """Raise what is due; where that fails, nothing is shown, nor is what was raised before.
+
+    Who acknowledges what the state holds saw none of it.
+    """
+    nothing: dict[str, Any] = {"reminders_text": ""}
+    if of_state(state, "reminders", None) is not None:
+        nothing["reminders"] = []
+    doing = remind(memory, state, config, asking=asking)
+    return (yield from going_on(careful, name, doing, nothing))
 
 
 def create_acknowledge_node(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias
+from functools import partial
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
@@ -12,7 +13,7 @@ from langchain_core.messages import ToolMessage
 from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
-from langmem_tiers.graph.extra import Command, ToolCallRequest
+from langmem_tiers.graph.extra import ToolCallRequest
 from langmem_tiers.graph.messages import (
     HELD,
     TAUGHT,
@@ -25,11 +26,13 @@ from langmem_tiers.graph.messages import (
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     GOING_ON,
+    Careful,
     checked_lessons,
     of_state,
     text_of,
     this_run,
 )
+from langmem_tiers.graph.ran import RAN, Answer, Handler, watched
 from langmem_tiers.graph.remind import reminders_text
 from langmem_tiers.graph.runs import (
     CALLER,
@@ -37,7 +40,6 @@ from langmem_tiers.graph.runs import (
     Remembering,
     Scope,
     asked,
-    handed_over,
     tiered,
 )
 from langmem_tiers.learn.outcome import Run
@@ -47,9 +49,6 @@ from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Reminder
 
-Answer = ToolMessage | Command[Any]
-Handler: TypeAlias = Callable[[ToolCallRequest], Any]
-"""Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
 SECONDS = "langmem_tiers_seconds"
 """Where a tool's answer says how long it took, among its `additional_kwargs`."""
 
@@ -76,7 +75,7 @@ class ToolClock:
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took."""
         began = _now(request)
-        answer: Answer = yield from handed_over(handler, request)
+        answer = yield from watched(handler, request)
         if not isinstance(answer, ToolMessage):
             return answer
         seconds = max(0.0, (_now(request) - began).total_seconds())
@@ -165,6 +164,12 @@ class ToolLessons(Remembering):
             else (lambda request: of_state(request.state, "recalled_run", None))
         )
 
+    _careful = GOING_ON
+    """How errors of memory are dealt with: the call goes on without."""
+
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
+        """Called with the digest of each call whose tool has run, whatever came of it."""
+
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, with the lessons there are."""
         before = _made_before(request) if self._hold_repeats else []
@@ -174,9 +179,9 @@ class ToolLessons(Remembering):
             if known := (yield from self._found(request, **same)):
                 said = BEFORE_THE_CALL.format(lessons=recalled_text((), known))
                 return _held(request, said, BY_LESSONS)
-        answer: Answer = yield from handed_over(handler, request)
-        if not isinstance(answer, ToolMessage):
-            return answer
+        answer = yield from watched(handler, request, partial(self._started, request))
+        if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
+            return answer  # nothing is said to what a person answered, or another in its place
         if answer.status != "error":
             if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
                 yield from self._let_pass(request)
@@ -189,18 +194,18 @@ class ToolLessons(Remembering):
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
-        """Lessons stand beside a call: where Postgres refuses them, it runs all the same."""
+        """Lessons stand beside a call: where memory fails, it runs all the same."""
         memory, run = self._memory(request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        with GOING_ON("lessons of a tool call", request.runtime):
+        with self._careful("lessons of a tool call", request.runtime):
             return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
         return ()
 
     def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
         """What was held, and works all the same, is held by these lessons no more."""
         memory, call = self._memory(request.runtime), request.tool_call
-        with GOING_ON("lessons of a tool call", request.runtime):
+        with self._careful("lessons of a tool call", request.runtime):
             yield from asked(
                 memory.stop_holding, memory.astop_holding, approach_of(call), tool=call["name"]
             )
@@ -287,18 +292,18 @@ class ToolReminders(Remembering):
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
         held = yield from held_by_reminder(request, self._memory(request.runtime))
-        return held or (yield from handed_over(handler, request))
+        return held or (yield from watched(handler, request))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
 def held_by_reminder(
-    request: ToolCallRequest, memory: MemoryCoordinator
+    request: ToolCallRequest, memory: MemoryCoordinator, careful: Careful = GOING_ON
 ) -> Flow[ToolMessage | None]:
     """What a tool call is answered with if there is a reminder for before it; else None."""
     if getattr(request.tool, "return_direct", False):
         return None
-    if not (raised := (yield from _raised(memory, request))):
+    if not (raised := (yield from _raised(memory, request, careful))):
         return None
     return _held(
         request,
@@ -307,11 +312,13 @@ def held_by_reminder(
     )
 
 
-def _raised(memory: MemoryCoordinator, request: ToolCallRequest) -> Flow[Sequence[Reminder]]:
-    """Reminders stand beside a call: where Postgres refuses them, it runs all the same."""
+def _raised(
+    memory: MemoryCoordinator, request: ToolCallRequest, careful: Careful
+) -> Flow[Sequence[Reminder]]:
+    """Reminders stand beside a call: where memory fails, it runs all the same."""
     call: Any = request.tool_call
     run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
-    with GOING_ON("reminders of a tool call", request.runtime):
+    with careful("reminders of a tool call", request.runtime):
         return (
             yield from asked(memory.remind, memory.aremind, tool=call, kinds=["tool"], run_id=run)
         )

@@ -7,6 +7,7 @@ either can stand in for the other on the same memories.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Literal, Optional, get_args, get_origin
@@ -22,7 +23,16 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_mod
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    DatabaseError,
+    EmbeddingError,
+    InvalidInputError,
+    InvalidTypeError,
+    MigrationError,
+    NotSetUpError,
+    short,
+)
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.graph.heard import TRUST, messages_so_far, trusting
 from langmem_tiers.graph.remind import COMPLETES
@@ -40,6 +50,8 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import asks_again
 from langmem_tiers.remember.new import checked_text
+
+_log = logging.getLogger(__name__)
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -279,11 +291,16 @@ def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[Ba
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """The model is told what it got wrong, and the run goes on."""
+    """The model is told what it got wrong, or that memory fails, and the run goes on."""
     try:
         yield
+    except (NotSetUpError, MigrationError):
+        raise
     except InvalidInputError as error:
         raise ToolException(str(error)) from error
+    except (DatabaseError, EmbeddingError) as error:
+        _log.warning("a tool of memory fails, and its model is told so: %s", error)
+        raise ToolException(prompts.MEMORY_FAILS) from error
 
 
 def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:

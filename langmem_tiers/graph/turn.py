@@ -31,7 +31,7 @@ from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.heard import TRUST
 from langmem_tiers.graph.learn import Success, judged_of
-from langmem_tiers.graph.messages import calls_in, messages_of, this_turn
+from langmem_tiers.graph.messages import as_marked, calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
     OfState,
     by_words,
@@ -232,7 +232,7 @@ def create_commit_node(
 
 def _track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
-    for one in calls_in(this_turn(messages)):
+    for one in calls_in(this_turn(messages), as_marked(messages)):
         own = TRUST in one.answer.additional_kwargs
         if own and one.call["name"] in turn.settings.untracked_tools:
             continue

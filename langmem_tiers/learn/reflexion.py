@@ -15,8 +15,9 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learn.signature import NO_CLASS, Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.candidate import Part
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
@@ -26,6 +27,8 @@ PATTERN, ATTEMPT = "pattern", "episodic"
 """The memory types of what worked, and of an attempt that failed."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts whose lesson is not known yet."""
+_TITLE = 80
+"""Characters of an error without a class that title its lesson: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,12 +127,24 @@ class FailedAttempt:
         """What failed, without its accidents."""
         return signature(self.error, tool=self.tool)
 
+    @property
+    def title(self) -> str:
+        """The title of its lesson: the tool and its error, and nothing that anybody asked for.
+
+        It is the task where no tool is named.
+        """
+        if self.tool is None:
+            return self.task_id
+        failure = self.failure
+        said = "" if failure.error != NO_CLASS else shortened(failure.template, _TITLE)
+        return f"{self.tool}: {said or failure.error}"
+
     def extracted(self) -> Reflexion | None:
         """The lesson in what was seen, without a model; None while nothing has worked."""
         if self.succeeded_with is None:
             return None
         return Reflexion(
-            task_id=self.task_id,
+            task_id=self.title,
             original_approach=self.approach,
             failure_reason=self.error,
             improved_approach=self.succeeded_with,
@@ -157,6 +172,15 @@ class FailedAttempt:
             source=Source.TOOL,
             further={"task_id": self.task_id, **failure_fields(self.failure)},
         )
+
+
+def learned_by(lesson: Reflexion, context: MemoryContext) -> NewMemory:
+    """A lesson of what an agent did, as something to be stored: the own of the user it did it for.
+
+    It holds the arguments of a call, and they may be what the user said. Without a user it is the
+    project's.
+    """
+    return lesson.to_memory(context, personal=None if context.user_id is None else True)
 
 
 class Reflector(NamedTuple):

@@ -144,6 +144,8 @@ def on_todo_write_complete(
 ) -> Flow[StoreResult | None]:
     """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
 
+    It is the own of the context's user, if one is named.
+
     Args:
         todo_item: `content` and `status`, and if they are known `steps`, `task_type`,
             `duration` in minutes and `success` (true if not given); or a task that
@@ -158,7 +160,9 @@ def on_todo_write_complete(
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
     if workflow is None:
         return None
-    one = {**workflow, "source": source, "trust": trust, "key": key}
+    # A todo and its steps are of what its user asked for.
+    personal = None if hooks.context.user_id is None else True
+    one = {**workflow, "source": source, "trust": trust, "key": key, "personal": personal}
     (result,) = yield from unit(store_many(hooks.memory, [one]))
     return result
 

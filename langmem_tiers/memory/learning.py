@@ -25,6 +25,7 @@ from langmem_tiers.learn.reflexion import (
     FailedAttempt,
     Reflector,
     Reflexion,
+    learned_by,
     pattern,
     record_lessons,
 )
@@ -87,7 +88,7 @@ def reflect(
     if reflector is None:
         seen = [(one, one.extracted(), own) for one, own in zip(attempts, kept, strict=True)]
         attempts = [one for one, each, _ in seen if each]
-        drawn = [drawn_from(own, each.to_memory(context)) for _, each, own in seen if each]
+        drawn = [drawn_from(own, learned_by(each, context)) for _, each, own in seen if each]
         drawn = yield from _screened(memory, drawn)
         learned = (yield from memory.flows.remember(drawn, context)) if drawn else []
     else:
@@ -114,7 +115,7 @@ def _drawn(
             learned.append(StoreResult(stored=False, key=key, reason="learned before"))
             continue
         lesson = yield Ask(partial(reflector.call, one), partial(reflector.acall, one))
-        own = replace(drawn_from(origin, lesson.to_memory(context)), key=key)
+        own = replace(drawn_from(origin, learned_by(lesson, context)), key=key)
         learned += yield from memory.flows.remember((yield from _screened(memory, [own])), context)
     return learned
 

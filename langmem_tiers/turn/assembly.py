@@ -12,6 +12,7 @@ from typing import Any
 
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.errors import (
+    BudgetExceededError,
     ConfigurationError,
     DatabaseError,
     InvalidInputError,
@@ -155,9 +156,10 @@ def _asked(
 ) -> Flow[dict[str, Section]]:
     """What the sources of these stages answer, told what the earlier ones did.
 
-    Each answers a text, a `Section`, items, or None for nothing. What a user's own raises, and what
-    there is no time for, is told in `failed`; what Postgres refuses, a turn that cannot work and
-    what ours raise go on, with a note that names the source.
+    Each answers a text, a `Section`, items, or None for nothing. What a source raises, as a user's
+    own and a model that one of ours asks can raise anything, and what there is no time for, is told
+    in `failed`; what Postgres refuses, a turn that cannot work and a mistake in what ours is given
+    go on, with a note that names the source.
     """
     left = _left(told)
     found = {one.source: Section() for one in stages}
@@ -175,9 +177,12 @@ def _asked(
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
             found[stage.source] = _section_of(answer, stage, error)
-        except Exception as wrong:  # a user's source can raise anything
+        except Exception as wrong:  # a user's source, and a model, can raise anything
             source = stage.source
-            if source not in turn.own_sources or isinstance(wrong, (*_GOING_ON, *_signals())):
+            mistakes = (
+                () if source in turn.own_sources else (InvalidInputError, BudgetExceededError)
+            )
+            if isinstance(wrong, (*_GOING_ON, *mistakes, *_signals())):
                 wrong.add_note(f"raised by the source {source!r} of the turn")
                 raise
             over = isinstance(wrong, TimeoutError) and _is_over(told)

@@ -16,7 +16,12 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place
 from langmem_tiers.core.values import storable
-from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure_fields
+from langmem_tiers.learn.reflexion import (
+    FAILED_ATTEMPT,
+    FailedAttempt,
+    failure_fields,
+    learned_by,
+)
 from langmem_tiers.learn.retries import teaches
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
@@ -178,7 +183,7 @@ class TurnRecord:
             )
             if (lesson := attempt.extracted()) is not None:
                 calls = kept[one.key], kept[worked.key]
-                found.append((_derived(lesson.to_memory(context), calls), one.key))
+                found.append((_derived(learned_by(lesson, context), calls), one.key))
         return found
 
     def steps(self) -> dict[str, list[ProgressDelta]]:

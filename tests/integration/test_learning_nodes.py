@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -105,7 +106,7 @@ async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_l
     (attempt,) = await off_the_loop(memories, way.store, "episodic")
 
     assert state["reflexions"] == [lesson.key]
-    assert (lesson.value["task_id"], lesson.value["tool"]) == (TASK, "add")
+    assert (lesson.value["task_id"], lesson.value["tool"]) == ("add: ValueError", "add")
     assert lesson.value["original_approach"] == 'add({"amount": "1,234"})'
     assert lesson.value["improved_approach"] == 'add({"amount": "1234"})'
     assert BROKEN in lesson.value["failure_reason"]
@@ -222,9 +223,10 @@ async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
 
 
 def test_where_the_model_fails_the_attempts_are_kept_all_the_same(store: TieredStore) -> None:
-    graph = chain(store, create_reflexion_node(model=reflecting(0)))
-    with pytest.raises(ModelError):
-        graph.invoke({"messages": failed_then_worked()}, context=ACME)
+    for on_error in ("continue", "raise"):
+        graph = chain(store, create_reflexion_node(model=reflecting(0), on_error=on_error))
+        with pytest.raises(ModelError) if on_error == "raise" else nullcontext():
+            graph.invoke({"messages": failed_then_worked()}, context=ACME)
 
     assert len(memories(store, "episodic")) == 1
 

@@ -68,10 +68,14 @@ def test_an_error_in_blocks_keeps_them_below_its_lesson(store: TieredStore) -> N
     image = {"type": "image", "url": "https://x.example/1"}
     blocks: list[Any] = [{"type": "text", "text": BROKEN}, image]
 
-    def broken(request: Any) -> ToolMessage:
-        return ToolMessage(blocks, tool_call_id=request.tool_call["id"], status="error")
+    def wrapped(request: Any, run: Any) -> Any:
+        def broken(one: Any) -> ToolMessage:
+            answer: ToolMessage = run(one)
+            return answer.model_copy(update={"content": blocks})
 
-    node = ToolNode([add], wrap_tool_call=lambda one, _: ToolLessons().wrap_tool_call(one, broken))
+        return ToolLessons().wrap_tool_call(request, broken)
+
+    node = ToolNode([add], handle_tool_errors=True, wrap_tool_call=wrapped)
     state = chain(store, node).invoke(
         {"messages": [asks(), call("add", amount="1,2")]}, context=ACME
     )
