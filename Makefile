@@ -63,7 +63,7 @@ SURFACES := agents_without_database archive_races conformance_peers consolidatio
 	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
 	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
-OWN_SERVERS := embedded
+OWN_SERVERS := embedded private_folders
 
 test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
