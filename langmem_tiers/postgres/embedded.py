@@ -52,9 +52,10 @@ class EmbeddedPostgres:
 
     The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
     refuses to run as root, so a root process runs it as the owner of the data, which for new
-    data is the system account `pgserver`; it is created if need be. Data and package may stand where
-    that account may not enter, such as below /root: it works in the data directory, and runs a copy
-    of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root alone can change.
+    data is the system account `pgserver`; it is created if need be. Data and package may stand
+    where that account may not enter, such as below /root: it works in the data directory, and runs
+    a copy of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root alone can
+    change.
 
     Linux and macOS only.
 
