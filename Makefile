@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PEERS_VENV := .venv-peers
 # A file's tests stay together, on one of the two workers and its server; files come in the order
-# of tests/conftest.py, the long ones first.
+# of tests/conftest.py: a quick one, then the long ones.
 PYTEST_OPTIONS := -n 2 --dist loadfile --no-loadscope-reorder
 PYTEST := $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
@@ -63,7 +63,7 @@ SURFACES := agents_without_database archive_races conformance_peers consolidatio
 	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
 	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
 # It starts servers of versions that it names itself: here it would do the same again.
-OWN_SERVERS := embedded
+OWN_SERVERS := embedded private_folders
 
 test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \

