@@ -2,8 +2,7 @@
 
 At the deadline, and where whoever waits is interrupted or cancelled, the server is asked to break
 the statement off and is waited for a moment more, so that a call knows whether it wrote something.
-Whatever comes of it, the connection is used no more: a cancelling that is late would hit what
-comes next on it.
+After that the connection is used no more: a cancelling that is late would hit what comes next.
 """
 
 from __future__ import annotations
@@ -74,8 +73,11 @@ class Timed(psycopg.BaseConnection[Any]):
             result = yield from self._break_off(work)
         except _INTERRUPTED:
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                with suppress(psycopg.errors.QueryCanceled, Unanswered):
-                    yield from self._break_off(work)
+                with suppress(Unanswered):
+                    try:
+                        yield from self._break_off(work)
+                    except Overdue:  # the cancelling has come
+                        self.cut = False
             raise
         return result  # type: ignore[no-any-return]
 
