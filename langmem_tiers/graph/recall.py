@@ -14,12 +14,15 @@ from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.extra import add_messages
+from langmem_tiers.graph.extra import add_messages, get_runtime
 from langmem_tiers.graph.messages import concern_of, led_by, messages_of
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
+    Careful,
     OfState,
+    OnError,
     by_words,
+    careful_of,
     checked_lessons,
     checked_of_state,
     errors_of,
@@ -66,6 +69,7 @@ def create_recall_node(
     query: OfState | None = None,
     lessons: int = DEFAULT_LESSONS,
     holdout: float | None = None,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "recall",
@@ -75,7 +79,7 @@ def create_recall_node(
 
     What was learned from a failure among the last messages, or in a tool that the last message
     calls, comes first. It writes three keys of the state, `recalled`, `recalled_text` and
-    `recalled_run`, and `memory_errors` where the embedding model fails; see `MemoryState`. Each
+    `recalled_run`, and `memory_errors` where it goes without; see `MemoryState`. Each
     recall is a run of its own, which `create_outcome_node` credits; a retry of the node is the
     same run, a loop that comes by again another one. Its memory is that of the store the graph
     was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
@@ -86,6 +90,8 @@ def create_recall_node(
             what the last human message says. An empty one gets the newest memories.
         lessons: Lessons at most that come first, beside the `limit` of the others; 0 for none.
         holdout: The share of memories that each recall goes without; see `get_context`.
+        on_error: `continue` without memory where Postgres fails or takes too long: the log, the
+            stream and `memory_errors` tell it; or `raise`.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
@@ -112,7 +118,10 @@ def create_recall_node(
     known = of_a_turn(options, create_recall_node)
     checked_lessons(lessons, holdout)
     checked_of_state(query=query)
-    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    careful = careful_of(on_error, "continue")
+    body = partial(
+        _recall, query=query, lessons=lessons, holdout=holdout, careful=careful, options=known
+    )
     return node(name, body, Remembered(context, coordinator))
 
 
@@ -124,20 +133,26 @@ def _recall(
     query: OfState | None,
     lessons: int,
     holdout: float | None,
+    careful: Careful,
     options: RecallOptions,
 ) -> Flow[dict[str, Any]]:
+    told: dict[str, str] = {}
     shown_to: Any = {"run_id": this_run(), "holdout": holdout}
     first: Sequence[Recollection] = ()
     if concern := concern_of(state, lessons):
-        first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
+        with careful("lessons", get_runtime(), told):
+            first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
     asking = {**beside(messages_of(state), options, memory, config), **shown_to}
-    found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+    found: Sequence[Recollection] = ()
+    with careful("recall", get_runtime(), told):
+        recalled = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+        found, told = recalled, {**told, **by_words(recalled.by_words)}
     return {
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
         "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
-        **errors_of(state, by_words(found.by_words), known=None),
+        **errors_of(state, told, known=None),
     }
 
 

@@ -16,12 +16,17 @@ from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     GOING_ON,
+    Careful,
     OfState,
+    OnError,
+    careful_of,
     check_keys,
     checked_of_state,
+    errors_of,
     last_question,
     node,
     of_state,
@@ -60,6 +65,7 @@ def create_reminder_node(
     lease_seconds: float | None = LEASE_SECONDS,
     judge: BaseChatModel | None = None,
     keys: bool = False,
+    on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
@@ -88,6 +94,8 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
+        on_error: `continue` without reminders where Postgres fails or takes too long: the log, the
+            stream and `memory_errors` tell it; or `raise`.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator from a store and `context`.
@@ -108,7 +116,8 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge, keys)
-    return node(name, partial(remind, asking=asking), Remembered(context, coordinator))
+    body = partial(_reminded, asking=asking, careful=careful_of(on_error, "continue"))
+    return node(name, body, Remembered(context, coordinator))
 
 
 def create_acknowledge_node(
@@ -165,6 +174,23 @@ class Reminding:
             return storable(text_of(last_question(messages_of(state)))) or None
         given = of_state(state, self.query)
         return None if given is None else str(given)
+
+
+def _reminded(
+    memory: MemoryCoordinator,
+    state: Any,
+    config: RunnableConfig,
+    *,
+    asking: Reminding,
+    careful: Careful,
+) -> Flow[dict[str, Any]]:
+    """Raise what is due; where that fails nothing is shown, nor what was raised before."""
+    told: dict[str, str] = {}
+    with careful("remind", get_runtime(), told):
+        return (yield from remind(memory, state, config, asking=asking))
+    began = of_state(state, "reminders", None) is not None
+    nothing: dict[str, Any] = {"reminders_text": "", **({"reminders": []} if began else {})}
+    return {**nothing, **errors_of(state, told, known=True)}
 
 
 def remind(

@@ -93,6 +93,7 @@ def test_every_verb_of_a_coordinator_ends_at_its_deadline(url: str) -> None:
     tables_of_verbs = "memory.memories, memory.states, memory.events, memory.intentions"
     with TieredStore(url, index=text_index(), bounds=QUICK) as store:
         memory = coordinator(store, settings=PATIENT)
+        memory.store("The office is in Turin.", key="old")
         for verb in verbs(memory).values():
             with (
                 held(url, f"LOCK TABLE {tables_of_verbs} IN ACCESS EXCLUSIVE MODE"),
