@@ -43,6 +43,7 @@ class _Kept(Timed):
     def __init__(self, pgconn: PGconn) -> None:
         """Wrap what libpq opened."""
         super().__init__(pgconn)
+        self.planned: set[str] = set()
         learn_types(self)
         self._arrivals = arrivals(self)
 

@@ -43,6 +43,7 @@ from langmem_tiers.postgres.flow import (
 )
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
+from langmem_tiers.postgres.planning import planned, with_planning
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.postgres.waiting import GRACE_SECONDS
 from langmem_tiers.postgres.walls import Sent
@@ -204,7 +205,9 @@ class Session:
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:
-            cursors = yield from within(conn.pipeline(), self._sent(conn, query, sent))
+            timed = with_planning(sent, conn)
+            cursors = yield from within(conn.pipeline(), self._sent(conn, query, timed))
+            planned(sent, conn)
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
