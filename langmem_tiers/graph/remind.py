@@ -79,9 +79,8 @@ def create_reminder_node(
     has run out. It writes `reminders`, as JSON, and `reminders_text`, a text for a prompt, or
     nothing. At a session's start, when the state has no `reminders` yet, it also writes
     `intentions`: what else is open, by priority; nothing is raised by that, and the text does not
-    say it. A state without the key
-    `reminders` would lose what is leased: a run is refused there, with a `ConfigurationError`,
-    unless `lease_seconds` is None.
+    say it. A state without the key `reminders` would lose what is leased: a run is refused there,
+    with a `ConfigurationError`, unless `lease_seconds` is None.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -94,12 +93,10 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
-        on_error: `continue` without reminders where Postgres fails or takes too long: the log, the
-            stream and `memory_errors` tell it; or `raise`.
+        on_error: `continue` without reminders where Postgres fails, or `raise`; as the recall node.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        coordinator, name: Makes the coordinator; the node's name, in traces too.
 
     Raises:
         InvalidInputError: for an option that cannot be.
