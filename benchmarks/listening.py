@@ -8,8 +8,8 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.threads import Work
+from langmem_tiers.postgres.driving import driven
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
-from langmem_tiers.postgres.session import driven
 
 T = TypeVar("T")
 

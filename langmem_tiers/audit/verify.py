@@ -20,7 +20,7 @@ from langmem_tiers.audit.chain import (
     pieces,
 )
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.postgres.flow import Flow, Row, apart, rows_of
+from langmem_tiers.postgres.flow import Flow, Row, apart, rows_of, unhurried
 
 BATCH: Final = 1_000
 """Rows that are read at once: our own choice."""
@@ -118,6 +118,7 @@ def head_of(tenant: str) -> Flow[AuditHead]:
     return AuditHead(tenant, seq, last.hex())
 
 
+@unhurried
 def verify(tenant: str, known: AuditHead | None) -> Flow[AuditVerification]:
     """Follow a chain to the last link that it has now; what comes meanwhile is left out."""
     head = yield from head_of(tenant)

@@ -14,6 +14,7 @@ from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.interop.chat_history import BATCH, kept
 from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import lasting
 from langmem_tiers.recall.ranking import profile_named
 from langmem_tiers.store.store import TieredStore
 
@@ -102,7 +103,8 @@ def _refused(
     for tenant, theirs in by_tenant.items():
         memory = MemoryCoordinator(store, context=MemoryContext(tenant=tenant, user_id=user))
         several = {number: _arguments(one) for number, one in theirs.items()}
-        for number, why in store.run(kept(memory, several, readmit=readmit)).items():
+        storing = lasting(None, kept(memory, several, readmit=readmit))
+        for number, why in store.run(storing).items():
             bad[number] = BadRecord(line=None, reason=f"key {short(theirs[number].key)}: {why}")
     return bad
 

@@ -56,12 +56,14 @@ _MOST: Final = {
     "value_depth": 1_000,  # Python's own recursion limit, unless it is raised
     "limit": 2**31 - 1,
     "statement_timeout_ms": 2**31 - 1,  # what Postgres takes
+    "call_timeout_ms": 2**31 - 1,
 }
+_TIMES: Final = ("statement_timeout_ms", "call_timeout_ms")
 
 
 def _check(value: object, key: str) -> None:
     most = _MOST.get(key, sys.maxsize - 1)
-    if key != "statement_timeout_ms":
+    if key not in _TIMES:
         checked_whole(value, key, 1, most)
     elif value is not None and (type(value) is not int or not 0 <= value <= most):
         raise ConfigurationError(
@@ -114,6 +116,11 @@ class Bounds:
     """Milliseconds that Postgres may take for one statement, waiting for locks included; None or 0
     for as long as it takes. A shorter one of the database or the role stays. A recall has its own,
     the coordinator's `query_timeout_ms`; migrations and index builds have none."""
+    call_timeout_ms: int | None = 10_000
+    """Milliseconds that a call may take, waiting for a connection, for locks, for the embedding
+    model and for Postgres included; None or 0 for as long as it takes. A call of more than 200
+    items has as much for each further 200. Opening has as much for itself; what tends, moves or
+    forgets all of a tenant's memory takes as long as it takes."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""

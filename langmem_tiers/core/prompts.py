@@ -89,6 +89,10 @@ HELD_BACK = (
     "Why: {reason}"
 )
 NOT_STORED = "This was not stored, and nothing was changed. Why: {reason}"
+MEMORY_AWAY = "Memory cannot be reached now, and nothing was changed. Go on without it."
+MEMORY_IN_DOUBT = (
+    "Memory cannot be reached now, and the change may have been made or not. Go on without it."
+)
 
 REFLECT = """\
 You write lessons for a software agent from its failed attempts, so that it does better next time.
@@ -342,5 +346,4 @@ COMPLETE_REMINDER = (
     "more, and what waits for it is free."
 )
 REMINDER_WAS_COMPLETED = "completed reminder {key}"
-MEMORY_FAILS = "Memory cannot be reached at the moment. Go on without it, and say so if it matters."
 REMINDER_WAS_CLOSED = "reminder {key} was closed already"

@@ -45,7 +45,7 @@ from langmem_tiers.graph.extra import (
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.models import generaliser_of
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
@@ -269,7 +269,8 @@ def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any,
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
-        done = yield from asked(one.store.run, one.store.arun, does(one, state))
+        does_it = lasting(None, does(one, state))
+        done = yield from asked(one.store.run, one.store.arun, does_it)
         runtime.stream_writer(nodes.progress(does.__name__, state, done))
         return done
 

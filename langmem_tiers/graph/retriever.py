@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Recollection, facts
+from langmem_tiers.core.memory import Recollection, Recollections, facts
+from langmem_tiers.graph.node import careful_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, Runs, both, then
+from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
 from langmem_tiers.recall.ranking import ProfileFunction
+
+FAILED: Final = "memory_failed"
+"""The custom event by which a run is told that it goes without memory: what failed, and by what."""
 
 
 class TieredMemoryRetriever(BaseRetriever):
@@ -65,6 +70,9 @@ class TieredMemoryRetriever(BaseRetriever):
     min_match: float | tuple[float, float] | None = None
     exclude: tuple[str, ...] = ()
     review: Literal["rules", "model"] | None = None
+    on_error: Literal["continue", "raise"] = "continue"
+    """What becomes of a call where Postgres fails or takes too long: no documents, told by the log
+    and a custom event `memory_failed`; or an error."""
 
     if not TYPE_CHECKING:
 
@@ -85,7 +93,7 @@ class TieredMemoryRetriever(BaseRetriever):
         /,
         query: str,
         *,
-        run_manager: object,  # noqa: ARG002 - LangChain's signature
+        run_manager: Any,
         k: int | None = None,
         **given: Any,
     ) -> Flow[list[Document]]:
@@ -97,8 +105,19 @@ class TieredMemoryRetriever(BaseRetriever):
             )
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
-        found = get_context(self.memory, query, **options)
-        return then(found, lambda several: [_document(one, several.by_words) for one in several])
+        recalled = get_context(self.memory, query, **options)
+        return self._going_on(recalled, run_manager)
+
+    def _going_on(self, recalled: Flow[Recollections], run_manager: Any) -> Flow[list[Document]]:
+        """The documents of a recall; none where it fails, which is told to who listens."""
+        told: dict[str, str] = {}
+        with careful_of(self.on_error, "continue")("recall", None, told):
+            found = yield from unit(recalled)
+            return [_document(one, found.by_words) for one in found]
+        child = run_manager.get_child()
+        tell = partial(child.on_custom_event, FAILED, told, run_id=run_manager.run_id)
+        yield Ask(tell, tell)
+        return []
 
     _get_relevant_documents, _aget_relevant_documents = both(_found)
 
@@ -127,5 +146,5 @@ def _document(one: Recollection, by_words: str | None) -> Document:
 _OPTIONS = tuple(
     name
     for name in TieredMemoryRetriever.model_fields
-    if name not in {*BaseRetriever.model_fields, "memory", "k"}
+    if name not in {*BaseRetriever.model_fields, "memory", "k", "on_error"}
 )

@@ -15,8 +15,8 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.threads import Work
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.driving import arun, run
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import arun, run
 from langmem_tiers.store.store import TieredStore
 
 P = ParamSpec("P")

@@ -7,14 +7,25 @@ more than what a recall shows and no person answers for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
+from langchain_core.tools import ToolException
 from langgraph.store.base import PutOp, SearchItem, SearchOp
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core import prompts
+from langmem_tiers.core.errors import (
+    DatabaseError,
+    EmbeddingFailedError,
+    InvalidInputError,
+    MigrationError,
+    NotSetUpError,
+    OutcomeUnknownError,
+)
 from langmem_tiers.core.memory import (
     PERSONS,
     THRESHOLD,
@@ -47,6 +58,7 @@ from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
 from langmem_tiers.store.write import Write, keys_of
 
+_log = logging.getLogger(__name__)
 T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
 GATE: Final = Gate()
@@ -174,3 +186,18 @@ def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -
             break
         start, size = start + size, max(size, _FURTHER)
     return found[op.offset : op.offset + op.limit]
+
+
+@contextmanager
+def told_to_model() -> Iterator[None]:
+    """The model is told what it got wrong, or that memory is away, and the run goes on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+    except (NotSetUpError, MigrationError):
+        raise  # this does not mend itself
+    except (DatabaseError, EmbeddingFailedError) as error:
+        _log.warning("a tool goes without its memory: %s", error)
+        unknown = isinstance(error, OutcomeUnknownError)
+        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error

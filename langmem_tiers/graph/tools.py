@@ -7,15 +7,14 @@ either can stand in for the other on the same memories.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Literal, Optional, get_args, get_origin
 from uuid import UUID, uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools.base import ArgsSchema
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
@@ -25,12 +24,8 @@ from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
-    DatabaseError,
-    EmbeddingError,
     InvalidInputError,
     InvalidTypeError,
-    MigrationError,
-    NotSetUpError,
     short,
 )
 from langmem_tiers.core.values import trust_of
@@ -45,13 +40,18 @@ from langmem_tiers.graph.runs import (
     user_in,
     ways,
 )
-from langmem_tiers.graph.tool_memories import GATE, OurStore, changed, found, paged
+from langmem_tiers.graph.tool_memories import (
+    GATE,
+    OurStore,
+    changed,
+    found,
+    paged,
+    told_to_model,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import asks_again
 from langmem_tiers.remember.new import checked_text
-
-_log = logging.getLogger(__name__)
 
 Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
@@ -98,7 +98,7 @@ def create_search_memory_tool(
 
     def search_memory(**asking: Any) -> Flow[Any]:
         searched, prefix = _store(store), _filled(labels)
-        with _told():
+        with told_to_model():
             if isinstance(searched, OurStore):
                 shown = found(searched, SearchOp(prefix, **asking), _user())
                 items = yield from asked(searched.run, searched.arun, shown)
@@ -155,7 +155,7 @@ def create_manage_memory_tool(
         action: Action = actions[0],
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
-        with _told():
+        with told_to_model():
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
     said = checked_kind(instructions, str, "instructions")
@@ -191,7 +191,7 @@ def create_complete_reminder_tool(
 
     def complete_reminder(key: str) -> Flow[str]:
         memory = whose.memory(get_runtime(), ensure_config())
-        with _told():
+        with told_to_model():
             closed = yield from asked(memory.complete, memory.acomplete, key)
         return (prompts.REMINDER_WAS_COMPLETED if closed else prompts.REMINDER_WAS_CLOSED).format(
             key=key
@@ -287,20 +287,6 @@ def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[Ba
         )
     except PydanticUserError as error:
         raise InvalidTypeError(wrong) from error
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """The model is told what it got wrong, or that memory fails, and the run goes on."""
-    try:
-        yield
-    except (NotSetUpError, MigrationError):
-        raise
-    except InvalidInputError as error:
-        raise ToolException(str(error)) from error
-    except (DatabaseError, EmbeddingError) as error:
-        _log.warning("a tool of memory fails, and its model is told so: %s", error)
-        raise ToolException(prompts.MEMORY_FAILS) from error
 
 
 def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:

@@ -23,7 +23,7 @@ from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.errors import translated
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unit
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unhurried, unit
 from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remember.tombstones import FORGOTTEN, buried
 from langmem_tiers.remember.tombstones import readmit as let_back
@@ -120,6 +120,7 @@ def _store_of(memory: MemoryCoordinator) -> TieredStore:
     )
 
 
+@unhurried
 def _imported(
     memory: MemoryCoordinator,
     connection: Any,

@@ -152,7 +152,7 @@ def _engine(target: Target, context: MemoryContext) -> PGEngine:
 
     async def connect() -> psycopg.AsyncConnection[Any]:
         options = target.connection_options()
-        name = f"{options['application_name']} documents"
+        name = f"{options.get('application_name', 'langmem-tiers')} documents"
         options.update(autocommit=False, application_name=name)
         return await psycopg.AsyncConnection.connect(target.conninfo, **options)
 

@@ -13,7 +13,7 @@ from langmem_tiers.core.checks import checked_flag, checked_path
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.base import Memory, model_of
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import OTHER
 from langmem_tiers.remember.new import label
 from langmem_tiers.remember.trust import TrustPolicy
@@ -99,6 +99,7 @@ def import_tenant(
 # The same, of a store that may have no index and so no coordinator.
 
 
+@unhurried
 def exporting(
     store: TieredStore,
     context: MemoryContext,
@@ -115,6 +116,7 @@ def exporting(
     return (yield from export(how))
 
 
+@unhurried
 def importing(
     store: TieredStore,
     context: MemoryContext,

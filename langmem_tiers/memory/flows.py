@@ -23,7 +23,7 @@ from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.forget.looking import Under
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, lasts, only
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.inquiry import POOL, Inquiry
 from langmem_tiers.recall.ranking import PROFILES
@@ -80,6 +80,7 @@ class MemoryFlows:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
+        yield from lasts(len(memories))
         verdicts = yield from self.judged(memories, context)
         kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
         refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if some is None]
@@ -276,6 +277,7 @@ class MemoryFlows:
         Only what `shown_of` answers of what was found is returned, and accessed. Where recalls are
         recorded it is, as one of the turn or the run of that name, or of a new one.
         """
+        yield from lasts(len(asks))
         recording = self.recorder.recording(turn, root)
         answers = yield from recall(
             asks,

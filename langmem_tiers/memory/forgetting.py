@@ -27,7 +27,7 @@ from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import meant
 from langmem_tiers.memory.tending import archive_files
-from langmem_tiers.postgres.flow import Flow, rows_of
+from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
 from langmem_tiers.store.store import TieredStore
 
 
@@ -183,6 +183,7 @@ def verify_forgotten(
 # The same, of a store that may have no index and so no coordinator.
 
 
+@unhurried
 def forgetting(
     store: TieredStore,
     context: MemoryContext,
@@ -217,6 +218,7 @@ def _forgetting(
     return (yield from forgotten(asked, how))
 
 
+@unhurried
 def verifying(
     store: TieredStore, context: MemoryContext, receipt: ForgetReceipt | Mapping[str, Any]
 ) -> Flow[Verification]:

@@ -12,7 +12,7 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, NotQ
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key
 from langmem_tiers.memory.base import LEFT, Memory
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember import quarantine
 from langmem_tiers.remember.new import checked_text, parsed_moment
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
@@ -71,6 +71,7 @@ async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:
     return await asyncio.to_thread(memory.under_way.finish, timeout)
 
 
+@unhurried
 def reviewing(memory: Memory, limit: int, keys: Iterable[str] | None = None) -> Flow[ReviewReport]:
     """Have models review what awaits it, of these keys if they are given."""
     if memory.later is None:

@@ -29,7 +29,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.reviews import begin_reviews
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
 
@@ -203,6 +203,7 @@ def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
 # The same, of a store that may have no index and so no coordinator: files know no words.
 
 
+@unhurried
 def archiving(
     store: TieredStore,
     context: MemoryContext,
@@ -233,6 +234,7 @@ def archiving(
     return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
 
 
+@unhurried
 def restoring(
     store: TieredStore, context: MemoryContext, archive: str, keys: Iterable[str] | None = None
 ) -> Flow[RestoreReport]:

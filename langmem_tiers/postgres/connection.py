@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -11,12 +13,14 @@ from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.core.threads import Work
+from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.sql import Statement
 from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.waiting import Awaits, Timed, Waits
 from langmem_tiers.postgres.walls import ACTING, Wall
 from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
-from langmem_tiers.postgres.work import AWAITED, Side, within
+from langmem_tiers.postgres.work import AWAITED, Side
 
 T = TypeVar("T")
 
@@ -26,7 +30,7 @@ _TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
 """These stand here and not in queries.sql because no flow runs them, only a build."""
 
 
-class _Kept(psycopg.BaseConnection[Any]):
+class _Kept(Timed):
     """A connection that keeps one cursor for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
@@ -39,6 +43,7 @@ class _Kept(psycopg.BaseConnection[Any]):
     def __init__(self, pgconn: PGconn) -> None:
         """Wrap what libpq opened."""
         super().__init__(pgconn)
+        self.planned: set[str] = set()
         learn_types(self)
         self._arrivals = arrivals(self)
 
@@ -80,13 +85,13 @@ class _Kept(psycopg.BaseConnection[Any]):
         return result
 
 
-class Connection(_Kept, psycopg.Connection[Any]):
+class Connection(_Kept, Waits, psycopg.Connection[Any]):
     """One that blocks."""
 
     new_cursor = psycopg.RawCursor
 
 
-class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
+class AsyncConnection(_Kept, Awaits, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
@@ -100,7 +105,9 @@ class Connections:
         self.target = target
         self.side = side
         self.wall = Wall()
-        self._recovering = side.lock()
+        self._lock = threading.Lock()
+        self._recovery: Any = None
+        """What replaces the pool just now, for all who wait for it."""
         self.pool = self._new_pool()
 
     @property
@@ -119,35 +126,49 @@ class Connections:
         """
         try:
             yield from self._probe()
-            yield self.pool.open(wait=True, timeout=POOL_TIMEOUT_SECONDS)
+            limit = Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS)
+            yield self.pool.open(wait=True, timeout=limit)
         except psycopg.Error as error:
             raise translated(error) from error
 
     def close(self) -> Work[None]:
         """Close every connection; nothing is left behind."""
+        if self._recovery is not None:
+            yield self.side.ended(self._recovery, POOL_TIMEOUT_SECONDS)
         yield self.pool.close()
 
-    def recover(self, lost: Any) -> Work[None]:
+    def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
         """Replace a pool whose server went away, once the server answers again.
 
-        The new one is not waited for: it fills while its first callers come.
+        The new one is not waited for: it fills while its first callers come. It is replaced by one
+        for all who come, and goes on without whoever waits no longer.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
+            QueryTimeoutError: if it is not known by the deadline.
             EmbeddedServerError: if it is our own and cannot be started again.
         """
-        yield self.side.whole(self.side.do(self._recovered(lost)))
+        with self._lock:
+            if self._recovery is None or self._recovery.done():
+                self._recovery = self.side.begin(partial(self._recovered, lost))
+            recovery = self._recovery
+        if not (yield self.side.ended(recovery, deadline.left)):
+            raise deadline.late("a server whose connection was lost does not answer")
+        recovery.result()
 
     def give_back(self, conn: Any, pool: Any) -> Work[None]:
         """Return a connection to its pool, dead or alive."""
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         if conn.closed:
             pool.suspect = True  # its server may be gone
+        elif conn.cut:
+            yield conn.close()
         elif conn.pgconn.pipeline_status:
             yield conn.close()  # who was cancelled as it entered a pipeline left it so
         yield self.side.whole(pool.putconn(conn))
 
     def _recovered(self, lost: Any) -> Work[None]:
-        if (yield from within(self._recovering, self._replaced(lost))):
+        if (yield from self._replaced(lost)):
             yield lost.close()
 
     def _replaced(self, lost: Any) -> Work[bool]:
@@ -162,6 +183,7 @@ class Connections:
         return True
 
     def _configure(self, conn: Any) -> Work[None]:
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         yield conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
         yield from conn.learn_vectors(self.target.vector_type)
 
@@ -176,8 +198,9 @@ class Connections:
             yield from self._probe()
 
     def _probe(self) -> Work[None]:
-        kind: Any = psycopg.AsyncConnection if self.side is AWAITED else psycopg.Connection
+        kind: Any = AsyncConnection if self.side is AWAITED else Connection
         conn = yield kind.connect(self.target.conninfo, **self.target.connection_options())
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
         try:
             roles = self.target.roles
             acting = roles.taken

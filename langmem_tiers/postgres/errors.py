@@ -21,6 +21,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
 )
 from langmem_tiers.postgres.flow import Effect, Query, Script
+from langmem_tiers.postgres.waiting import Overdue, Unanswered
 
 NOT_SET_UP = (
     "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
@@ -36,6 +37,11 @@ _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
 """What a server says by whom nobody was let in: the driver tells no code of it. In another language
 it is told as any connection that was refused."""
 _TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+_WAITED = (
+    "look for what holds the locks that it waits for, or for what lies between here and Postgres, "
+    "ask for less at once, or raise call_timeout_ms: open the store with "
+    "bounds=Bounds(call_timeout_ms=…)"
+)
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
 
@@ -55,13 +61,12 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
     """
     if isinstance(error, PoolTimeout):
         return PoolExhaustedError(
-            "no connection became free in time: raise pool_config['max_size'] or its 'timeout' "
-            "(seconds), or look for what holds connections so long"
+            "no connection became free in time: raise pool_config['max_size'], or its 'timeout' "
+            "(seconds) and the store's Bounds(call_timeout_ms=…), or look for what holds "
+            "connections so long"
         )
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        return QueryTimeoutError(
-            f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
-        )
+    if isinstance(error, psycopg.errors.QueryCanceled | Unanswered):
+        return QueryTimeoutError(_timed_out(error, effect))
     if (missing := _missing(error, effect)) is not None:
         return NotSetUpError(missing)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
@@ -97,6 +102,12 @@ def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
             "createdb) and call store.setup() once, or correct the connection string"
         )
     return None
+
+
+def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
+    if isinstance(error, Overdue | Unanswered):
+        return f"{_first_line(error)}: {_WAITED}"
+    return f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
 
 
 def _more_time(effect: Effect | None) -> str:

@@ -41,6 +41,7 @@ from typing import (
 
 from langmem_tiers.core.errors import ConflictError, InvalidTypeError, short
 from langmem_tiers.core.tracing import RunType, traced
+from langmem_tiers.postgres.deadline import ITEMS_IN_A_CALL
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -138,13 +139,22 @@ class Together(NamedTuple):
     flow: Callable[[Sequence[Any]], Flow[None]]
 
 
+class Lasts(NamedTuple):
+    """Say how many items a flow does, by which its deadline goes; None is what takes its time.
+
+    What is done to many at once, as by a cycle, takes as long as it takes. Answered with nothing.
+    """
+
+    items: int | None
+
+
 class Unit(NamedTuple):
     """Run a flow as a unit of work of its own, between two transactions. Answered by its result."""
 
     flow: Generator[Any, Any, Any]
 
 
-Effect: TypeAlias = Embed | Ask | Aside | Query | Lookup | Script | Build | Together | Unit
+Effect: TypeAlias = Embed | Ask | Aside | Query | Lookup | Script | Build | Together | Unit | Lasts
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -158,6 +168,28 @@ def checked_flow(flow: Flow[T]) -> Flow[T]:
 def aside(call: Callable[[], T]) -> Flow[T]:
     """What a call returns that only knows to block; see `Aside`."""
     return cast("T", (yield Aside(call)))
+
+
+def lasting(items: int | None, flow: Flow[T]) -> Flow[T]:
+    """A flow that does so many items; see `Lasts`."""
+    yield Lasts(items)
+    return (yield from flow)
+
+
+def lasts(items: int) -> Flow[None]:
+    """Say how many items a flow does, where that gives it more time; see `Lasts`."""
+    if items > ITEMS_IN_A_CALL:
+        yield Lasts(items)
+
+
+def unhurried(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
+    """A verb that takes as long as it takes."""
+
+    @wraps(verb)
+    def taking_its_time(*given: P.args, **options: P.kwargs) -> Flow[T]:
+        return lasting(None, verb(*given, **options))
+
+    return taking_its_time
 
 
 def unit(flow: Flow[T]) -> Flow[T]:

@@ -7,7 +7,10 @@ transaction. A single writer notices nothing; sixteen share the wait for the dis
 - if a flight fails, unless for want of a server or a connection, its passengers go again one by
   one, and each gets its own error; where nobody knows whether it has committed, all are told so;
 - a caller who is cancelled or interrupted leaves the flight alone, and goes on none if it has not
-  taken off yet.
+  taken off yet;
+- one write that waits for a lock keeps no other from the disk: a flight of several has a fourth of
+  a call's time, and if that is too little each goes alone, all at once; so does whoever has waited
+  as long for a flight.
 """
 
 from __future__ import annotations
@@ -21,9 +24,12 @@ from typing import Any
 from langmem_tiers.core.errors import (
     DatabaseUnavailableError,
     EmbeddedServerError,
+    OutcomeUnknownError,
     PoolExhaustedError,
+    QueryTimeoutError,
 )
 from langmem_tiers.core.threads import Work, adone
+from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.flow import Together
 from langmem_tiers.postgres.work import AWAITED, Side
 
@@ -33,15 +39,22 @@ MAX_PASSENGERS = 256
 HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
 """What would befall each passenger alone as well."""
 
+LANDING_SECONDS = 5.0
+"""How long after its deadline a caller waits to hear what became of the flight it is on."""
+
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
     together: Together
     turn: Any
-    """An event of the side's: it has flown, or is to fly the others."""
+    """An event of the side's: it has flown, or is to fly the others, or alone."""
+    deadline: Deadline
     lifted: bool = False
     """Whether the flight that it began is a task of its own."""
+    flying: bool = False
     flown: bool = False
+    alone: bool = False
+    """Whether it goes by itself, with no other and at the same time as they."""
     gone: bool = False
     """Whether its caller waits no longer: it goes on no further flight."""
     error: BaseException | None = None
@@ -50,8 +63,10 @@ class _Ticket:
 class GroupCommit:
     """Writes of several callers, one transaction after another."""
 
-    def __init__(self, fly: Callable[[Sequence[Together]], Work[None]], side: Side) -> None:
-        """`fly` does all of them in one transaction, or none."""
+    def __init__(
+        self, fly: Callable[[Sequence[Together], Deadline], Work[None]], side: Side
+    ) -> None:
+        """`fly` does all of them in one transaction by a deadline, or none."""
         self._fly = fly
         self._side = side
         self._lock = threading.Lock()
@@ -61,18 +76,20 @@ class GroupCommit:
         """Whose turn it is."""
         self._flights: set[asyncio.Task[None]] = set()
 
-    def join(self, together: Together) -> Work[None]:
+    def join(self, together: Together, deadline: Deadline) -> Work[None]:
         """Return once it is committed, or raise what went wrong with it."""
-        mine = _Ticket(together, self._side.event())
+        mine = _Ticket(together, self._side.event(), deadline)
         try:
             with self._lock:
                 self._waiting.append(mine)
                 if self._pilot is None:
                     self._pilot = mine
                     mine.turn.set()
-            yield mine.turn.wait()
-            if not mine.flown:
+            yield from self._come_to_turn(mine)
+            if not (mine.flown or mine.alone):
                 yield from self._lift(mine) if self._side is AWAITED else self._take_off(mine)
+            if mine.alone:
+                yield from self._fly([together], deadline)
         except BaseException:
             mine.gone = True
             if not mine.lifted:
@@ -80,6 +97,26 @@ class GroupCommit:
             raise
         if mine.error is not None:
             raise mine.error
+
+    def _come_to_turn(self, mine: _Ticket) -> Work[None]:
+        """Wait until it has flown, is to fly the others, or goes alone."""
+        if (yield self._side.rung(mine.turn, mine.deadline.part)):
+            return
+        with self._lock:
+            if not mine.flying:
+                mine.alone = self._pilot is not mine
+                self._waiting = [one for one in self._waiting if not one.alone]
+                return
+        yield from self._landed(mine)
+
+    def _landed(self, mine: _Ticket) -> Work[None]:
+        """Wait for the flight that it is on, which has a deadline itself."""
+        left = mine.deadline.left
+        if not (yield self._side.rung(mine.turn, None if left is None else left + LANDING_SECONDS)):
+            raise OutcomeUnknownError(
+                "the writes that this one went with had no answer in time: it may be there or not; "
+                "read it, then repeat the call if it is not"
+            )
 
     def drain(self) -> Work[None]:
         """Wait until no task is in flight; a thread that flies has a caller who waits for it."""
@@ -96,20 +133,24 @@ class GroupCommit:
         flight = asyncio.create_task(adone(self._take_off(mine)))
         self._flights.add(flight)
         flight.add_done_callback(self._flights.discard)
-        yield mine.turn.wait()
+        yield from self._landed(mine)
 
     def _take_off(self, pilot: _Ticket) -> Work[None]:
         """Fly everybody who waits, then give the turn to whoever waits longest."""
         with self._lock:
             passengers = [one for one in self._waiting if not one.gone][:MAX_PASSENGERS]
+            for passenger in passengers:
+                passenger.flying = True
         try:
             yield from self._fly_all(passengers)
         except BaseException as error:  # an interrupt is its thread's own: the others go again
             pilot.error, pilot.flown = error, True
+            for passenger in passengers:
+                passenger.flying = False
             raise
         else:
             for passenger in passengers:
-                passenger.flown = True
+                passenger.flown = not passenger.alone
         finally:
             self._land(pilot)
 
@@ -120,9 +161,11 @@ class GroupCommit:
         """
         with self._lock:
             for one in self._waiting:
-                if one.flown:
+                if one.flown or one.alone:
                     one.turn.set()
-            self._waiting = [one for one in self._waiting if not (one.flown or one.gone)]
+            self._waiting = [
+                one for one in self._waiting if not (one.flown or one.alone or one.gone)
+            ]
             if self._pilot is pilot:
                 self._pilot = self._waiting[0] if self._waiting else None
             if self._pilot is not None and not self._pilot.lifted:
@@ -131,12 +174,37 @@ class GroupCommit:
     def _fly_all(self, passengers: Sequence[_Ticket]) -> Work[None]:
         if not passengers:
             return
+        limit = _limit(passengers)
         try:
-            yield from self._fly([passenger.together for passenger in passengers])
+            yield from self._fly([passenger.together for passenger in passengers], limit)
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
             if len(passengers) == 1 or isinstance(error, HOPELESS):
                 for passenger in passengers:
                     passenger.error = error
+            elif isinstance(error, QueryTimeoutError):
+                for passenger in passengers:
+                    passenger.alone = True
             else:
                 for passenger in passengers:
-                    yield from self._fly_all([passenger])
+                    yield from self._fly_again(passenger, limit)
+
+    def _fly_again(self, passenger: _Ticket, limit: Deadline) -> Work[None]:
+        """Fly one of those whose flight has failed; alone if there is no time left for all."""
+        if limit.passed:
+            passenger.alone = True
+            return
+        try:
+            yield from self._fly([passenger.together], limit)
+        except QueryTimeoutError:
+            passenger.alone = True
+        except Exception as error:  # noqa: BLE001 - it raises it where it waits
+            passenger.error = error
+
+
+def _limit(passengers: Sequence[_Ticket]) -> Deadline:
+    """The deadline of a flight: its only passenger's, or a part of the shortest of several."""
+    first, *others = (one.deadline for one in passengers)
+    if not others:
+        return first
+    parts = [one.part for one in (first, *others)]
+    return Deadline(min((one for one in parts if one is not None), default=None))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.flow import Lookup, Rows
 
 MAX_LOOKUPS = 256
@@ -19,22 +20,32 @@ MAX_LOOKUPS = 256
 class Lookups:
     """Shares statements between the lookups of one event loop's tasks."""
 
-    def __init__(self, read: Callable[[Sequence[Lookup]], Awaitable[Rows]]) -> None:
-        """`read` answers the rows of these keys."""
+    def __init__(
+        self, read: Callable[[Sequence[Lookup], Deadline | None], Awaitable[Rows]]
+    ) -> None:
+        """`read` answers the rows of these keys, by a deadline; one of its own if None is given."""
         self._read = read
         self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
-    async def find(self, lookup: Lookup) -> Rows:
-        """The rows of one key."""
+    async def find(self, lookup: Lookup, deadline: Deadline) -> Rows:
+        """The rows of one key.
+
+        Raises:
+            QueryTimeoutError: if they are not there by the deadline.
+        """
         if self._busy:
             found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
             self._waiting.append((lookup, found))
-            return await found
+            try:
+                async with asyncio.timeout(deadline.left):
+                    return await found
+            except TimeoutError:
+                raise deadline.late("reads that came before it had no answer") from None
         self._busy = True
         try:
-            return await self._read([lookup])
+            return await self._read([lookup], deadline)
         finally:
             self._go_on()
 
@@ -53,7 +64,7 @@ class Lookups:
     async def _fly(self) -> None:
         passengers, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
         try:
-            rows = await self._read([lookup for lookup, _ in passengers])
+            rows = await self._read([lookup for lookup, _ in passengers], None)
         except BaseException as error:
             _settle(passengers, error)
             if not isinstance(error, Exception):

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any, TypeVar
 
-from langmem_tiers.core.errors import ConfigurationError
+from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.threads import Daemons, adone, done
+from langmem_tiers.postgres.driving import arun, driven, run
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.postgres.session import Database, arun, driven, run
+from langmem_tiers.postgres.session import Database
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.postgres.work import AWAITED, BLOCKING
 
@@ -35,6 +38,9 @@ class Runner:
     Opened blocking, it serves any thread, and coroutines through a worker thread. Opened on an
     event loop, it serves that loop, and every other thread or loop by handing work to it.
     """
+
+    _failed: tuple[float, DatabaseUnavailableError] | None
+    """When connecting failed last, and by what."""
 
     def __init__(self, host: Host) -> None:
         """Describe what to run on."""
@@ -70,21 +76,38 @@ class Runner:
     def open(self) -> None:
         """Connect, from blocking code. Does nothing if already open."""
         self._forget_what_is_gone()
+        came = monotonic()
         with self._opening:
             if not self.is_open:
-                self._database = done(Database.opened(self._host, BLOCKING))
+                with self._attempt(came):
+                    self._database = done(Database.opened(self._host, BLOCKING))
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
         self._forget_what_is_gone()
+        came = monotonic()
         async with self._aopening:
             if not self.is_open:
-                self._adatabase = await adone(Database.opened(self._host, AWAITED))
+                with self._attempt(came):
+                    self._adatabase = await adone(Database.opened(self._host, AWAITED))
                 self._loop = asyncio.get_running_loop()
+
+    @contextmanager
+    def _attempt(self, came: float) -> Iterator[None]:
+        """An attempt to connect; one that failed while a caller waited for it has failed for it."""
+        if self._failed is not None and self._failed[0] > came:
+            error = self._failed[1]
+            raise type(error)(str(error)) from error
+        try:
+            yield
+        except DatabaseUnavailableError as error:
+            self._failed = (monotonic(), error)
+            raise
 
     def _begin_anew(self) -> None:
         self._database = self._adatabase = self._loop = None
         self._opening, self._aopening = threading.Lock(), asyncio.Lock()
+        self._failed = None
         self._pid = os.getpid()
 
     def _forget_what_is_gone(self) -> None:

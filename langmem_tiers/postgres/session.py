@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import CancelledError
-from functools import partial
-from typing import Any, Protocol, Self, TypeVar, cast
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, Self
 
 import psycopg
-from langchain_core.embeddings import Embeddings
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import (
-    EmbeddingFailedError,
-    TieredMemoryError,
-    masked,
-    worded,
-)
-from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Work, adone
+from langmem_tiers.postgres.asking import vectors
 from langmem_tiers.postgres.connection import Connections
+from langmem_tiers.postgres.deadline import Deadline
+from langmem_tiers.postgres.driving import driven
 from langmem_tiers.postgres.errors import (
     ENDED,
     can_roll_back,
@@ -39,6 +33,7 @@ from langmem_tiers.postgres.flow import (
     Call,
     Effect,
     Embed,
+    Lasts,
     Lookup,
     Query,
     Rows,
@@ -48,78 +43,28 @@ from langmem_tiers.postgres.flow import (
 )
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
+from langmem_tiers.postgres.planning import planned, with_planning
 from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.waiting import GRACE_SECONDS
 from langmem_tiers.postgres.walls import Sent
 from langmem_tiers.postgres.work import AWAITED, Side, within
 
-T = TypeVar("T")
-E = TypeVar("E")
-E_contra = TypeVar("E_contra", contravariant=True)
-
 _ATTEMPTS = 5
-_LONGEST_ERROR = 400
-"""Characters of a model's error that are told: our own choice."""
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
-
-
-class UnitOfWork(Protocol[E_contra]):
-    """What a flow is driven on."""
-
-    def perform(self, effect: E_contra, /) -> Work[Any]:
-        """Do what a flow asked for."""
-        ...
-
-    def end(self, error: BaseException | None, /) -> Work[None]:
-        """Commit, or roll back after an error."""
-        ...
-
-
-def run(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> T:
-    """Drive a flow to its result, blocking."""
-    return done(driven(flow, session))
-
-
-async def arun(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> T:
-    """Drive a flow to its result, awaiting every effect."""
-    return await adone(driven(flow, session))
-
-
-def driven(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Work[T]:
-    """What a flow comes to: its effects, one after another, and the end of its session."""
-    try:
-        result = yield from _performed(flow, session)
-    except BaseException as error:
-        yield from session.end(error)
-        raise
-    yield from session.end(None)
-    return result
-
-
-def _performed(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Work[T]:
-    resume: Callable[[Any], E] = flow.send
-    answer: Any = None
-    try:
-        while True:
-            try:
-                effect = resume(answer)
-            except StopIteration as end:
-                return cast("T", end.value)
-            finally:
-                answer = None  # an error kept here would keep this frame in turn
-            try:
-                resume, answer = flow.send, (yield from session.perform(effect))
-            except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
-                resume, answer = flow.throw, error
-    finally:
-        flow.close()
 
 
 class Session:
     """A unit of work on one connection, taken only while a query needs it."""
 
-    def __init__(self, database: Database, ask: Callable[[Ask], Any] | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        ask: Callable[[Ask], Any] | None = None,
+        deadline: Deadline | None = None,
+    ) -> None:
         """Hold the database; nothing is opened yet. `ask` asks on the caller's side."""
         self._database = database
+        self._deadline = deadline or Deadline(database.target.call_seconds)
         self._side = database.side
         self._ask = ask or database.side.ask
         self._pool = database.pool
@@ -132,6 +77,8 @@ class Session:
         """Commit, or roll back after an error, and give the connection back."""
         if self._conn is None:
             return
+        if self._conn.cut or self._deadline.passed:
+            self._conn.deadline = Deadline(GRACE_SECONDS)
         try:
             if error is None and self._open:
                 yield self._conn.commit()
@@ -151,10 +98,8 @@ class Session:
             if self._open and not isinstance(effect, Aside):
                 raise RuntimeError(_WAITS)
             return (yield from self._outside(effect))
-        if isinstance(effect, Together):
-            return (yield from self._database.writes.join(effect))
-        if isinstance(effect, Lookup):
-            return (yield from self._database.look_up(effect))
+        if isinstance(effect, Together | Lookup | Lasts):
+            return (yield from self._beside(effect))
         try:
             if isinstance(effect, Script):
                 return (yield from self._script(effect))
@@ -164,34 +109,32 @@ class Session:
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
 
+    def _beside(self, effect: Together | Lookup | Lasts) -> Work[Any]:
+        """Do what is done with others, or say what time there is."""
+        if isinstance(effect, Together):
+            return (yield from self._database.writes.join(effect, self._deadline))
+        if isinstance(effect, Lookup):
+            return (yield from self._database.look_up(effect, self._deadline))
+        self._deadline = self._deadline.of(effect.items)
+        if self._conn is not None:
+            self._conn.deadline = self._deadline
+        return None
+
     def _outside(self, effect: Embed | Ask | Aside | Unit) -> Work[Any]:
         """Do what is done outside of any transaction, or beside it."""
-        if isinstance(effect, Aside):
-            return (yield self._side.aside(effect.call))
-        if isinstance(effect, Ask):
-            return (yield self._ask(effect))
+        if isinstance(effect, Embed):
+            model = self._database.target.embedder()
+            return (yield from vectors(effect, model, self._side, self._deadline))
         if isinstance(effect, Unit):
-            return (yield from driven(effect.flow, Session(self._database, self._ask)))
-        model = self._database.target.embedder()
+            session = Session(self._database, self._ask, self._deadline)
+            return (yield from driven(effect.flow, session))
+        began = monotonic()
         try:
-            return (yield from self._vectors(effect, model))
-        except (TieredMemoryError, CancelledError):
-            raise
-        except Exception as error:  # a user's model can raise anything; it is the cause of ours
-            said = shortened(masked(worded(error)), _LONGEST_ERROR)
-            raise EmbeddingFailedError(said) from error
-
-    def _vectors(self, effect: Embed, model: Embeddings) -> Work[Any]:
-        ask = self._side.ask
-        if effect.purpose == "documents":
-            texts = list(effect.texts)
-            embed, aembed = model.embed_documents, model.aembed_documents
-            return (yield ask(Ask(partial(embed, texts), partial(aembed, texts))))
-        vectors = []
-        for text in effect.texts:
-            asked = Ask(partial(model.embed_query, text), partial(model.aembed_query, text))
-            vectors.append((yield ask(asked)))
-        return vectors
+            if isinstance(effect, Aside):
+                return (yield self._side.aside(effect.call))
+            return (yield self._ask(effect))
+        finally:
+            self._deadline.stood(monotonic() - began)
 
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
@@ -227,7 +170,8 @@ class Session:
                 if lost and (began_before or self._database.target.writes(query)):
                     raise outcome_unknown(error) from error
                 again = is_transient(error, conn, began_before=began_before)
-                if not again or attempt == _ATTEMPTS or None in self._past:
+                last = attempt == _ATTEMPTS or self._deadline.passed
+                if not again or last or None in self._past:
                     raise
                 yield from self._start_over(conn)
             else:
@@ -251,7 +195,7 @@ class Session:
         """Undo what may be tried again; replace a dead pool."""
         if conn.closed:
             yield from self._release()
-            yield from self._database.recover(self._pool)
+            yield from self._database.recover(self._pool, self._deadline)
         else:
             if can_roll_back(conn):
                 yield conn.rollback()
@@ -261,7 +205,9 @@ class Session:
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.single, query.calls[0]))]
         else:
-            cursors = yield from within(conn.pipeline(), self._sent(conn, query, sent))
+            timed = with_planning(sent, conn)
+            cursors = yield from within(conn.pipeline(), self._sent(conn, query, timed))
+            planned(sent, conn)
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
@@ -298,8 +244,10 @@ class Session:
         for _ in range(_ATTEMPTS):
             if self._conn is not None:
                 return self._conn
+            if self._deadline.passed:
+                raise self._deadline.late("what it asked for before took all of them")
             if self._database.pool.suspect:
-                yield from self._database.recover(self._database.pool)
+                yield from self._database.recover(self._database.pool, self._deadline)
             conn = yield from self._take()
             if (yield from conn.is_ready(self._database.target.vector_type)):
                 return conn
@@ -310,12 +258,13 @@ class Session:
         while self._conn is None:
             self._pool = self._database.pool
             try:
-                taken = self._pool.getconn()
+                taken = self._pool.getconn(self._deadline.within(self._pool.timeout))
                 # what a thread has, it holds at once: a signal as it yields would lose it
                 self._conn = (yield taken) if self._side is AWAITED else taken
             except PoolClosed:
                 if self._pool is self._database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
+        self._conn.deadline = self._deadline
         return self._conn
 
     def _release(self) -> Work[None]:
@@ -337,7 +286,7 @@ class Database(Connections):
         super().__init__(target, side)
         self._leave = leave
         self.writes = GroupCommit(self._write, side)
-        self._lookups = Lookups(lambda lookups: adone(self._read(lookups)))
+        self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
 
     @classmethod
     def opened(cls, host: Host, side: Side) -> Work[Self]:
@@ -376,16 +325,16 @@ class Database(Connections):
         """What is sent for a query; see `Wall`."""
         return self.wall.behind(query.calls, self.statements)
 
-    def look_up(self, lookup: Lookup) -> Work[Rows]:
+    def look_up(self, lookup: Lookup, deadline: Deadline) -> Work[Rows]:
         """The rows of one key; tasks share statements, threads need not."""
         if self.side is AWAITED:
-            found: Rows = yield self._lookups.find(lookup)
+            found: Rows = yield self._lookups.find(lookup, deadline)
             return found
-        return (yield from self._read([lookup]))
+        return (yield from self._read([lookup], deadline))
 
-    def _read(self, lookups: Sequence[Lookup]) -> Work[Rows]:
+    def _read(self, lookups: Sequence[Lookup], deadline: Deadline | None) -> Work[Rows]:
         query = Query((Lookup.call(lookups),), commit=True)
-        session = Session(self)
+        session = Session(self, deadline=deadline)
         try:
             (rows,) = yield from session.perform(query)
         except BaseException as error:
@@ -393,6 +342,6 @@ class Database(Connections):
             raise
         return list(rows)
 
-    def _write(self, together: Sequence[Together]) -> Work[None]:
+    def _write(self, together: Sequence[Together], deadline: Deadline) -> Work[None]:
         flow = together[0].flow([one.item for one in together])
-        yield from driven(flow, self.session())
+        yield from driven(flow, Session(self, deadline=deadline))

@@ -25,6 +25,15 @@ from langmem_tiers.postgres.sql import Statement
 POOL_TIMEOUT_SECONDS = 10.0
 """How long a caller waits for a free connection before PoolExhaustedError."""
 
+ALIVE: Final = {
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""How libpq hears of a network that drops packets, of which nobody is told: after 25 seconds at
+rest, and 15 with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
+
 CONNECTION_SETTINGS = (
     "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
     "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
@@ -65,6 +74,7 @@ class Target:
     vector_type: str | None = None
     pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
     statement_timeout_ms: int | None = None
+    call_seconds: float | None = None
     actor: str = ""
     revive: Callable[[], None] | None = field(default=None, repr=False)
     """Starts a server of our own again after it died; None where the server is another's."""
@@ -97,6 +107,7 @@ class Target:
             vector_type=vector.vector_type if vector else None,
             pool={} if pool is None else pool,
             statement_timeout_ms=options.bounds.statement_timeout_ms,
+            call_seconds=(options.bounds.call_timeout_ms or 0) / 1_000 or None,
             actor=options.audit.actor or "",
         )
         target._check()
@@ -141,8 +152,7 @@ class Target:
         """Arguments of each connection."""
         return {
             "prepare_threshold": 0,
-            "application_name": "langmem-tiers",
-            "connect_timeout": 5,
+            **_unsaid(self.conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE),
             **self._kwargs(),
             "autocommit": True,  # these two are what sessions are written for
             "row_factory": tuple_row,
@@ -184,6 +194,12 @@ class Host:
         """Let go of a server of our own."""
         if self.server is not None:
             self.server.stop()
+
+
+def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:
+    """What of our defaults a connection string does not say otherwise."""
+    said = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
+    return {name: one for name, one in defaults.items() if name not in said}
 
 
 def _wrong_in(conninfo: object) -> str | None:
@@ -249,5 +265,8 @@ def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRo
         timeout=POOL_TIMEOUT_SECONDS,
         check=ConnectionPool.check_connection,
         configure=_limited,
-        kwargs={**options, "application_name": "langmem-tiers", "connect_timeout": 5},
+        kwargs={
+            **options,
+            **_unsaid(conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE),
+        },
     )

@@ -8,13 +8,13 @@ differs.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Daemons, Work, adone, done
 from langmem_tiers.postgres.flow import Ask
 
 T = TypeVar("T")
@@ -66,8 +66,42 @@ class _Bell:
     def set(self) -> None:
         self._rung.put(None)
 
-    def wait(self) -> None:
-        self._rung.get()
+    def wait(self, seconds: float | None) -> bool:
+        try:
+            self._rung.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
+
+
+async def _wait_for(event: asyncio.Event, seconds: float | None) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+def _begin(work: Callable[[], Work[T]]) -> Future[T]:
+    return _RECOVERING.submit(lambda: done(work()))
+
+
+def _abegin(work: Callable[[], Work[T]]) -> asyncio.Task[T]:
+    task = asyncio.create_task(adone(work()))
+    task.add_done_callback(lambda one: one.cancelled() or one.exception())  # nobody may wait for it
+    return task
+
+
+def _ended(future: Future[Any], seconds: float | None) -> bool:
+    return bool(wait([future], timeout=seconds).done)
+
+
+async def _aended(task: asyncio.Task[Any], seconds: float | None) -> bool:
+    return bool((await asyncio.wait({task}, timeout=seconds))[0])
+
+
+_RECOVERING: Final = Daemons(4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +115,13 @@ class Side:
     aside: Callable[..., Any]
     """Calls what may take long and knows only to block."""
     ask: Callable[[Ask], Any]
-    lock: Callable[[], Any]
     event: Callable[[], Any]
+    rung: Callable[[Any, float | None], Any]
+    """Whether an event comes within so many seconds."""
+    begin: Callable[[Callable[[], Work[Any]]], Any]
+    """Begins work that goes on by itself."""
+    ended: Callable[[Any, float | None], Any]
+    """Whether that is done within so many seconds."""
 
 
 BLOCKING: Final = Side(
@@ -90,14 +129,18 @@ BLOCKING: Final = Side(
     whole=lambda did: did,
     aside=lambda call: call(),
     ask=Ask.ask,
-    lock=threading.Lock,
     event=_Bell,
+    rung=_Bell.wait,
+    begin=_begin,
+    ended=_ended,
 )
 AWAITED: Final = Side(
     do=adone,
     whole=_whole,
     aside=asyncio.to_thread,
     ask=Ask.aask,
-    lock=asyncio.Lock,
     event=asyncio.Event,
+    rung=_wait_for,
+    begin=_abegin,
+    ended=_aended,
 )

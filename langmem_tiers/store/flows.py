@@ -27,7 +27,18 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.vectors import Distance, PackedVector
 from langmem_tiers.postgres import migrate
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, apart, extent
+from langmem_tiers.postgres.flow import (
+    Ask,
+    Call,
+    Flow,
+    Query,
+    Row,
+    Together,
+    apart,
+    extent,
+    lasts,
+    unhurried,
+)
 from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store import ops
@@ -92,6 +103,7 @@ class StoreFlows:
         todo = self.options.bounds.batched(given)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
+        yield from lasts(len(todo))
         if not any(isinstance(op, PutOp) for op in todo):
             asked = [self._asked(op) for op in todo]
             answers = yield from self.read(asked, tier)
@@ -302,6 +314,7 @@ class StoreFlows:
             )
         )
 
+    @unhurried
     def set_up(self) -> Flow[None]:
         """Create or migrate the schema."""
         yield from migrate.set_up(self.options, self._clock())
@@ -324,10 +337,12 @@ class StoreFlows:
             for begin in self._upkeep.due(state):
                 self.runner.at_length(self._kept_up(begin))
 
+    @unhurried
     def _kept_up(self, begin: Callable[[], Flow[bool]]) -> Flow[None]:
         if (yield from begin()):
             self._state_expires = -math.inf
 
+    @unhurried
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
         self.refuse_application("optimize")
@@ -358,11 +373,13 @@ class StoreFlows:
         (rows,) = yield Query((Call("sizes", {"schemas": schemas}),), commit=True)
         return [RelationSize(relation=row[0], kind=row[1], bytes=row[2]) for row in rows]
 
+    @unhurried
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
         self.refuse_application("a sweep")
         return (yield from sweep(self._clock(), self.options))
 
+    @unhurried
     def tend(self) -> Flow[int]:
         """What a sweeper does each time: sweep, then optimize; how many were removed."""
         removed = yield from self.sweep()

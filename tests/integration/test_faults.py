@@ -29,8 +29,8 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.threads import Work
 from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.postgres.driving import driven
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
-from langmem_tiers.postgres.session import driven
 from langmem_tiers.testing import Mode, TrigramEmbeddings
 from tests.support.coordinating import Verbs, coordinator
 from tests.support.invariants import values

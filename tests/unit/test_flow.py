@@ -14,9 +14,9 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.core.threads import Work, done
+from langmem_tiers.postgres.driving import run
 from langmem_tiers.postgres.errors import interruption
 from langmem_tiers.postgres.flow import Effect, Embed, Flow, Lookup, Query, Together
-from langmem_tiers.postgres.session import run
 from langmem_tiers.postgres.work import within
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings

@@ -16,6 +16,7 @@ import pytest
 from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres import group_commit, work
+from langmem_tiers.postgres.deadline import NEVER, Deadline
 from langmem_tiers.postgres.flow import Lookup, Rows, Together
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
@@ -34,7 +35,7 @@ class Airline:
         self.others_wait = threading.Event()
         self._refuses = refuses
 
-    def fly(self, together: Sequence[Together]) -> Work[None]:
+    def fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
         yield from ()
         items = [one.item for one in together]
         self.flights.append(items)
@@ -51,7 +52,7 @@ def join_all(airline: Airline, count: int) -> list[type]:
 
     def join(item: object) -> type:
         try:
-            done(group.join(wanted(item)))
+            done(group.join(wanted(item), NEVER))
         except DatabaseError as error:
             return type(error)
         return type(None)
@@ -132,9 +133,9 @@ class Noting:
         self._group = GroupCommit(self._fly, BLOCKING)
 
     def join(self, item: int) -> None:
-        done(self._group.join(wanted(item)))
+        done(self._group.join(wanted(item), NEVER))
 
-    def _fly(self, together: Sequence[Together]) -> Work[None]:
+    def _fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
         yield from ()
         self.flown |= {one.item for one in together}
 
@@ -163,13 +164,13 @@ class Awaited:
         self.group = GroupCommit(self.fly, AWAITED)
         self._seconds = seconds
 
-    def fly(self, together: Sequence[Together]) -> Work[None]:
+    def fly(self, together: Sequence[Together], _: Deadline) -> Work[None]:
         self.flights.append([one.item for one in together])
         yield asyncio.sleep(self._seconds)
 
     async def write(self, item: int, times: int = 1) -> None:
         for _ in range(times):
-            await adone(self.group.join(wanted(item)))
+            await adone(self.group.join(wanted(item), NEVER))
 
 
 async def test_tasks_share_flights_again_and_again_and_a_cancelled_caller_spoils_none() -> None:
@@ -204,7 +205,7 @@ async def test_a_flight_that_is_cancelled_is_its_first_callers_and_the_others_go
 
 
 def lookups_of(asked: list[list[Lookup]], fails_with_several: list[bool]) -> Lookups:
-    async def fetch(lookups: Sequence[Lookup]) -> Rows:
+    async def fetch(lookups: Sequence[Lookup], _: Deadline | None) -> Rows:
         asked.append(list(lookups))
         await asyncio.sleep(0.001)
         if fails_with_several and len(lookups) > 1:
@@ -222,7 +223,7 @@ async def test_tasks_that_wait_share_one_statement_and_each_gets_its_own_row() -
     asked: list[list[Lookup]] = []
     lookups = lookups_of(asked, [])
     found = await asyncio.gather(
-        *(lookups.find(named(key)) for key in "abb"), lookups.find(named("absent"))
+        *(lookups.find(named(key), NEVER) for key in "abb"), lookups.find(named("absent"), NEVER)
     )
     assert [[one[2] for one in rows] for rows in found] == [["a"], ["b"], ["b"], []]
     assert found[1][0][3] is not found[2][0][3]
@@ -234,16 +235,16 @@ async def test_an_error_reaches_everybody_who_waited_and_nobody_after() -> None:
     failing = [True]
     lookups = lookups_of([], failing)
     results = await asyncio.gather(
-        *(lookups.find(named(key)) for key in "abcd"), return_exceptions=True
+        *(lookups.find(named(key), NEVER) for key in "abcd"), return_exceptions=True
     )
     assert [type(one) for one in results] == [list, DatabaseError, DatabaseError, DatabaseError]
     failing.clear()
-    assert await lookups.find(named("x"))
+    assert await lookups.find(named("x"), NEVER)
 
 
 async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
     lookups = lookups_of([], [])
-    tasks = [asyncio.create_task(lookups.find(named(key))) for key in "abcd"]
+    tasks = [asyncio.create_task(lookups.find(named(key), NEVER)) for key in "abcd"]
     await asyncio.sleep(0)
     tasks[0].cancel()
     tasks[2].cancel()

@@ -1,0 +1,123 @@
+"""Waits for Postgres until a call's deadline, and no longer, be the network there or not.
+
+At the deadline, and where whoever waits is interrupted or cancelled, the server is asked to break
+the statement off and is waited for a moment more, so that a call knows whether it wrote something.
+After that the connection is used no more: a cancelling that is late would hit what comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
+
+from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.postgres.deadline import NEVER, Deadline
+
+T = TypeVar("T")
+
+GRACE_SECONDS: Final = 0.5
+"""How long a server is waited for that is to break a statement off, to hear of it and to do it."""
+_INTERVAL: Final = 0.1
+_INTERRUPTED: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+
+
+class Overdue(psycopg.errors.QueryCanceled):
+    """A statement was broken off at its call's deadline, and nothing of it is left."""
+
+
+class Unanswered(psycopg.OperationalError):
+    """A server did not answer by a call's deadline, nor to its cancelling."""
+
+
+class _LateError(Exception):
+    """The deadline has passed; what is waited for can be waited for further."""
+
+
+def _until(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
+    ready: Any = None
+    while True:
+        try:
+            waits_for = work.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if deadline.passed:
+            raise _LateError
+        ready = yield waits_for
+
+
+class Timed(psycopg.BaseConnection[Any]):
+    """A connection on which nothing takes longer than the call that uses it."""
+
+    deadline: Deadline = NEVER
+    cut = False
+    """Whether something was broken off on it, so that it is to be thrown away."""
+    _waits: Any
+
+    def _waited(
+        self: Any, work: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
+    ) -> Work[T]:
+        options: dict[str, float] = {} if timeout is None else {"timeout": timeout}
+        if (left := self.deadline.left) is not None:
+            interval = min(interval, left)
+        timed = work if left is None else _until(work, self.deadline)
+        try:
+            result = yield self._waits(timed, self.pgconn.socket, interval=interval, **options)
+        except _LateError:
+            result = yield from self._break_off(work)
+        except _INTERRUPTED:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                with suppress(Unanswered):
+                    try:
+                        yield from self._break_off(work)
+                    except Overdue:  # the cancelling has come
+                        self.cut = False
+            raise
+        return result  # type: ignore[no-any-return]
+
+    def _break_off(self: Any, work: PQGen[T]) -> Work[T]:
+        """What comes of it all the same, or that it was broken off, or that nobody answers."""
+        self.cut = True
+        if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+            with suppress(psycopg.Error):
+                yield self.cancel_safe(timeout=GRACE_SECONDS)
+        try:
+            rest = _until(work, Deadline(GRACE_SECONDS))
+            return (yield self._waits(rest, self.pgconn.socket, interval=_INTERVAL))  # type: ignore[no-any-return]
+        except psycopg.errors.QueryCanceled as error:
+            raise Overdue(_said(self.deadline)) from error
+        except _LateError:
+            yield self.close()
+            raise Unanswered(_said(self.deadline)) from None
+
+
+def _said(deadline: Deadline) -> str:
+    if deadline.seconds is None:
+        return "the call was interrupted"
+    return f"the call was not done within {deadline.seconds:g} seconds"
+
+
+class Waits(Timed):
+    """One that blocks."""
+
+    _waits = staticmethod(waiting.wait)
+
+    def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return done(self._waited(*given, **options))
+
+
+class Awaits(Timed):
+    """One that is awaited."""
+
+    _waits = staticmethod(waiting.wait_async)
+
+    async def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return await adone(self._waited(*given, **options))
