@@ -19,15 +19,15 @@ from langmem_tiers.core.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.namespaces import Place, decode, encode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.forget.looking import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, only
-from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.inquiry import POOL, Inquiry
 from langmem_tiers.recall.ranking import PROFILES
-from langmem_tiers.recall.reach import reach
+from langmem_tiers.recall.reach import reach, visibility
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.vectors import Vectors
@@ -271,6 +271,26 @@ class MemoryFlows:
         for found in answers:
             self.note(found)
         return answers
+
+    def standing(
+        self, places: Sequence[tuple[tuple[str, ...], str]], context: MemoryContext
+    ) -> Flow[list[Recollection]]:
+        """The memories there that a recall could still return, in this order; none is accessed."""
+        if not places:
+            return []
+        moment = self._store.moment()
+        params = {
+            **context.whose,
+            "namespaces": [encode(namespace).namespace for namespace, _ in places],
+            "keys": [key for _, key in places],
+            "alive_at": moment.alive_at,
+            **visibility(moment.now),
+        }
+        (rows,) = yield Query((Call("read_again", params),), commit=True)
+        found = read_columns(rows, self._store.distance)
+        known = [recollection(one, 0.0, {}) for one in _reached(found, context)]
+        self.note(known)
+        return known
 
     def intended_near(self, query: str, context: MemoryContext) -> Flow[Recollections]:
         """The prospective memories that a query is about, best first, as they are `looked_up`."""
