@@ -47,6 +47,8 @@ class MemoryState(TypedDict, total=False):
     """The same as a text for a prompt, or nothing."""
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
+    recalled_question: str
+    """What a human said last: it is recalled for still where a summary has taken its place."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
     revised: list[dict[str, Any]]
@@ -74,11 +76,11 @@ def create_recall_node(
     """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
 
     What was learned from a failure among the last messages, or in a tool that the last message
-    calls, comes first. It writes three keys of the state, `recalled`, `recalled_text` and
-    `recalled_run`, and `memory_errors` where the embedding model fails; see `MemoryState`. Each
-    recall is a run of its own, which `create_outcome_node` credits; a retry of the node is the
-    same run, a loop that comes by again another one. Its memory is that of the store the graph
-    was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
+    calls, comes first. It writes the keys `recalled`, `recalled_text`, `recalled_run` and
+    `recalled_question` of the state, and `memory_errors` where the embedding model fails; see
+    `MemoryState`. Each recall is a run of its own, which `create_outcome_node` credits; a retry of
+    the node is the same run, a loop that comes by again another one. Its memory is that of the
+    store the graph was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
     fields, and over it the arguments here.
 
     Args:
@@ -131,9 +133,11 @@ def _recall(
     if concern := concern_of(state, lessons):
         first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
+    noted = {"recalled_question": question} if query is None else {}
     asking = {**beside(messages_of(state), options, memory, config), **shown_to}
     found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
     return {
+        **noted,
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
         "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
@@ -143,6 +147,8 @@ def _recall(
 
 def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
     if query is None:
-        return bounds.beginning(storable(text_of(last_question(of_state(state, "messages")))))
+        said = last_question(of_state(state, "messages"))
+        before: str = of_state(state, "recalled_question", None) or ""
+        return before if said is None else bounds.beginning(storable(text_of(said)))
     given: str = of_state(state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given

@@ -27,8 +27,14 @@ from langgraph.types import Command
 
 from langmem_tiers import MemoryCoordinator, TieredMemoryMiddleware, TieredStore
 from langmem_tiers.core.memory import Recollections
+from langmem_tiers.graph.recall import create_recall_node
+from langmem_tiers.graph.turn import (
+    create_assemble_node,
+    create_commit_node,
+    create_tool_tracking_node,
+)
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
-from tests.support.graphs import ACME, add, answers, call, learned, off_the_loop, pay
+from tests.support.graphs import ACME, add, answers, call, chain, learned, off_the_loop, pay
 from tests.support.opening import Clock
 
 VAULT = "The vault is in the cellar"
@@ -362,3 +368,40 @@ def test_an_agent_that_another_calls_is_shown_what_answers_its_own_task(
     assert len(set(systems(model))) == 1
     assert VAULT in systems(model)[0]
     assert NEWER in systems(below)[0]
+
+
+def summed(_: Any) -> dict[str, Any]:
+    """A summary in the place of all messages, as LangChain's middleware marks it."""
+    marked = {"lc_source": "summarization"}
+    summary = HumanMessage("They spoke of lunch.", additional_kwargs=marked)
+    return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), summary]}
+
+
+def test_a_recall_node_asks_the_same_after_a_summary(ready: TieredStore) -> None:
+    recall = create_recall_node(limit=1, memory_types=["semantic"])
+    graph = chain(ready, recall, summed, create_recall_node(limit=1, memory_types=["semantic"]))
+    texts = [
+        one["recalled_text"]
+        for one in graph.stream(said(), context=ACME, stream_mode="values")
+        if "recalled_text" in one
+    ]
+    assert len(set(texts)) == 1
+    assert VAULT in texts[-1]
+
+
+def test_a_turn_of_a_graph_goes_on_after_a_summary_and_nothing_of_it_is_lost(
+    ready: TieredStore,
+) -> None:
+    calls = [call("pay", 1, amount="5"), ToolMessage("paid 5", tool_call_id="call-1")]
+    graph = chain(
+        ready,
+        create_assemble_node(filters={"memory_types": ["semantic"]}),
+        lambda _: {"messages": calls},
+        create_tool_tracking_node(),
+        summed,
+        create_assemble_node(filters={"memory_types": ["semantic"]}),
+        create_commit_node(),
+    )
+    state = graph.invoke(said(), context=ACME)
+    assert VAULT in state["context"]
+    assert state["committed"]["summary"]["tool calls"] == 1
