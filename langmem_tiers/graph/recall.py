@@ -80,8 +80,8 @@ def create_recall_node(
     `recalled_question` of the state, and `memory_errors` where the embedding model fails; see
     `MemoryState`. Each recall is a run of its own, which `create_outcome_node` credits; a retry of
     the node is the same run, a loop that comes by again another one. Its memory is that of the
-    store the graph was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
-    fields, and over it the arguments here.
+    store the graph was compiled with. Whose it is says the run's context, a `MemoryContext` or a
+    mapping with its fields, and over it the arguments here.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is

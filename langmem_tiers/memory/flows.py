@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import (
     TIERS,
@@ -62,13 +62,13 @@ _STORE_FIRST = " to derive from: store it first, in a call of its own"
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
 
-    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate) -> None:
+    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate, caller: Caller) -> None:
         """Stand on a store's flows; `recorder` says how to recall, `gate` what to remember."""
         self._store = store
         self.recorder = recorder
         self.reader = recorder.reader
-        self._lately = RecalledLately()
-        self._runs = Runs()
+        self._caller = caller
+        self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
         self.gate = gate
 
     def admit(
@@ -112,7 +112,7 @@ class MemoryFlows:
             types=self.reader.types,
             options=self._store.options,
             moment=self._store.moment(),
-            recalled=self._lately.known(self._store.now),
+            recalled=self._lately.known(self._caller, self._store.now),
             leaving=leaving,
             default_ttl=self._store.default_ttl,
         )
@@ -142,10 +142,10 @@ class MemoryFlows:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
         checked = yield from self._checked(memories, context)
-        types, now = self.reader.types, self._store.now
+        types, by, now = self.reader.types, self._caller, self._store.now
         writes = [
             # what was learned stands by itself
-            write if types.learned(one.memory_type or "") else self._runs.numbered(write, now)
+            write if types.learned(one.memory_type or "") else self._runs.numbered(by, write, now)
             for one, write in zip(memories, checked, strict=True)
         ]
         origins = [origin_keys(one) for one in memories]
@@ -313,7 +313,7 @@ class MemoryFlows:
 
     def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""
-        self._lately.note(found, self._store.now)
+        self._lately.note(self._caller, found, self._store.now)
 
     def stats(self, context: MemoryContext) -> Flow[MemoryStats]:
         """What the tenant has stored that the context's user sees."""
