@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ from langmem_tiers.graph.turn import (
     create_tool_tracking_node,
 )
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
+from tests.support.coordinating import PATIENT
 from tests.support.graphs import ACME, add, answers, call, chain, learned, off_the_loop, pay
 from tests.support.opening import Clock
 
@@ -74,7 +76,9 @@ def known(store: TieredStore, clock: Clock) -> None:
 
 
 def agent(model: Any, store: TieredStore, *beside: Any, **options: Any) -> Any:
-    own = {"limit": 1, "memory_types": ["semantic"], **options.pop("own", {})}
+    patient = partial(MemoryCoordinator, settings=PATIENT)
+    usual = {"limit": 1, "memory_types": ["semantic"], "coordinator": patient}
+    own = {**usual, **options.pop("own", {})}
     middleware = (*options.pop("around", ()), TieredMemoryMiddleware(**own), *beside)
     tools = options.pop("tools", [TELLING_ADD, pay])
     return agent_on(store, model, *middleware, tools=tools, **options)
