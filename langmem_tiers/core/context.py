@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from zoneinfo import ZoneInfo
 
 from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
@@ -29,6 +29,14 @@ USER = "@"
 """What the last label of a namespace begins with that is one user's."""
 USER_HERE = "{user_id}"
 """What stands in a template of namespaces where the user is named, as `*` does for any label."""
+
+
+class Caller(NamedTuple):
+    """Who stores and recalls, in whichever session: a user of a tenant, in a project."""
+
+    tenant: str
+    user_id: str | None
+    project_id: str | None
 
 
 def _explained(kind: type[T]) -> type[T]:
@@ -140,6 +148,11 @@ class MemoryContext:
     def whose(self) -> dict[str, str | None]:
         """The parameters by which a statement knows who asks."""
         return {"tenant": self.root, "user_id": self.user_id}
+
+    @property
+    def caller(self) -> Caller:
+        """Whom what is kept in memory between two calls is kept for."""
+        return Caller(self.tenant, self.user_id, self.project_id)
 
     def reaches(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:
         """Whether a memory that is there is reached by its key.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, Unpack
-from uuid import uuid4
+from typing import Annotated, Any, NotRequired, Unpack
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
-from langmem_tiers.core.values import storable
 from langmem_tiers.graph.agents import (
     AgentMiddleware,
     AgentState,
@@ -27,14 +25,7 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import (
-    Ran,
-    as_seen,
-    attempts_in,
-    concern_of,
-    messages_of,
-    said_in,
-)
+from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     Careful,
@@ -42,49 +33,23 @@ from langmem_tiers.graph.node import (
     by_words,
     careful_of,
     errors_of,
-    last_question,
     of_a_turn,
     of_state,
     run_of,
-    text_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler, Started
 from langmem_tiers.graph.remember import beside, decided_by, remember
-from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
+from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of, turn_of
+from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
 from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Predicates, Reminder
 from langmem_tiers.remind.prompted import SESSION_STARTS
-
-_TURNS = 256
-"""Turns of which is kept what they are shown, the latest: where it is gone it is recalled anew."""
-
-
-class Noted(TypedDict):
-    """The run that a turn's memories are credited by, and the message they were recalled for."""
-
-    run: str
-    message_id: str | None
-
-
-class Shown(NamedTuple):
-    """What a turn is shown from its first call of the model on."""
-
-    found: Sequence[Recollection]
-    due: Sequence[Reminder]
-
-    def text(
-        self, lessons: Sequence[Recollection], asked: str, now: datetime, *, keys: bool = False
-    ) -> str:
-        """The same for a prompt; what is due is not said among the memories as well."""
-        said = {one.content for one in self.due}
-        found = [one for one in self.found if one.content not in said]
-        due = [reminder_line(one, keys=keys) for one in self.due]
-        return recalled_text(found, lessons, due, now=now, asked=asked)
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -93,7 +58,7 @@ class TieredMemoryState(AgentState[Any]):
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
     """The name its memories are kept under, and no more: streams show the whole state."""
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
-    """In the checkpoint as well: an agent that is resumed is still the same run."""
+    """In the checkpoint as well: an agent that is resumed is still in the same turn."""
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a judge failed: the error of what was to be
     done."""
@@ -107,9 +72,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     What matters for the user's message, and what is due of that which was intended, is shown to the
     model: in the system message of the request, never among the saved messages, and the same for a
     whole turn, however many tools are called in it. When a tool has failed, what was learned from
-    that failure before comes first. When the agent is done, what was said is remembered. The memory
-    is that of the store the agent was created with; whose it is says the run's context, a
-    `MemoryContext` or a mapping with its fields, and over it the arguments here.
+    that failure before stands in its answer. When the agent is done, what was said is remembered.
+    The memory is that of the store the agent was created with; whose it is says the run's context,
+    a `MemoryContext` or a mapping with its fields, and over it the arguments here.
 
     Example:
         ```python
@@ -177,11 +142,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
-        self._lessons, self._holdout, self._turns = lessons, holdout, dict[str, Shown]()
+        self._lessons, self._holdout, self._turns = lessons, holdout, Turns()
         self._tool_lessons = _AgentsLessons(
             self._careful,
             hold_repeats=hold_repeats,
-            with_errors=False,  # the model's next call shows them, and messages are saved
+            with_errors=False,  # the model's next call puts them there, whoever made the answer
             lessons=lessons,
             holdout=holdout,
             context=context,
@@ -189,38 +154,45 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         )
         self._options = of_a_turn(options, type(self))
 
+    def _before_agent(
+        self, state: TieredMemoryState, runtime: Runtime[Any]
+    ) -> Flow[dict[str, Any] | None]:
+        """Note what the turn is about, while its message stands among the others."""
+        bounds = self._memory(runtime).tiered_store.options.bounds
+        noted = turn_of(state, run_of(runtime), bounds)
+        yield from ()
+        if noted == noted_in(state):
+            return None
+        update: dict[str, Any] = {"recalled_run": noted, "recalled_turn": noted["run"]}
+        return update | errors_of(state, {}, known=None)
+
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
         memory, told = self._memory(request.runtime), dict[str, str]()
-        question, noted = last_question(request.messages), _noted(request.state)
-        run, message_id = run_of(request.runtime), None if question is None else question.id
-        known = None
-        if noted is not None and noted["message_id"] == message_id:
-            # Noted before it was interrupted: what was found then may be gone.
-            run, known = run._replace(id=noted["run"]), self._shown(request.state)
-        shown_to: Any = {"run_id": run, "holdout": self._holdout}
-        turn = known
-        if turn is None:
-            due = yield from self._due(memory, request, run, told)
-            turn = Shown((yield from self._recall(memory, request, shown_to, told)), due)
-        lessons: Sequence[Recollection] = ()
-        if concern := concern_of(request, self._lessons, self._ran(request.state)):
-            with self._careful("lessons", request.runtime, told):
-                lessons = yield from asked(
-                    memory.get_lessons, memory.aget_lessons, **concern, **shown_to
-                )
-        keys = any(map(completes, request.tools))
-        text = turn.text(lessons, text_of(question), memory.now, keys=keys)
-        response = yield from handed_over(handler, shown(request, text))
-        if known is None and turn.due:
+        run = run_of(request.runtime)
+        bounds = memory.tiered_store.options.bounds
+        noted = noted_in(request.state) or turn_of(request.state, run, bounds)
+        run = run._replace(id=noted["run"])
+        turn = yield from self._turn(memory, request, run, noted, told)
+        lessons = yield from self._lessons_of(memory, request, run, noted, told)
+        seeing = request.override(messages=with_taught(request.messages, lessons))
+        response = yield from handed_over(handler, shown(seeing, turn.text))
+        first = "shown" not in noted
+        if first and turn.due:
             with self._careful("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known is not None)
-        if known is None:
-            update["recalled_turn"] = self._kept(turn)
-            update["recalled_run"] = Noted(run=run.id, message_id=message_id)
+        update = errors_of(request.state, told, known=True)
+        if first:
+            noted = {**noted, "shown": turn.places, "reminds": bool(turn.due)}
+        if noted != noted_in(request.state):
+            update["recalled_run"] = noted
+        if self._shown(request.state) is None:
+            update["recalled_turn"] = noted["run"]
+        saved = messages_of(request.state)
+        if teaching := [one for one in saved if lessons.get(one.id)]:
+            update["messages"] = with_taught(teaching, lessons)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
@@ -240,7 +212,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         memory = self._memory(runtime)
         told: dict[str, str] = {}
         revised: list[dict[str, Any]] = []
-        noted = _noted(state)
+        noted = noted_in(state)
         judges = None if noted is None else self._outcome
         with self._careful("outcome", runtime, told):  # it may ask a model
             judged = None if judges is None else judged_of(state, judges)
@@ -253,8 +225,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 failed = attempts_in(state["messages"], self._ran(state))
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
         if self._remember:
-            found, due = self._shown(state) or Shown((), ())
-            told_of = [*found, *(one.content for one in due)]
+            turn = self._shown(state) or Shown()
+            told_of = [*turn.found, *(one.content for one in turn.due)]
             with self._careful("remember", runtime, told):
                 messages = state["messages"]
                 kept = yield from remember(
@@ -267,28 +239,53 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             update["revised"] = revised
         return update or None
 
+    before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
+
+    def _turn(
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        run: Run,
+        noted: Noted,
+        told: dict[str, str],
+    ) -> Flow[Shown]:
+        """What a turn is shown: what was found at its first call, or the same, read again."""
+        if (known := self._shown(request.state)) is not None:
+            return known
+        asking, about = question_of(noted, request.state)
+        due: Sequence[Reminder] = ()
+        if noted.get("reminds", True):
+            due = yield from self._due(memory, request, run, noted, told)
+        if "shown" in noted:
+            found = yield from self._again(memory, request, noted, told)
+        else:
+            found = yield from self._recall(memory, request, run, (asking, about), told)
+        keys = any(map(completes, request.tools))
+        turn = Shown.of(found, due, asking, memory.now, keys=keys)
+        return self._turns.keep(noted["run"], turn)
 
     def _due(
         self,
         memory: MemoryCoordinator,
         request: ModelRequest[Any],
         run: Run,
+        noted: Noted,
         told: dict[str, str],
     ) -> Flow[Sequence[Reminder]]:
         """Raise what is due for a turn: leased, until the model has answered."""
         if not self._remind:
             return ()
-        # What waits for a session to start is due where no turn has been noted yet.
-        begins = _noted(request.state) is None
+        # What waits for a session to start is due in the first turn of a thread.
+        begins = noted.get("begins", False)
         with self._careful("remind", request.runtime, told):
             return (
                 yield from asked(
                     memory.remind,
                     memory.aremind,
-                    storable(text_of(last_question(request.messages))) or None,
+                    question_of(noted, request.state)[0] or None,
                     state=request.state,
                     predicates={SESSION_STARTS: lambda _: begins, **(self._waits.predicates or {})},
                     lease_seconds=LEASE_SECONDS,
@@ -301,37 +298,74 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self,
         memory: MemoryCoordinator,
         request: ModelRequest[Any],
-        shown_to: dict[str, Any],
+        run: Run,
+        question: tuple[str, Sequence[BaseMessage]],
         told: dict[str, str],
     ) -> Flow[Sequence[Recollection]]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
         if not self._recalls:
             return ()
-        text = storable(text_of(last_question(request.messages)))
-        asking = memory.tiered_store.options.bounds.beginning(text)
-        options = {**beside(request.messages, self._options, memory, ensure_config()), **shown_to}
+        asking, about = question
+        seen = [*about, *request.messages]
+        options = beside(seen, self._options, memory, ensure_config())
+        shown_to: Any = {"run_id": run, "holdout": self._holdout}
         with self._careful("recall", request.runtime, told):
-            found = yield from asked(memory.get_context, memory.aget_context, asking, **options)
+            found = yield from asked(
+                memory.get_context, memory.aget_context, asking, **options, **shown_to
+            )
             told |= by_words(found.by_words)
             return found
         return ()
 
     def _ran(self, state: Any) -> Ran:
         """Which calls of tools ran: each of them passes by here."""
-        noted = _noted(state)
+        noted = noted_in(state)
         return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
 
-    def _shown(self, state: Any) -> Shown | None:
-        """What this run shows in its turn; None if that is gone."""
-        return self._turns.get(str(of_state(state, "recalled_turn", None)))
+    def _again(
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        noted: Noted,
+        told: dict[str, str],
+    ) -> Flow[Sequence[Recollection]]:
+        """Read again what a turn was shown before it was interrupted, as far as it stands still."""
+        places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
+        store = memory.tiered_store
+        with self._careful("recall", request.runtime, told):
+            reading = memory.flows.standing(places, memory.context)
+            return (yield from asked(store.run, store.arun, reading))
+        return ()
 
-    def _kept(self, turn: Shown) -> str:
-        """Keep what is shown for the rest of the turn; the name it is kept under."""
-        name = str(uuid4())
-        self._turns[name] = turn
-        for oldest in list(self._turns)[:-_TURNS]:
-            self._turns.pop(oldest, None)
-        return name
+    def _lessons_of(
+        self,
+        memory: MemoryCoordinator,
+        request: ModelRequest[Any],
+        run: Run,
+        noted: Noted,
+        told: dict[str, str],
+    ) -> Flow[dict[str | None, list[Recollection]]]:
+        """What was learned from what just failed, by the ids of the answers that tell of it."""
+        lessons: dict[str | None, list[Recollection]] = {}
+        known = taught_in(request.messages)
+        failed = just_failed(request.messages, self._ran(request.state)) if self._lessons else ()
+        for one in failed:
+            concern: Any = {
+                "failures": signature(one.said, tool=one.tool),
+                "query": question_of(noted, request.state)[0],
+                "limit": self._lessons,
+                "run_id": run,
+                "holdout": self._holdout,
+            }
+            with self._careful("lessons", request.runtime, told):
+                found = yield from asked(memory.get_lessons, memory.aget_lessons, **concern)
+                lessons[one.answer.id] = [each for each in found if each.key not in known]
+                known |= {each.key for each in found}
+        return lessons
+
+    def _shown(self, state: Any) -> Shown | None:
+        """What this run shows in its turn; None if that is gone, or not known yet."""
+        return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
 
 class _AgentsLessons(ToolLessons):
@@ -342,7 +376,6 @@ class _AgentsLessons(ToolLessons):
         self.calls, self._careful = Started(), careful
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
-        """Keep it in mind."""
         if (run := _run(request)) is not None:
             self.calls.note(run.id, request.tool_call["id"], ran)
 
@@ -363,10 +396,5 @@ def _checked(
 
 def _run(request: ToolCallRequest) -> Run | None:
     """The run that a tool call belongs to."""
-    noted = _noted(request.state)
+    noted = noted_in(request.state)
     return None if noted is None else Run(noted["run"])
-
-
-def _noted(state: Any) -> Noted | None:
-    found: Noted | None = of_state(state, "recalled_run", None)
-    return found

@@ -50,6 +50,8 @@ class MemoryState(TypedDict, total=False):
     """The same as a text for a prompt, or nothing."""
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
+    recalled_question: str
+    """What a human said last: it is recalled for still where a summary has taken its place."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
     revised: list[dict[str, Any]]
@@ -78,12 +80,12 @@ def create_recall_node(
     """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
 
     What was learned from a failure among the last messages, or in a tool that the last message
-    calls, comes first. It writes three keys of the state, `recalled`, `recalled_text` and
-    `recalled_run`, and `memory_errors` where Postgres or a model fails; see `MemoryState`. Each
-    recall is a run of its own, which `create_outcome_node` credits; a retry of the node is the
-    same run, a loop that comes by again another one. Its memory is that of the store the graph
-    was compiled with. Whose it is says the run's context, a `MemoryContext` or a mapping with its
-    fields, and over it the arguments here.
+    calls, comes first. It writes the keys `recalled`, `recalled_text`, `recalled_run` and
+    `recalled_question` of the state, and `memory_errors` where Postgres or a model fails; see
+    `MemoryState`. Each recall is a run of its own, which `create_outcome_node` credits; a retry of
+    the node is the same run, a loop that comes by again another one. Its memory is that of the
+    store the graph was compiled with. Whose it is says the run's context, a `MemoryContext` or a
+    mapping with its fields, and over it the arguments here.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
@@ -142,11 +144,13 @@ def _recall(
         with careful("lessons", get_runtime(), told):
             first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
     question = _question(state, query, memory.tiered_store.options.bounds)
+    noted = {"recalled_question": question} if query is None else {}
     asking = {**beside(messages_of(state), options, memory, config), **shown_to}
     with careful("recall", get_runtime(), told):
         found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
     told |= by_words(found.by_words)
     return {
+        **noted,
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
         "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
@@ -156,6 +160,8 @@ def _recall(
 
 def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
     if query is None:
-        return bounds.beginning(storable(text_of(last_question(of_state(state, "messages")))))
+        said = last_question(of_state(state, "messages"))
+        before: str = of_state(state, "recalled_question", None) or ""
+        return before if said is None else bounds.beginning(storable(text_of(said)))
     given: str = of_state(state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given

@@ -16,7 +16,6 @@ from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph.extra import ToolCallRequest
 from langmem_tiers.graph.messages import (
     HELD,
-    TAUGHT,
     Called,
     answered_in,
     approach_of,
@@ -42,6 +41,7 @@ from langmem_tiers.graph.runs import (
     asked,
     tiered,
 )
+from langmem_tiers.graph.taught import taught
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -189,7 +189,7 @@ class ToolLessons(Remembering):
         if not self._with_errors:
             return answer
         failure = signature(text_of(answer), tool=tool_of(request.tool_call))
-        return _taught(answer, (yield from self._found(request, failures=failure)))
+        return taught(answer, (yield from self._found(request, failures=failure)))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
@@ -237,19 +237,6 @@ def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:
         status="error",
         additional_kwargs={HELD: by},
     )
-
-
-def _taught(error: ToolMessage, found: Sequence[Recollection]) -> ToolMessage:
-    """The error, with the lessons before it."""
-    if not found:
-        return error
-    lessons = f"{recalled_text((), found)}\n"
-    block = {"type": "text", "text": lessons}
-    content = (
-        f"{lessons}{error.content}" if isinstance(error.content, str) else [block, *error.content]
-    )
-    noted = {**error.additional_kwargs, TAUGHT: len(lessons)}
-    return error.model_copy(update={"content": content, "additional_kwargs": noted})
 
 
 class ToolReminders(Remembering):

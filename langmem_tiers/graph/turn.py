@@ -156,7 +156,8 @@ def create_assemble_node(
         made = {"mode": now_in, "layout": layout, "sources": sources}
         turn = turns.turn(memory, turn_id=this_run().id, **made)
         yield from _begun(turn, of_state(state, "turn", None), question)
-        asked = text_of(question) if prompt is None else of_state(state, prompt)
+        before = "" if turn.record is None else turn.record.prompt  # a summary may have replaced it
+        asked = text_of(question) or before if prompt is None else of_state(state, prompt)
         text = storable(str(asked))
         told: dict[str, str] = {}
         context = yield from _context_of(turn, text, told, messages=messages or None, **about)
@@ -281,9 +282,12 @@ def _context_of(
 def _begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
 ) -> Flow[None]:
-    """Go on with the turn of a message, or begin one and leave that which another message ended."""
+    """Go on with the turn of a message, or begin one and leave that which another message ended.
+
+    Where a summary has taken the place of all that humans said, no other message came.
+    """
     about = None if question is None else question.id
-    if known and known["about"] == about:
+    if known and (question is None or known["about"] == about):
         turn.begin(known)
         return
     if known:

@@ -15,7 +15,7 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.checks import checked_choice, checked_path
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
@@ -96,7 +96,7 @@ class Memory:
         self.state = ShortTermState(store, context)
         self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
-        self.under_way = UnderWay()
+        self.under_way = store.flows.kept.one(UnderWay)
         panel = self._panel(review_model, review_storage)
         reader = self._reader(weights, reranker, reviews_of(self.reviewers, panel))
         patient = partial(panel_of, reviewers=self.reviewers, seconds=PATIENCE)
@@ -112,7 +112,7 @@ class Memory:
             check_reachable(self.reviewers, self.gate.policy.consensus)
         model, days = _told_model(store), self.settings.recall_days
         recorder = Recorder(reader, model=model, floor=DEFAULT_FLOOR, days=days)
-        self.flows = MemoryFlows(store.flows, recorder, self.gate)
+        self.flows = MemoryFlows(store.flows, recorder, self.gate, context.caller)
         self.asking = self._asking(reader.reviews)
 
     def __repr__(self) -> str:
@@ -251,27 +251,28 @@ def _check(given: object, kind: Any, what: str) -> None:
 
 
 class UnderWay:
-    """What was begun and nobody waits for; several threads may use it."""
+    """What was begun for each caller and nobody waits for; several threads may use it."""
 
     def __init__(self) -> None:
+        """Begin with nothing."""
         self._lock = threading.Lock()
-        self._futures: set[Future[ReviewReport]] = set()
+        self._futures: dict[Future[ReviewReport], Caller] = {}
 
-    def add(self, future: Future[ReviewReport]) -> None:
+    def add(self, caller: Caller, future: Future[ReviewReport]) -> None:
         """Keep it until it is done."""
         with self._lock:
-            self._futures.add(future)
+            self._futures[future] = caller
         future.add_done_callback(self._done)
 
-    def finish(self, timeout: float | None) -> bool:
-        """Wait for all that are under way now; whether they are done."""
+    def finish(self, caller: Caller, timeout: float | None) -> bool:
+        """Wait for all of a caller that are under way now; whether they are done."""
         with self._lock:
-            futures = set(self._futures)
+            futures = {one for one, whose in self._futures.items() if whose == caller}
         return not wait(futures, timeout).not_done
 
     def _done(self, future: Future[ReviewReport]) -> None:
         with self._lock:
-            self._futures.discard(future)
+            self._futures.pop(future, None)
         try:
             report = future.result()
         except CancelledError:

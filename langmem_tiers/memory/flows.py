@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
 
-from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import (
     TIERS,
@@ -19,15 +17,15 @@ from langmem_tiers.core.memory import (
     StoreResult,
     Tier,
 )
-from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.forget.looking import Under
+from langmem_tiers.memory.meant import Known, meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, lasts, only
-from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.inquiry import POOL, Inquiry
 from langmem_tiers.recall.ranking import PROFILES
-from langmem_tiers.recall.reach import reach
+from langmem_tiers.recall.reach import reach, visibility
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.vectors import Vectors
@@ -62,13 +60,13 @@ _STORE_FIRST = " to derive from: store it first, in a call of its own"
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
 
-    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate) -> None:
+    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate, caller: Caller) -> None:
         """Stand on a store's flows; `recorder` says how to recall, `gate` what to remember."""
         self._store = store
         self.recorder = recorder
         self.reader = recorder.reader
-        self._lately = RecalledLately()
-        self._runs = Runs()
+        self._caller = caller
+        self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
         self.gate = gate
 
     def admit(
@@ -113,7 +111,7 @@ class MemoryFlows:
             types=self.reader.types,
             options=self._store.options,
             moment=self._store.moment(),
-            recalled=self._lately.known(self._store.now),
+            recalled=self._lately.known(self._caller, self._store.now),
             leaving=leaving,
             default_ttl=self._store.default_ttl,
         )
@@ -143,10 +141,10 @@ class MemoryFlows:
             InvalidInputError: for what cannot be stored, or is derived from what is not there.
         """
         checked = yield from self._checked(memories, context)
-        types, now = self.reader.types, self._store.now
+        types, by, now = self.reader.types, self._caller, self._store.now
         writes = [
             # what was learned stands by itself
-            write if types.learned(one.memory_type or "") else self._runs.numbered(write, now)
+            write if types.learned(one.memory_type or "") else self._runs.numbered(by, write, now)
             for one, write in zip(memories, checked, strict=True)
         ]
         origins = [origin_keys(one) for one in memories]
@@ -230,14 +228,14 @@ class MemoryFlows:
         alive_at = self._store.moment().alive_at
         params = {**context.whose, "keys": keys, "alive_at": alive_at}
         (rows,) = yield Query((Call("known_keys", params),), commit=True)
-        found: dict[str, list[_Known]] = {}
+        found: dict[str, list[Known]] = {}
         for row in rows:
-            found.setdefault(row[0], []).append(_Known(*row))
+            found.setdefault(row[0], []).append(Known(*row))
         places = {}
         for key in keys:
             one = meant(found.get(key, []), key, context)
             if one is None:
-                raise InvalidInputError((yield from _absent(key, context, _STORE_FIRST)))
+                raise InvalidInputError((yield from why_absent(key, context, _STORE_FIRST)))
             places[key] = Place(one.tenant, one.namespace), key
         return places
 
@@ -257,9 +255,9 @@ class MemoryFlows:
             InvalidInputError: if it reaches none (as `absent`), or if it reaches several elsewhere.
         """
         found = yield from find(context, key, TIERS, self._store)
-        one = _own_or_only(found, key, context) if everywhere else meant(found, key, context)
+        one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
         if one is None:
-            raise absent((yield from _absent(key, context)))
+            raise absent((yield from why_absent(key, context)))
         return one
 
     def recall(
@@ -292,6 +290,26 @@ class MemoryFlows:
             self.note(found)
         return answers
 
+    def standing(
+        self, places: Sequence[tuple[tuple[str, ...], str]], context: MemoryContext
+    ) -> Flow[list[Recollection]]:
+        """The memories there that a recall could still return, in this order; none is accessed."""
+        if not places:
+            return []
+        moment = self._store.moment()
+        params = {
+            **context.whose,
+            "namespaces": [encode(namespace).namespace for namespace, _ in places],
+            "keys": [key for _, key in places],
+            "alive_at": moment.alive_at,
+            **visibility(moment.now),
+        }
+        (rows,) = yield Query((Call("read_again", params),), commit=True)
+        found = read_columns(rows, self._store.distance)
+        known = [recollection(one, 0.0, {}) for one in reached(found, context)]
+        self.note(known)
+        return known
+
     def intended_near(self, query: str, context: MemoryContext) -> Flow[Recollections]:
         """The prospective memories that a query is about, best first, as they are `looked_up`."""
         ask = Inquiry(
@@ -313,7 +331,7 @@ class MemoryFlows:
 
     def note(self, found: Iterable[Recalled]) -> None:
         """Keep in mind what is recalled: whoever says it again tells nothing new."""
-        self._lately.note(found, self._store.now)
+        self._lately.note(self._caller, found, self._store.now)
 
     def stats(self, context: MemoryContext) -> Flow[MemoryStats]:
         """What the tenant has stored that the context's user sees."""
@@ -331,67 +349,7 @@ class MemoryFlows:
         )
 
 
-class _Known(NamedTuple):
-    """Where a memory is; a row of known_keys, the columns are in this order."""
-
-    key: str
-    tenant: str
-    namespace: str
-    tier: str
-
-    @property
-    def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
-        return decode(self.tenant, self.namespace), self.key
-
-
 def _derived(write: Write, named: Sequence[tuple[Place, str]]) -> Write:
     """A write that is derived from these as well; what is named is not only repeated."""
     echoes = tuple(one for one in write.echoes if one not in named)
     return replace(write, sources=(*named, *echoes), echoes=echoes)
-
-
-S = TypeVar("S", Candidate, ArchivedAt, Under, _Known)
-
-
-def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
-    """The memory of that key: the context's own if it has one, else the only one it reaches.
-
-    What another project keeps is as good as not there.
-
-    Raises:
-        InvalidInputError: if several memories elsewhere in what it reaches have the key.
-    """
-    return _own_or_only(_reached(found, context), key, context)
-
-
-def _own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
-    own = [one for one in found if _is_own(one, context)]
-    if own or len(found) < 2:  # noqa: PLR2004 - one, or none
-        return next(iter(own or found), None)
-    places = ", ".join(map(str, sorted(one.place[0] for one in found)[:3]))
-    raise InvalidInputError(
-        f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
-        "coordinator whose context names the project and the session"
-    )
-
-
-def _reached(found: Sequence[S], context: MemoryContext) -> list[S]:
-    return [one for one in found if context.reaches(one.tier, one.place[0])]
-
-
-def _absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
-    """Why no memory of that key can be had: it is archived, or there is none."""
-    archived = _reached((yield from archived_as(context, key)), context)
-    for one in sorted(archived, key=lambda each: not _is_own(each, context)):
-        return (
-            f"the memory {key!r} is archived: bring it back with "
-            f"restore_archive({one.archive!r}, [{key!r}]), or `langmem-tiers restore`"
-        )
-    return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
-
-
-def _is_own(one: Candidate | ArchivedAt | Under | _Known, context: MemoryContext) -> bool:
-    """Whether a recall in that context would look where it is."""
-    prefix = context.namespace(Tier(one.tier))
-    return one.place[0][: len(prefix)] == prefix

@@ -25,7 +25,7 @@ from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.flows import meant
+from langmem_tiers.memory.meant import meant
 from langmem_tiers.memory.tending import archive_files
 from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
 from langmem_tiers.store.store import TieredStore

@@ -26,7 +26,7 @@ from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.flows import meant
+from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import find

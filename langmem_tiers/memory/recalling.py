@@ -18,7 +18,7 @@ from langmem_tiers.learn.outcome import (
     uplift_of,
 )
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.flows import meant
+from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.recall.candidates import recollection
 from langmem_tiers.recall.inquiry import Inquiry

@@ -42,7 +42,9 @@ def review_waiting(memory: Memory, *, limit: int = 100) -> Flow[ReviewReport]:
 
 
 def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
-    """Wait for the reviews that are under way in the background; whether all are done.
+    """Wait for reviews in the background, whichever coordinator of this caller began them.
+
+    It answers whether all are done.
 
     Args:
         timeout: Seconds at most; as long as they take if not given, which is a minute for
@@ -54,11 +56,13 @@ def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
     """
     if memory.tiered_store.on_own_loop:
         raise asyncio.InvalidStateError("it would block the loop: await afinish_reviews()")
-    return memory.under_way.finish(timeout)
+    return memory.under_way.finish(memory.context.caller, timeout)
 
 
 async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
-    """Wait for the reviews that are under way in the background; whether all are done.
+    """Wait for reviews in the background, whichever coordinator of this caller began them.
+
+    It answers whether all are done.
 
     Args:
         timeout: Seconds at most; as long as they take if not given, which is a minute for
@@ -68,7 +72,7 @@ async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:
         asyncio.InvalidStateError: on the loop that the store was opened on, which it would
             block.
     """
-    return await asyncio.to_thread(memory.under_way.finish, timeout)
+    return await asyncio.to_thread(memory.under_way.finish, memory.context.caller, timeout)
 
 
 @unhurried
@@ -95,7 +99,8 @@ def begin_reviews(memory: Memory, keys: Iterable[str]) -> None:
     for start in range(0, len(todo), MAX_LIMIT):
         some = todo[start : start + MAX_LIMIT]
         try:
-            memory.under_way.add(memory.tiered_store.aside(reviewing(memory, len(some), some)))
+            review = memory.tiered_store.aside(reviewing(memory, len(some), some))
+            memory.under_way.add(memory.context.caller, review)
         except ConfigurationError as closed:
             _log.warning(LEFT, closed)
             return

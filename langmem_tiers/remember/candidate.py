@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, Protocol
 
+from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Source
 
@@ -57,9 +58,17 @@ class Candidate:
 
 
 MOST: Final = 256
-"""Memories that are kept, the latest."""
+"""Memories that are kept of one caller, the latest."""
+MOST_OF_ALL: Final = 20_000
+"""Memories that are kept of all callers: our own choice."""
+CHARACTERS: Final = 10_000_000
+"""Characters of these at most, of all callers: our own choice."""
 LIFE: Final = timedelta(hours=1)
 """For how long, by the store's clock."""
+
+
+_Place = tuple[tuple[str, ...], str]
+"""Where a memory is: its namespace and key."""
 
 
 class Recalled(Protocol):
@@ -78,31 +87,57 @@ class Recalled(Protocol):
         """What it says."""
 
 
+class _Own(OrderedDict[_Place, tuple[Known, datetime]]):
+    """What one caller recalled, and when, the latest last."""
+
+
 class RecalledLately:
-    """The memories of the last recalls, each once; several threads may use it."""
+    """The memories that each caller recalled last, each once; several threads may use it."""
 
     def __init__(self) -> None:
+        """Begin with none."""
         self._lock = threading.Lock()
-        self._known: OrderedDict[tuple[tuple[str, ...], str], tuple[Known, datetime]] = (
-            OrderedDict()
-        )
+        self._of: OrderedDict[Caller, _Own] = OrderedDict()
+        self._kept = self._characters = 0
 
-    def note(self, found: Iterable[Recalled], now: datetime) -> None:
-        """Keep what a recall returned."""
+    def note(self, caller: Caller, found: Iterable[Recalled], now: datetime) -> None:
+        """Keep what a recall returned to a caller; those who recalled longest ago make room."""
+        several = {(one.namespace, one.key): one for one in found}
+        if not several:
+            return
         with self._lock:
-            for one in found:
-                place = (one.namespace, one.key)
-                self._known.pop(place, None)
+            own = self._of.setdefault(caller, _Own())
+            self._of.move_to_end(caller)
+            for place, one in several.items():
+                if place in own:
+                    self._forget(own, place)
                 known = Known(content=one.content, key=one.key, namespace=one.namespace)
-                self._known[place] = known, now
-            while len(self._known) > MOST:
-                self._known.popitem(last=False)
+                own[place] = known, now
+                self._kept += 1
+                self._characters += len(known.content)
+            while own and (len(own) > MOST or now - next(iter(own.values()))[1] > LIFE):
+                self._forget(own, next(iter(own)))
+            self._make_room()
 
-    def known(self, now: datetime) -> tuple[Known, ...]:
-        """What was recalled in the last hour, the latest first."""
+    def known(self, caller: Caller, now: datetime) -> tuple[Known, ...]:
+        """What a caller recalled in the last hour, the latest first."""
         with self._lock:
-            kept = [known for known, at in self._known.values() if now - at <= LIFE]
+            own = self._of.get(caller, _Own())
+            kept = [known for known, at in own.values() if now - at <= LIFE]
         return tuple(reversed(kept))
+
+    def _make_room(self) -> None:
+        while self._kept > MOST_OF_ALL or self._characters > CHARACTERS:
+            caller, own = next(iter(self._of.items()))
+            if own:
+                self._forget(own, next(iter(own)))
+            if not own:
+                del self._of[caller]
+
+    def _forget(self, own: _Own, place: _Place) -> None:
+        known, _ = own.pop(place)
+        self._kept -= 1
+        self._characters -= len(known.content)
 
 
 def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:

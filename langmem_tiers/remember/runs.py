@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from secrets import randbelow
 
+from langmem_tiers.core.context import Caller
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import MAX_TURN
 from langmem_tiers.store.write import Write
@@ -16,28 +18,31 @@ _LONGEST = 2**14
 """Turns of a run; the number of its first one is a multiple, drawn, so that no two runs touch."""
 _APART = timedelta(minutes=30)
 """What is stored later than this after the last is of another run: our own choice."""
-_MOST = 1_000
-"""Places of which a caller's runs are kept in mind."""
+_MOST = 10_000
+"""Places of callers of which the runs are kept in mind."""
 
 
 class Runs:
-    """Numbers what is no turn of a session, in the order in which one caller stores it in a place.
+    """Numbers what is no turn of a session, in the order in which each caller stores it in a place.
 
-    That is what has no session, or what nobody said.
+    That is what has no session, or what nobody said. Several threads may use it.
     """
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._of: OrderedDict[Place, tuple[Iterator[int], datetime]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._of: OrderedDict[tuple[Caller, Place], tuple[Iterator[int], datetime]] = OrderedDict()
 
-    def numbered(self, one: Write, now: datetime) -> Write:
+    def numbered(self, caller: Caller, one: Write, now: datetime) -> Write:
         """The write, with a turn if it has none and gets none in a session."""
         told = one.told
         if told.turn is not None or (told.session and told.speaker):
             return one
-        return replace(one, told=told._replace(turn=self._next(one.place, now)))
+        with self._lock:
+            turn = self._next((caller, one.place), now)
+        return replace(one, told=told._replace(turn=turn))
 
-    def _next(self, place: Place, now: datetime) -> int:
+    def _next(self, place: tuple[Caller, Place], now: datetime) -> int:
         turns, last = self._of.pop(place, (iter(()), now))
         turn = next(turns, None) if abs(now - last) <= _APART else None
         if turn is None:

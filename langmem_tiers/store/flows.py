@@ -43,6 +43,7 @@ from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store import ops
 from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
+from langmem_tiers.store.kept import Kept
 from langmem_tiers.store.read import (
     Found,
     Mortal,
@@ -69,7 +70,8 @@ _STATE_SECONDS = 60.0
 class StoreFlows:
     """The flows of one store, and what it remembers between them.
 
-    That is little: which tiers have an HNSW index, and the accesses not yet written.
+    That is little: which tiers have an HNSW index, the accesses not yet written, and what is `kept`
+    for those who stand on the store.
     """
 
     def __init__(
@@ -88,6 +90,7 @@ class StoreFlows:
         self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
         self._accesses = AccessBuffer()
+        self.kept = Kept()
         self.runner: Runner | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
         self._told_of_lives = False

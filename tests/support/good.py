@@ -308,6 +308,7 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "MemoryOrchestrator.register": {"name": "wiki", "source": lambda *_: None},
     "MemoryOrchestrator.begin": {"about": "Ada"},
     "LocalEmbeddings.alike": {"texts": [["a text"]]},
+    "LocalEmbeddings.interchangeable": {"pairs": [("my", "your")]},
     "WorkingMemoryBuffer.update_context": {"text": "keys"},
     "MemoryTypes.get": {"name": "semantic"},
     "MemoryOrchestrator.commit": {"success": True},

@@ -77,6 +77,7 @@ INNER: Final = {
         for verb in ("again", "met", "is_of")
     },
     "LocalEmbeddings.alike": "what a recall asks of the model, a hundred times",
+    "LocalEmbeddings.interchangeable": "what a recall asks of the model, many times",
     "ConsolidationWorker.run": "works until it is stopped",
     "ConsolidationWorker.arun": "works until it is stopped",
 }

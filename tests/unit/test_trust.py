@@ -10,10 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.candidate import LIFE, MOST, RecalledLately, recalled_texts
+from langmem_tiers.remember.candidate import (
+    CHARACTERS,
+    LIFE,
+    MOST,
+    MOST_OF_ALL,
+    RecalledLately,
+    recalled_texts,
+)
 from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.trust import (
     INSTRUCTS,
@@ -78,15 +86,35 @@ def test_a_trust_outside_of_its_range_is_refused(wrong: object) -> None:
 # What was recalled lately, and what a value says of its trust
 
 
+ADA, BEN = Caller("acme", "ada", None), Caller("acme", "ben", None)
+
+
 def test_the_latest_recollections_are_kept_each_once_and_for_an_hour() -> None:
     lately = RecalledLately()
-    lately.note([recollection(f"k{n}") for n in range(MOST + 10)], NOW)
-    lately.note([recollection(f"k{MOST}")], NOW + timedelta(minutes=1))
-    kept = [one.key for one in lately.known(NOW + LIFE)]
+    lately.note(ADA, [recollection(f"k{n}") for n in range(MOST + 10)], NOW)
+    lately.note(ADA, [recollection(f"k{MOST}")], NOW + timedelta(minutes=1))
+    kept = [one.key for one in lately.known(ADA, NOW + LIFE)]
     assert len(kept) == len(set(kept)) == MOST
     assert (kept[0], kept[-1]) == (f"k{MOST}", "k10")
-    late = lately.known(NOW + LIFE + timedelta(seconds=1))
+    late = lately.known(ADA, NOW + LIFE + timedelta(seconds=1))
     assert [one.key for one in late] == [f"k{MOST}"]
+    assert lately.known(BEN, NOW) == ()
+
+
+def test_what_was_recalled_longest_ago_makes_room_for_the_memories_of_all_callers() -> None:
+    lately = RecalledLately()
+    many = MOST_OF_ALL // MOST + 1
+    callers = [Caller("acme", f"u{number}", None) for number in range(many + 1)]
+    for one in callers:
+        lately.note(one, [recollection(f"k{n}") for n in range(MOST)], NOW)
+    assert lately.known(callers[0], NOW) == ()
+    assert len(lately.known(callers[-1], NOW)) == MOST
+    long = recollection("long", content="x" * (CHARACTERS - 1))
+    lately.note(BEN, [long], NOW)
+    assert [one.key for one in lately.known(BEN, NOW)] == ["long"]
+    assert sum(len(lately.known(one, NOW)) for one in callers) <= 1
+    lately.note(ADA, [recollection("k", content="xx")], NOW)
+    assert (len(lately.known(ADA, NOW)), lately.known(BEN, NOW)) == (1, ())
 
 
 def test_what_was_recalled_is_told_as_texts_recollections_or_their_facts() -> None:

@@ -1413,6 +1413,24 @@ WHERE m.tenant = %(tenant)s AND m.key = %(key)s
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
 
+-- name: read_again
+-- Memories by namespace and key, as far as they are current, in the order given. The columns are
+-- those of recall.
+SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
+       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
+       NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
+       m.speaker, m.occurred_at, 0::bigint, 0::bigint, 0::bigint, NULL::timestamptz, 0::float8,
+       {part outdated}
+FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
+CROSS JOIN LATERAL (
+    SELECT * FROM {memory}.memories m
+    WHERE m.tenant = %(tenant)s AND m.key = w.key AND m.namespace = w.namespace
+      AND {part visible} AND {part seen} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+    LIMIT 1
+) m
+WHERE {few}
+ORDER BY w.ord;
+
 -- name: session_keys
 -- The keys of a session's memories of one type, of one project or of all.
 SELECT m.namespace, m.key FROM {memory}.memories m

@@ -1,0 +1,81 @@
+"""Which memory a key means to who asks, and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeVar
+
+from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import decode
+from langmem_tiers.forget.looking import Under
+from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.candidates import Candidate
+
+
+class Known(NamedTuple):
+    """Where a memory is; a row of known_keys, the columns are in this order."""
+
+    key: str
+    tenant: str
+    namespace: str
+    tier: str
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+
+S = TypeVar("S", Candidate, ArchivedAt, Under, Known)
+
+
+def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
+    """The memory of that key: the context's own if it has one, else the only one it reaches.
+
+    What another project keeps is as good as not there.
+
+    Raises:
+        InvalidInputError: if several memories elsewhere in what it reaches have the key.
+    """
+    return own_or_only(reached(found, context), key, context)
+
+
+def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
+    """Pick the context's own of several that have a key, else the only one there is.
+
+    Raises:
+        InvalidInputError: if there are several, and none is its own.
+    """
+    own = [one for one in found if _is_own(one, context)]
+    if own or len(found) < 2:  # noqa: PLR2004 - one, or none
+        return next(iter(own or found), None)
+    places = ", ".join(map(str, sorted(one.place[0] for one in found)[:3]))
+    raise InvalidInputError(
+        f"several memories of the tenant have the key {key!r} ({places}, …): ask through a "
+        "coordinator whose context names the project and the session"
+    )
+
+
+def reached(found: Sequence[S], context: MemoryContext) -> list[S]:
+    """Leave out what the context does not reach."""
+    return [one for one in found if context.reaches(one.tier, one.place[0])]
+
+
+def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
+    """Say why no memory of that key can be had: it is archived, or there is none."""
+    archived = reached((yield from archived_as(context, key)), context)
+    for one in sorted(archived, key=lambda each: not _is_own(each, context)):
+        return (
+            f"the memory {key!r} is archived: bring it back with "
+            f"restore_archive({one.archive!r}, [{key!r}]), or `langmem-tiers restore`"
+        )
+    return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
+
+
+def _is_own(one: Candidate | ArchivedAt | Under | Known, context: MemoryContext) -> bool:
+    """Whether a recall in that context would look where it is."""
+    prefix = context.namespace(Tier(one.tier))
+    return one.place[0][: len(prefix)] == prefix
