@@ -80,7 +80,7 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
         erased=tuple(_planned(found, found.reach.erased)),
         rewritten=tuple(_planned(found, found.reach.rewritten)),
         counts=counted(counts),
-        scrubbed=len(found.scrubbing.changed) + len(found.quoting),
+        scrubbed=found.scrubbed,
         alike=tuple(_alike(found)),
         files=tuple(one.url for one, _ in _changed(held, found, how)),
         threads=tuple(PlannedThread(*one) for one in sorted(found.threads.items())),
@@ -307,7 +307,7 @@ def _receipt(
         hashes=tuple(sorted({keyed.of(content_of(one.value)) for one in spoken})),
         sentences=tuple(sorted(_sentences(found, keyed))),
         counts=counted(counts),
-        scrubbed=len(found.scrubbing.changed) + len(found.quoting),
+        scrubbed=found.scrubbed,
         files={one.file.url: one.written.url if one.written else None for one in files},
         named_threads=tuple(sorted(found.threads)) if how.checkpointer is None else (),
     )

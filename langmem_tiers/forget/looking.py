@@ -126,6 +126,12 @@ class Found:
         return [*(self.known[one] for one in self.reach.erased if one in self.known), *self.lines]
 
     @property
+    def scrubbed(self) -> int:
+        """How many others lose what they quote, or who holds them."""
+        some = self.scrubbing
+        return len(some.changed) + len(self.quoting) + len({*some.held} - {*some.intentions})
+
+    @property
     def ids(self) -> list[int]:
         """The memories that go."""
         return sorted(self.reach.erased)

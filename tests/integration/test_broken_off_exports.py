@@ -35,17 +35,19 @@ with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
 """
 
 
-def begun(url: str, path: Path, how: str) -> subprocess.Popen[str]:
-    """An export in a process of its own that has written some rows."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _EXPORT, url, str(path), how],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "writing\n"
-    return process
+def process(url: str, path: Path, how: str) -> list[str]:
+    """The command of a process that exports, and says when it has written some rows."""
+    return [sys.executable, "-c", _EXPORT, url, str(path), how]
+
+
+def kill_amid(url: str, path: Path) -> Path:
+    """Let a process export that is killed once it has written some rows; what it leaves."""
+    done = subprocess.run(process(url, path, "killed"), stdout=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"writing\n")
+    (part,) = path.parent.iterdir()
+    assert part.name.startswith(f"{path.name}.")
+    assert part.suffix == ".part"
+    return part
 
 
 def doctor(url: str) -> dict[str, object]:
@@ -59,12 +61,7 @@ def doctor(url: str) -> dict[str, object]:
 def killed(url: str, tmp_path: Path) -> Path:
     """What an export left that was killed."""
     many(url, 30)
-    process = begun(url, tmp_path / "acme.gz", "killed")
-    assert process.wait() == -signal.SIGKILL
-    (part,) = tmp_path.iterdir()
-    assert part.name.startswith("acme.gz.")
-    assert part.suffix == ".part"
-    return part
+    return kill_amid(url, tmp_path / "acme.gz")
 
 
 def test_it_is_named_and_the_next_export_to_any_place_removes_it(
@@ -91,9 +88,9 @@ def test_forgetting_removes_it_and_until_then_nothing_is_proven(
     many(url, 30)
     receipt = memory.forget(**named)  # type: ignore[call-overload]
     assert memory.verify_forgotten(receipt)
-    many(url, 31) if "tenant" in named else None
-    begun(url, tmp_path / "acme.gz", "killed").wait()
-    (part,) = tmp_path.iterdir()
+    if "tenant" in named:
+        many(url, 30)
+    part = kill_amid(url, tmp_path / "acme.gz")
     found = memory.verify_forgotten(receipt).found
     assert ("unfinished export", True) in {(one.table, str(part) in one.row) for one in found}
     memory.forget(**named)  # type: ignore[call-overload]
@@ -104,15 +101,15 @@ def test_one_that_is_being_written_is_neither_named_nor_removed(
     store: TieredStore, url: str, tmp_path: Path
 ) -> None:
     many(url, 30)
-    process = begun(url, tmp_path / "slow.gz", "slow")
-    try:
+    slow = process(url, tmp_path / "slow.gz", "slow")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(slow, stdin=pipe, stdout=pipe, text=True) as writing:
+        assert writing.stdout is not None
+        assert writing.stdout.readline() == "writing\n"
         assert doctor(url)["ok"]
         coordinator(store).export_tenant(tmp_path / "fast.gz")
-        process.communicate("\n\n")
-        assert process.returncode == 0
-    finally:
-        process.kill()
-        process.wait()
+        writing.communicate("\n" * 100)
+    assert writing.returncode == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["fast.gz", "slow.gz"]
     assert count(url, "exports") == 0
 

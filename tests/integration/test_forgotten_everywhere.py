@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import zlib
 from collections.abc import Iterator
@@ -11,11 +12,12 @@ from typing import NamedTuple
 
 import psycopg
 import pytest
-from psycopg.sql import SQL, Identifier
+from psycopg.sql import SQL, Composed, Identifier
 
 from langmem_tiers import At, Audit, BeforeTool, If, TieredStore, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.forget.places import LOOKED_AT, STAYS
+from langmem_tiers.recall.candidates import Candidate
 from tests.support.archives import execute
 from tests.support.carrying import rich
 from tests.support.coordinating import coordinator
@@ -91,7 +93,7 @@ _CANARY = {
     "audit.told": '{"key": "Quibbleton", "namespace": "shop.", "role": "postgres"}',
 }
 """What stands in a column, where that is no plain name."""
-_LABELS = frozenset(("memories.namespace", "archived.namespace"))
+_LABELS = frozenset(("memories.namespace", "archived.namespace", "states.owner"))
 
 
 def put(url: str, table: str, column: str) -> None:
@@ -100,13 +102,23 @@ def put(url: str, table: str, column: str) -> None:
     said = _CANARY.get(place, f"at.{NAME}." if place in _LABELS else f"{NAME} Row")
     if table == "audit":  # nobody may, but for its functions
         execute(url, "ALTER TABLE memory.audit DISABLE TRIGGER USER")
-    if place == "recalls.seen":
-        said = "\\x" + zlib.compress(b'[{"key": "k", "value": {"content": "Quibbleton"}}]').hex()
+    last = SQL("DESC" if table == "archived" else "ASC")  # of the first one another says the same
+    named = {"table": Identifier("memory", table), "column": Identifier(column), "last": last}
     with psycopg.connect(url) as conn:
-        query = SQL("""UPDATE {table} t SET {column} = %s WHERE t.ctid = (
-            SELECT f.ctid FROM {table} f WHERE tenant = 'acme' ORDER BY f.ctid LIMIT 1)""")
-        named = {"table": Identifier("memory", table), "column": Identifier(column)}
-        assert conn.execute(query.format(**named), [said]).rowcount == 1, place
+        first = "FROM {table} WHERE tenant = 'acme' ORDER BY ctid {last} LIMIT 1"
+        if place == "recalls.seen":
+            row = conn.execute(SQL("SELECT seen " + first).format(**named)).fetchone()
+            said = seen_of_the_name(*(row or (b"",)))
+        parts = ("UPDATE {table} SET {column} = %s WHERE ctid = (SELECT ctid ", first, ")")
+        changed = Composed([SQL(each).format(**named) for each in parts])
+        assert conn.execute(changed, [said]).rowcount == 1, place
+
+
+def seen_of_the_name(seen: bytes) -> str:
+    """What a recall saw, said by somebody of that name."""
+    told = json.loads(zlib.decompress(seen))
+    told["rows"][0][Candidate._fields.index("speaker")] = NAME
+    return "\\x" + zlib.compress(json.dumps(told).encode(), 1).hex()
 
 
 class Full(NamedTuple):
@@ -205,7 +217,7 @@ def test_forms_of_a_name_are_told_in_any_language(
 @pytest.mark.parametrize("given", [[], ["Ada", ""], ["Ada", 7], [["Ada"]], "…"])
 def test_a_subject_is_a_name_or_a_list_of_names(store: TieredStore, given: object) -> None:
     with pytest.raises(InvalidInputError, match="subject"):
-        coordinator(store).forget(subject=given, plan=True)  # type: ignore[arg-type]
+        coordinator(store).forget(subject=given, plan=True)  # type: ignore[call-overload]
 
 
 # Receipts
@@ -226,7 +238,7 @@ def test_a_receipt_whose_words_were_changed_is_refused(store: TieredStore, url: 
         {"at": "2020-01-01"},
     ):
         with pytest.raises(InvalidInputError, match=f"changed since.*{next(iter(change))}"):
-            memory.verify_forgotten(replace(receipt, **change))  # type: ignore[arg-type]
+            memory.verify_forgotten(replace(receipt, **change))
     with pytest.raises(InvalidInputError, match="no receipt 'mine' was given here"):
         memory.verify_forgotten(replace(receipt, receipt="mine"))
 

@@ -17,14 +17,14 @@ from langmem_tiers import (
     MemoryOrchestrator,
     TieredStore,
 )
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import ArchiveError, InvalidInputError
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.remind.triggers import Topic
 from tests.support.carrying import lines_of, rich
 from tests.support.coordinating import coordinator
 
-DAMAGES: Final = (
+DAMAGES: Final[tuple[Any, ...]] = (
     *(None, "", "zzz", "2026-13-45T99:00:00+00:00", "9999-12-31T23:59:59.999999+00:00"),
     *("0001-01-01T00:00:00+00:00", 0, -1, 7, 2**31 - 1, 0.5, True),
     *([], ["zzz"], [None], {}, {"kind": "zzz"}, "topic", "NaN", "Infinity"),
@@ -93,7 +93,8 @@ def _ask(memory: MemoryCoordinator) -> None:
             str((intention, intention.trigger))
     memory.archives()
     memory.audit()
-    memory.forget(subject="honey", plan=True)
+    with suppress(ArchiveError):  # the file of an archive stays where it was
+        memory.forget(subject="honey", plan=True)
 
 
 def _tell(memory: MemoryCoordinator) -> None:
@@ -111,7 +112,8 @@ def _tell(memory: MemoryCoordinator) -> None:
     with MemoryOrchestrator(memory, turn_id="turn-3") as turn:
         for ended in turn.turns():
             str(ended)
-            str(turn.history(ended.turn))
+            with suppress(InvalidInputError):  # it is named otherwise
+                str(turn.history(ended.turn))
         str(turn.assemble_context("Who keeps bees?"))
         turn.commit()
     for reminder in memory.remind(

@@ -23,9 +23,9 @@ from langmem_tiers.forget.reach import (
 )
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
 from langmem_tiers.forget.scrub import Event, Scrubber, State
+from langmem_tiers.forget.subject import Subject
 from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.remember.tombstones import Hashes
-from langmem_tiers.forget.subject import Subject
 
 LONG = "Quibbleton keeps the spare key under the third pot beside the back door."
 
