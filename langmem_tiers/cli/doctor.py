@@ -12,8 +12,8 @@ from langmem_tiers.cli.options import NOT_DONE, URL, Json, Url, opened_to_read
 
 _WHOLE: Final = "no export was broken off"
 _REMOVE: Final = (
-    "remove the file, which holds what a tenant has said; on that machine the tenant's next export "
-    "or forget does"
+    "remove the file, which holds what a tenant has said: on that machine the tenant's next export "
+    "or forget does; where the machine is gone with it, delete its row of exports"
 )
 
 
@@ -24,7 +24,7 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
 
     with opened_to_read(url, index=False) as store:
         found = store.run(examine(store.options, store.runner.acting))
-        parts = store.run(left(None))
+        parts = store.run(left(None)) if store.runner.acting != "application" else []
     found = replace(found, checks=(*found.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE)))
     if as_json:
         rendering.print_json({"ok": found.ok, **asdict(found)})

@@ -272,8 +272,8 @@ def _trace_calls(tenant: str, of: Scrubbing) -> dict[str, Call]:
         "events": Call("forget_events", events),
         "states": Call("forget_states", states),
         "recalls": Call("forget_recalls", recalls),
-        "intentions": Call("forget_intentions", waiting),
-        "exposures": Call("forget_exposures", shown),
+        "intentions": Call("forget_waiting", waiting),
+        "exposures": Call("forget_shown", shown),
     }
 
 

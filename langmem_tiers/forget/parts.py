@@ -61,7 +61,7 @@ def end(tenant: str, path: Path) -> Flow[None]:
 def left(tenant: str | None) -> Flow[list[Part]]:
     """The files that are left of exports, of a tenant or of all that are seen.
 
-    Those of other machines are named unseen.
+    Those of other machines are named, unless they are seen here and somebody writes them.
     """
     parts = [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]
     there: list[Part] = yield from aside(lambda: [one for one in parts if _is_left(one)])
@@ -69,24 +69,29 @@ def left(tenant: str | None) -> Flow[list[Part]]:
 
 
 def clean(tenant: str) -> Flow[list[Part]]:
-    """Remove what exports of a tenant left on this machine; what is left elsewhere."""
-    parts = [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]
-    elsewhere = [one for one in parts if not one.is_here]
-    for one in parts:
-        if one.is_here and (yield from aside(partial(_removed, Path(one.path)))):
+    """Remove what exports of a tenant left where this machine sees it; what is left elsewhere."""
+    elsewhere = []
+    for one in [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
+        if (yield from aside(partial(_is_gone, one))):
             yield from end(tenant, Path(one.path))
+        elif not one.is_here and (yield from aside(partial(_is_left, one))):
+            elsewhere.append(one)
     return elsewhere
 
 
 def _is_left(one: Part) -> bool:
-    if not one.is_here:
-        return True
-    with _unused(Path(one.path)) as found:
+    path = Path(one.path)
+    if not path.exists():
+        return not one.is_here
+    with _unused(path) as found:
         return found is not None
 
 
-def _removed(path: Path) -> bool:
-    """Whether a file is gone, if nobody writes it."""
+def _is_gone(one: Part) -> bool:
+    """Whether a file is not there any more, once it is removed if nobody writes it."""
+    path = Path(one.path)
+    if not path.exists():
+        return one.is_here
     with _unused(path) as found:
         if found is not None:
             path.unlink(missing_ok=True)

@@ -117,13 +117,21 @@ def test_one_that_is_being_written_is_neither_named_nor_removed(
 def test_one_of_another_machine_is_named_until_it_is_removed_there(
     store: TieredStore, url: str, killed: Path
 ) -> None:
-    execute(url, "UPDATE memory.exports SET machine = 'elsewhere'")
+    execute(url, "UPDATE memory.exports SET machine = 'elsewhere', part = '/none/acme.gz.part'")
     memory = coordinator(store)
     receipt = memory.forget(key="n1")
-    assert receipt.unfinished == (f"{killed} on elsewhere",)
-    assert killed.exists()
+    assert receipt.unfinished == ("/none/acme.gz.part on elsewhere",)
     assert "elsewhere" in str(doctor(url)["found"])
     assert not memory.verify_forgotten(receipt)
+    killed.unlink()
+
+
+def test_one_of_another_machine_is_removed_where_its_path_is_seen(
+    store: TieredStore, url: str, killed: Path
+) -> None:
+    execute(url, "UPDATE memory.exports SET machine = 'elsewhere'")
+    receipt = coordinator(store).forget(key="n1")
+    assert (receipt.unfinished, killed.exists(), count(url, "exports")) == ((), False, 0)
 
 
 def test_an_export_that_fails_leaves_neither_a_file_nor_a_note(

@@ -343,7 +343,7 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- name: forget_intentions
+-- name: forget_waiting
 -- Take intentions away whose memories stay, and of others who holds them. Answers how many went.
 WITH gone AS (
     DELETE FROM {memory}.intentions i
@@ -356,7 +356,7 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- name: forget_exposures
+-- name: forget_shown
 -- Take away what runs were shown, by run and memory. Answers how many went.
 WITH gone AS (
     DELETE FROM {memory}.exposures x

@@ -1,0 +1,15 @@
+"""Each statement has a name of its own: of two with one name only one would ever be sent."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import langmem_tiers.postgres.sql as sql
+
+
+def test_no_two_statements_have_one_name() -> None:
+    texts = (path.read_text() for path in Path(sql.__file__).parent.glob("*.sql"))
+    names = Counter(name for text in texts for name in re.findall(r"^-- name: (\S+)", text, re.M))
+    assert [name for name, number in names.items() if number > 1] == []
