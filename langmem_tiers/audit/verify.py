@@ -55,7 +55,8 @@ class AuditEntry:
     id: int
     at: datetime
     verb: str
-    """`write`, `overwrite`, `release`, `move`, `mark`, `delete`, `expire`, `forget` or `read`."""
+    """`write`, `overwrite`, `release`, `move`, `mark`, `delete`, `expire`, `forget`,
+    `receipt` or `read`."""
     memories: tuple[int, ...]
     """The ids of the memories that it is about; none of a `forget` is all of the tenant's."""
     role: str | None
@@ -76,6 +77,8 @@ class AuditEntry:
             "/".join((*namespace, key)) for namespace, key in (*self._place, *self.read)
         )
         whose = f"of memory {', '.join(map(str, self.memories))}" if self.memories else "of all"
+        if self.verb == "receipt":
+            whose = "of a forgetting"
         became = f" to {self.became}" if self.became else ""
         who = " as ".join(one for one in (self.role, self.actor) if one) or "(forgotten)"
         when = self.at.isoformat(timespec="seconds")

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from langmem_tiers.carry.file import FORMAT, Header, Writer, checked_target
 from langmem_tiers.core.carried import CARRIED, of
+from langmem_tiers.forget import parts
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script, aside
 from langmem_tiers.postgres.sql import snapshot
 
@@ -54,12 +55,16 @@ def counted(tenant: str) -> Flow[dict[str, int]]:
 def export(how: Exporting) -> Flow[ExportReport]:
     """Write all of a tenant, as of one moment, whatever is written meanwhile.
 
+    What earlier exports of the tenant left on this machine, as they were broken off, is removed.
+
     Raises:
         InvalidInputError: if the file cannot be written, or is there already.
     """
     path = yield from aside(partial(checked_target, how.path))
+    yield from parts.clean(how.tenant)
     writer = yield from aside(partial(Writer, path))
     try:
+        yield from parts.begin(how.tenant, writer.part, how.now)
         yield Script(snapshot())
         header = yield from _header(how)
         yield from aside(partial(writer.begin, header))
@@ -67,6 +72,7 @@ def export(how: Exporting) -> Flow[ExportReport]:
             yield from _rows(how, table, writer)
         yield Query((), commit=True)
         size = yield from aside(writer.finish)
+        yield from parts.end(how.tenant, writer.part)
     except BaseException:
         writer.drop()
         raise

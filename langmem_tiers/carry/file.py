@@ -30,6 +30,7 @@ from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of, short
+from langmem_tiers.forget.parts import lock
 
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
@@ -129,14 +130,16 @@ class Writer:
     def __init__(self, path: Path) -> None:
         """Begin the file; nobody but its owner may read it."""
         self._path = path
-        self._part = path.with_name(f"{path.name}.{uuid4().hex}.part")
+        self.part = path.absolute().with_name(f"{path.name}.{uuid4().hex}.part")
+        """Where it is until it is whole; the file is held as long."""
         self._rows = Counter[str]()
         self._hash = hashlib.sha256()
         self._writing = Lock()
         """Who drops a file waits for what a thread is writing still."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            self._raw = os.fdopen(os.open(self._part, flags, 0o600), "wb")
+            self._raw = os.fdopen(os.open(self.part, flags, 0o600), "wb")
+            lock(self._raw.fileno())
         except OSError as error:
             raise self._failed(error) from error
         self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)
@@ -160,7 +163,7 @@ class Writer:
             self._raw.flush()
             os.fsync(self._raw.fileno())
             self._raw.close()
-            self._part.rename(self._path)
+            self.part.rename(self._path)
             return self._path.stat().st_size
         except OSError as error:
             raise self._failed(error) from error
@@ -171,7 +174,7 @@ class Writer:
             for one in (self._file, self._raw):
                 with suppress(OSError, ValueError):
                     one.close()
-            self._part.unlink(missing_ok=True)
+            self.part.unlink(missing_ok=True)
 
     def _write(self, text: str) -> None:
         data = text.encode()

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.carry.file import as_json, as_read, number_in
+from langmem_tiers.carry.models import check_read
 from langmem_tiers.core.carried import IDS, KEPT
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import QUARANTINED, TIERS
@@ -65,7 +66,7 @@ def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
 def check_row(
     table: str, row: Mapping[str, Any], columns: Mapping[str, Column], tenant: str
 ) -> None:
-    """See that a row can be one of this table and tenant.
+    """See that a row can be one of this table and tenant, and that every verb can read it.
 
     Raises:
         InvalidInputError: if it cannot.
@@ -85,8 +86,7 @@ def check_row(
         _check_place(row["namespace"], tenant)
     if "key" in row:
         check_key(row["key"])
-    if table == "memories" and not isinstance(row["value"], dict):
-        raise InvalidInputError("memories.value is no object")
+    check_read(table, row)
 
 
 def _check_value(table: str, value: object, column: Column) -> None:

@@ -31,7 +31,8 @@ def forget(
         typer.Option(metavar="USER", help="Forget all of this user; or whose own the --key is."),
     ] = None,
     subject: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Forget this person or thing.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Forget this person or thing; again for more names."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Forget the tenant, with all that it has.")
@@ -50,10 +51,10 @@ def forget(
     as_json: Json = False,
 ) -> None:
     """Erase something for good, with all that came from it alone; docs/forgetting.md says how."""
-    named = {
+    named: dict[str, str | list[str] | None] = {
         "key": key,
         "user": None if key is not None else user,
-        "subject": subject,
+        "subject": subject or None,
         "tenant": tenant if everything else None,
     }
     if project is not None and key is None:
@@ -80,7 +81,7 @@ def forget(
 
 
 def _planned(
-    store: TieredStore, context: MemoryContext, named: dict[str, str | None]
+    store: TieredStore, context: MemoryContext, named: dict[str, str | list[str] | None]
 ) -> ForgetPlan:
     from langmem_tiers.memory.forgetting import forgetting
 
@@ -90,7 +91,7 @@ def _planned(
 def _forgotten(
     store: TieredStore,
     context: MemoryContext,
-    named: dict[str, str | None],
+    named: dict[str, str | list[str] | None],
     saver: Any,
     total: int,
 ) -> tuple[ForgetReceipt, Verification]:

@@ -186,6 +186,10 @@ def plan_table(plan: ForgetPlan) -> Table:
         )
         for one in several
     ]
+    rows += [
+        ("also found", plain(one.form), f"in {one.rows:,}", "", "it stays unless it is named too")
+        for one in plan.near
+    ]
     rows += [("thread", plain(one.thread), "", "", one.why) for one in plan.threads]
     rows += [("file", plain(one), "", "", "it holds lines that go") for one in plan.files]
     rows += [(f"{number:,} rows", table, "", "", "") for table, number in plan.counts.items()]

@@ -138,7 +138,12 @@ class ArchiveFiles:
                 f"{masked(url)} is not the archive that was written (its SHA-256 differs): it was "
                 "damaged or replaced. Nothing was restored; bring the file back from a backup"
             )
-        return _unpacked(data, url)
+        try:
+            return _unpacked(data, url)
+        except (pa.ArrowException, KeyError, TypeError, ValueError) as error:
+            raise ArchiveError(
+                f"{masked(url)} is no archive of memories ({error}): nothing was changed"
+            ) from error
 
 
 def _written(

@@ -16,6 +16,7 @@ from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
+from langmem_tiers.core.memory import STATES
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
@@ -145,6 +146,7 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
     memories: list[ArchivedMemory] = yield from apart(
         partial(how.files.read, file.url, file.checksum), sys.maxsize
     )
+    _check_readable(memories, file)
     held = {one.id: one for one in memories}
     wanted = _wanted(held, keys, archive, how)
     said = {one: content_of(json.loads(held[one].value)) for one in wanted}
@@ -153,6 +155,17 @@ def restore(how: Restoring, archive: str, keys: Sequence[str] | None) -> Flow[Re
     report = yield from _bring_back(how, file, held, wanted - stays)
     seen = sorted(held[one].key for one in stays if how.sees(held[one]))
     return replace(report, forgotten=tuple(seen))
+
+
+def _check_readable(memories: Sequence[ArchivedMemory], file: ArchiveFile) -> None:
+    """Raise unless every verb can read these once they are back."""
+    for one in memories:
+        known = one.state is None or one.state in STATES
+        if not known or not isinstance(json.loads(one.value), dict):
+            raise ArchiveError(
+                f"{one.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
+                "nothing was restored"
+            )
 
 
 def _named(files: Sequence[ArchiveFile]) -> str:

@@ -27,6 +27,7 @@ in this order, so that a memory comes after its vectors, counters and lineage an
 
 LEFT: Final[Mapping[str, str]] = {
     "leases": "who consolidates the tenant, for a few minutes, in that database",
+    "exports": "files of exports that are not whole, on the machine where they were begun",
     "imports": "how far an import has come, in that database",
     "audit": "what was done in that database is proven there; the import is logged where it goes",
     "audit_links": "as the log",

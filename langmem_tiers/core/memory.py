@@ -45,6 +45,11 @@ PERSONS: Final = (Source.USER, Source.SYSTEM)
 QUARANTINED: Final = "quarantined"
 """The state of a memory that is stored and not recalled until somebody releases it."""
 
+STATES: Final = frozenset(
+    ("consolidated", "demoted", "superseded", "retracted", "suspect", QUARANTINED)
+)
+"""What a memory may be that is not current."""
+
 THRESHOLD: Final = 0.3
 """Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
 not."""

@@ -24,6 +24,9 @@ from langmem_tiers.forget import archive_lines
 from langmem_tiers.forget.archive_lines import Filed, Rewritten
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import EARLIER, Asked, Found, memories, traces
+from langmem_tiers.forget.near import near_forms
+from langmem_tiers.forget.parts import clean
+from langmem_tiers.forget.parts import left as unfinished
 from langmem_tiers.forget.passages import sentences, sought, words_of
 from langmem_tiers.forget.reach import ALIKE, Known
 from langmem_tiers.forget.receipt import (
@@ -35,7 +38,8 @@ from langmem_tiers.forget.receipt import (
 )
 from langmem_tiers.forget.recording import Keyed, Pending, record
 from langmem_tiers.forget.rewriting import quote_calls, rewrite_calls, vectors_of
-from langmem_tiers.forget.scrub import details
+from langmem_tiers.forget.scrub import Scrubbing, details
+from langmem_tiers.forget.subject import Subject
 from langmem_tiers.forget.tenant import forget_tenant, plan_of_tenant
 from langmem_tiers.forget.threads import delete_threads
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, begun_anew, rows_of
@@ -56,26 +60,32 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     rows = yield from rows_of("forgettings", tenant=asked.tenant, asked=key.named)
     asked = _with_earlier(asked, _latest(rows, key.named))
     files = yield from archives(asked.tenant)
+    parts = tuple(map(str, (yield from unfinished(asked.tenant))))
     if asked.kind == "tenant":
-        return (yield from plan_of_tenant(asked, files))
+        return replace((yield from plan_of_tenant(asked, files)), unfinished=parts)
     held = yield from archive_lines.read(files, how.files)
     found = yield from traces((yield from memories(asked, held, how)))
+    near = yield from near_forms(found)
     params = {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
     (rows,) = yield Query((Call("traces_left", params),), commit=True)
     counts = Counter(row[0] for row in rows)
     gone = found.scrubbing
     counts["events"], counts["states"] = len(gone.gone), len(gone.states)
     counts["recalls"] = len(gone.recalls)
+    counts["intentions"] += len(gone.intentions)
+    counts["exposures"] += len(gone.shown)
     counts["audit"] = len(found.logged)
     return ForgetPlan(
         kind=asked.kind,
         erased=tuple(_planned(found, found.reach.erased)),
         rewritten=tuple(_planned(found, found.reach.rewritten)),
         counts=counted(counts),
-        scrubbed=len(found.scrubbing.changed) + len(found.quoting),
+        scrubbed=found.scrubbed,
         alike=tuple(_alike(found)),
         files=tuple(one.url for one, _ in _changed(held, found, how)),
         threads=tuple(PlannedThread(*one) for one in sorted(found.threads.items())),
+        unfinished=parts,
+        near=near,
     )
 
 
@@ -123,6 +133,7 @@ def forget(asked: Asked, how: Forgetting) -> Flow[ForgetReceipt]:
         InvalidInputError: if a key means nothing, now and before.
     """
     key = yield from _keyed(asked)
+    elsewhere = tuple(map(str, (yield from clean(asked.tenant))))
     earlier = yield from finish(asked.tenant, key.named, how)
     asked = _with_earlier(asked, earlier)
     if asked.kind == "tenant":
@@ -131,16 +142,21 @@ def forget(asked: Asked, how: Forgetting) -> Flow[ForgetReceipt]:
         receipt = yield from _forget(asked, how, key)
     nothing = not any(receipt.counts.values()) and not receipt.files and not receipt.scrubbed
     if earlier is not None and nothing:
-        return earlier
+        return replace(earlier, unfinished=elsewhere)
     yield from finish(asked.tenant, key.named, how)
-    return receipt
+    return replace(receipt, unfinished=elsewhere)
 
 
 def _keyed(asked: Asked) -> Flow[Keyed]:
     """The hashes of the tenant, and that of what is asked."""
     hashes, secret = yield from hashes_of(asked.tenant)
-    named = asked.name if asked.subject is None else " ".join(asked.subject.words)
+    named = asked.name if asked.subject is None else "\0".join(_spelled(asked.subject))
     return Keyed(hashes, secret, hashes.exact(f"{asked.kind}\0{named}"))
+
+
+def _spelled(subject: Subject) -> list[str]:
+    """The names of a subject, in one order whatever order they were given in."""
+    return sorted(" ".join(one) for one in subject.names)
 
 
 def _with_earlier(asked: Asked, earlier: ForgetReceipt | None) -> Asked:
@@ -198,27 +214,8 @@ def _locked(first: Found, held: Sequence[Filed], how: Forgetting) -> Flow[Found]
 
 def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flow[dict[str, int]]:
     """Take everything out of the database, in the transaction that is open; how many rows."""
-    tenant, scrubbing = found.asked.tenant, found.scrubbing
+    tenant = found.asked.tenant
     gone = {"tenant": tenant, "ids": found.ids, "user": found.asked.user}
-    events = {
-        "tenant": tenant,
-        "gone": scrubbing.gone,
-        "events": [one.event for one in scrubbing.changed],
-        "ids": [one.id for one in scrubbing.changed],
-        "targets": [one.target for one in scrubbing.changed],
-        "details": details(scrubbing.changed),
-    }
-    states = {
-        "tenant": tenant,
-        "owners": [one.owner for one in scrubbing.states],
-        "kinds": [one.kind for one in scrubbing.states],
-        "names": [one.name for one in scrubbing.states],
-    }
-    recalls = {
-        "tenant": tenant,
-        "turns": [one.turn for one in scrubbing.recalls],
-        "recalls": [one.recall for one in scrubbing.recalls],
-    }
     actor = how.options.audit.actor
     log = {
         "tenant": tenant,
@@ -226,13 +223,12 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
         "entries": found.logged,
         "named": actor is None or not found.meant.names(actor),
     }
-    rows, _, ((away, _),), ((closed,),), ((recalled,),), ((counted_before,),) = yield Query(
+    traces = _trace_calls(tenant, found.scrubbing)
+    rows, _, *others, ((counted_before,),) = yield Query(
         (
             Call("forget_memories", gone),
             Call("audit_forget", log),
-            Call("forget_events", events),
-            Call("forget_states", states),
-            Call("forget_recalls", recalls),
+            *traces.values(),
             Call("is_counted", {"tenant": tenant}),
         )
     )
@@ -243,8 +239,42 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
     if counted_before:
         again = {"tenant": tenant, "exact_limit": how.options.exact_limit}
         yield Query((Call("count_tenant", again),))
-    told = {"events": away, "states": closed, "recalls": recalled, "audit": len(found.logged)}
-    return {**dict(rows), **told}
+    taken = Counter(dict(rows))
+    taken.update({table: each[0][0] for table, each in zip(traces, others, strict=True)})
+    return {**taken, "audit": len(found.logged)}
+
+
+def _trace_calls(tenant: str, of: Scrubbing) -> dict[str, Call]:
+    """The calls that take away what is in other tables, by table; each answers how many went."""
+    own: dict[str, Any] = {"tenant": tenant}
+    events = {
+        **own,
+        "gone": of.gone,
+        "events": [one.event for one in of.changed],
+        "ids": [one.id for one in of.changed],
+        "targets": [one.target for one in of.changed],
+        "details": details(of.changed),
+    }
+    states = {
+        **own,
+        "owners": [one.owner for one in of.states],
+        "kinds": [one.kind for one in of.states],
+        "names": [one.name for one in of.states],
+    }
+    recalls = {
+        **own,
+        "turns": [one.turn for one in of.recalls],
+        "recalls": [one.recall for one in of.recalls],
+    }
+    shown = {**own, "runs": [one.run for one in of.shown], "ids": [one.id for one in of.shown]}
+    waiting = {**own, "ids": of.intentions, "held": of.held}
+    return {
+        "events": Call("forget_events", events),
+        "states": Call("forget_states", states),
+        "recalls": Call("forget_recalls", recalls),
+        "intentions": Call("forget_waiting", waiting),
+        "exposures": Call("forget_shown", shown),
+    }
 
 
 def _done(calls: Iterable[Call]) -> Flow[Rows]:
@@ -270,14 +300,14 @@ def _receipt(
         tenant=asked.tenant,
         kind=asked.kind,
         asked=_name_hash(asked, key),
-        words=0 if asked.subject is None else len(asked.subject.words),
+        names=_name_hashes(asked, key),
         at=how.now.astimezone(UTC).isoformat(),
         ids=tuple(found.ids),
         rewritten=tuple(sorted(found.reach.rewritten)),
         hashes=tuple(sorted({keyed.of(content_of(one.value)) for one in spoken})),
         sentences=tuple(sorted(_sentences(found, keyed))),
         counts=counted(counts),
-        scrubbed=len(found.scrubbing.changed) + len(found.quoting),
+        scrubbed=found.scrubbed,
         files={one.file.url: one.written.url if one.written else None for one in files},
         named_threads=tuple(sorted(found.threads)) if how.checkpointer is None else (),
     )
@@ -291,10 +321,15 @@ def _changed_words(found: Found) -> Iterator[Known]:
 
 
 def _name_hash(asked: Asked, key: Keyed) -> str:
-    """The hash of a name, by which it is found in what is left."""
-    if asked.subject is not None:
-        return key.hashes.exact(" ".join(asked.subject.words))
+    """The hash of what was asked for; that of a user is found in what is left."""
     return key.hashes.exact(asked.name) if asked.kind == "user" else key.named
+
+
+def _name_hashes(asked: Asked, key: Keyed) -> dict[str, int]:
+    """The hash of each name of a subject, with how many words it has."""
+    if asked.subject is None:
+        return {}
+    return {key.hashes.exact(" ".join(one)): len(one) for one in asked.subject.names}
 
 
 def _sentences(found: Found, keyed: Hashes) -> set[str]:

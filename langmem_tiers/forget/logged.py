@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from langmem_tiers.forget.passages import Subject
+from langmem_tiers.forget.subject import Subject, labels_of
 
 FORGET = "forget"
 
@@ -27,9 +27,10 @@ class Told(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What may name somebody: keys, a user, and who acted."""
+        """What may name somebody: places, a user, and who acted."""
         whose = (self.told[name] for name in ("user", "actor") if name in self.told)
-        return [*(key for _, key in self.places), *whose]
+        places = ((*labels_of(namespace), key) for namespace, key in self.places)
+        return [*(name for place in places for name in place), *whose]
 
 
 class Meant(NamedTuple):

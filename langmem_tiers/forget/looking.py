@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.consolidate.lease import thread_of
@@ -16,15 +17,19 @@ from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.archive_lines import Filed, known
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.logged import Meant, Told
-from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
+from langmem_tiers.forget.passages import Passages, first_word, sentences, words_of
 from langmem_tiers.forget.reach import ASKED, Family, Kin, Known, Reach, reach
 from langmem_tiers.forget.receipt import Kind
-from langmem_tiers.forget.scrub import Event, Recall, Scrubber, Scrubbing, State
+from langmem_tiers.forget.scrub import Event, Recall, Scrubber, Scrubbing, Shown, State, Waiting
+from langmem_tiers.forget.subject import Subject, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 
 PAGE: Final = 200
 """Rows that are read at once, which a loop waits for: our own choice."""
 EARLIER: Final = "it was forgotten before"
+BESIDE: Final = "its session or its user names the subject"
+WAITS: Final = "what it waits for names the subject"
+FILED: Final = "its archive names the subject"
 
 
 class Under(NamedTuple):
@@ -44,13 +49,15 @@ class Under(NamedTuple):
         return decode(self.tenant, self.namespace), self.key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """What is to be forgotten."""
 
     context: MemoryContext
     kind: Kind
     name: str
+    also: tuple[str, ...] = ()
+    """Further names of a subject."""
     under: tuple[Under, ...] = ()
     """What the key means."""
     earlier: Mapping[int, str] = field(default_factory=dict)
@@ -61,10 +68,10 @@ class Asked:
         """As the database names it."""
         return self.context.root
 
-    @property
+    @cached_property
     def subject(self) -> Subject | None:
         """The subject, if it is one."""
-        return Subject(self.name) if self.kind == "subject" else None
+        return Subject(self.name, *self.also) if self.kind == "subject" else None
 
     @property
     def user(self) -> str | None:
@@ -78,7 +85,9 @@ class Asked:
         if self.kind == "user":
             return "it is the user's own" if one.user_id == self.name else None
         if self.subject is not None:
-            return self.subject.is_meant_by(one.value, one.speaker, one.key)
+            why = self.subject.is_meant_by(one.value, one.speaker, one.key, one.namespace)
+            beside = self.subject.is_named_among([one.session, one.user_id])
+            return why or (BESIDE if beside else None)
         places = {(each.namespace, each.key) for each in self.under}
         return ASKED if (one.namespace, one.key) in places else None
 
@@ -115,6 +124,12 @@ class Found:
     def forgotten(self) -> list[Known]:
         """All that goes and is known."""
         return [*(self.known[one] for one in self.reach.erased if one in self.known), *self.lines]
+
+    @property
+    def scrubbed(self) -> int:
+        """How many others lose what they quote, or who holds them."""
+        some = self.scrubbing
+        return len(some.changed) + len(self.quoting) + len({*some.held} - {*some.intentions})
 
     @property
     def ids(self) -> list[int]:
@@ -193,10 +208,30 @@ def _seeds(asked: Asked) -> Flow[tuple[dict[int, str], dict[int, Known]]]:
             if (why := asked.means(one)) is not None:
                 seeds[one.id], found[one.id] = why, one
         page["after"] = rows[-1][0]
+    if asked.subject is not None:
+        seeds = {**(yield from _named(asked.tenant, asked.subject)), **seeds}
     if asked.user is not None:
         rows = yield from _rows("archived_of_user", {"tenant": asked.tenant, "user": asked.user})
         seeds |= {row[0]: "it is the user's own" for row in rows}
     return seeds, found
+
+
+def _named(tenant: str, subject: Subject) -> Flow[dict[int, str]]:
+    """Memories whose intentions, or whose places among what is archived, name a subject."""
+    seeds: dict[int, str] = {}
+    page = {"tenant": tenant, "limit": PAGE, "after": 0}
+    while rows := (yield from _rows("intentions_page", page)):
+        for one in (Waiting(*row) for row in rows):
+            if any(map(subject.is_named_in, strings_of(one.told, names=True))):
+                seeds[one.id] = WAITS
+        page["after"] = rows[-1][0]
+    page["after"] = 0
+    while rows := (yield from _rows("archived_page", page)):
+        for id_, namespace, *names in rows:
+            if subject.is_named_among([*labels_of(namespace), *names]):
+                seeds[id_] = FILED
+        page["after"] = rows[-1][0]
+    return seeds
 
 
 def _family(
@@ -243,6 +278,7 @@ def traces(found: Found) -> Flow[Found]:
         scrubbing.states.extend(filter(scrubber.state, (State(*row) for row in rows)))
         page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
     yield from _recalls(asked.tenant, scrubber, scrubbing)
+    yield from _waiting(asked.tenant, scrubber, scrubbing)
     shown = yield from _rows(
         "sessions_shown", {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
     )
@@ -261,6 +297,23 @@ def _logged(found: Found) -> Flow[list[int]]:
         logged += [one.id for one in (Told(*row) for row in rows) if meant.has(one)]
         page["after"] = rows[-1][0]
     return logged
+
+
+def _waiting(tenant: str, scrubber: Scrubber, to: Scrubbing) -> Flow[None]:
+    """Add the intentions of others that wait for it, and what runs were shown under its name."""
+    page: dict[str, Any] = {"tenant": tenant, "limit": PAGE, "after": 0}
+    while rows := (yield from _rows("intentions_page", page)):
+        others = [one for one in (Waiting(*row) for row in rows) if one.id not in scrubber.erased]
+        to.intentions.extend(one.id for one in others if scrubber.waits(one))
+        to.held.extend(one.id for one in others if scrubber.named(one.holder))
+        page["after"] = rows[-1][0]
+    if scrubber.passages.subject is None:
+        return
+    page |= {"run": "", "after": 0}
+    while rows := (yield from _rows("exposures_page", page)):
+        several = (Shown(*row) for row in rows if row[1] not in scrubber.erased)
+        to.shown.extend(one for one in several if scrubber.named(*one.names))
+        page |= {"run": rows[-1][0], "after": rows[-1][1]}
 
 
 def _recalls(tenant: str, scrubber: Scrubber, to: Scrubbing) -> Flow[None]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from langmem_tiers.core.reading import normalised, spaced
+from langmem_tiers.core.reading import spaced
+from langmem_tiers.forget.subject import Subject
 
 FORGOTTEN_HERE: Final = "(forgotten)"
 """What stands in place of what was forgotten."""
@@ -43,61 +44,10 @@ def sentences(text: str) -> list[str]:
     return [one for one in _SENTENCES.split(text) if one.strip()]
 
 
-def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
-    """Every text in JSON, and the names of its fields if these are wanted."""
-    rest = [value]
-    while rest:
-        one = rest.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, Mapping):
-            rest += one.values()
-            if names:
-                yield from one
-        elif isinstance(one, Sequence):
-            rest += one
-
-
 def sought(text: str) -> bool:
     """Whether a sentence says enough to be known again in other texts."""
     said = words_of(text)
     return len(said) >= _SENTENCE_WORDS or sum(map(len, said)) >= _SENTENCE_LETTERS
-
-
-class Subject:
-    """A person or a thing, by its name."""
-
-    def __init__(self, name: str) -> None:
-        """Hold the words of a name."""
-        self.words = tuple(words_of(name))
-        self.named = normalised(name)
-
-    def is_named_in(self, text: str) -> bool:
-        """Whether a text has the name as a phrase."""
-        folded, size = _folded(text), len(self.words)
-        if not all(one in folded for one in self.words):
-            return False
-        found = _WORD.findall(folded)
-        return any(
-            tuple(found[start : start + size]) == self.words
-            for start in range(len(found) - size + 1)
-        )
-
-    def is_meant_by(
-        self, value: Mapping[str, Any], speaker: str | None, key: str = ""
-    ) -> str | None:
-        """Why a memory is about it, or by it; None if it is neither."""
-        if speaker is not None and normalised(speaker) == self.named:
-            return "said by the subject"
-        entities = value.get("entities")
-        several = entities if isinstance(entities, list) else []
-        if any(isinstance(one, str) and normalised(one) == self.named for one in several):
-            return "the subject is among its entities"
-        if any(self.is_named_in(one) for one in strings_of(value, names=True)):
-            return "it names the subject"
-        if self.is_named_in(key):
-            return "its key names the subject"
-        return None
 
 
 class Passages:
@@ -117,7 +67,7 @@ class Passages:
         """Take the texts apart; sentences that are `common`, by their words, are not theirs."""
         self._common = common
         self.keys = frozenset(keys)
-        self._subject = subject
+        self.subject = subject
         self._spaced = [one for one in self.keys if _TOKEN.fullmatch(one) is None]
         self._phrases: dict[int, set[int]] = {}
         self._inside: dict[int, set[int]] = {}
@@ -139,7 +89,7 @@ class Passages:
 
     def repeated_in(self, text: str) -> bool:
         """Whether a text repeats what is forgotten."""
-        if self._subject is not None and self._subject.is_named_in(text):
+        if self.subject is not None and self.subject.is_named_in(text):
             return True
         said = words_of(text)
         if hash(tuple(said)) in self._inside.get(len(said), ()):

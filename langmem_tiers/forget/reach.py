@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.passages import Passages, strings_of
+from langmem_tiers.forget.passages import Passages
+from langmem_tiers.forget.subject import strings_of
 
 ASKED: Final = "it was asked for"
 TWIN: Final = "it was merged with one that goes, and says the same"

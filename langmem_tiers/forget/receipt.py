@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Final, Literal, NamedTuple, Self, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -12,6 +14,7 @@ from langmem_tiers.core.checks import checked_mapping
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.reading import plain
 
+_FOLLOWS: Final = frozenset(("threads", "named_threads", "unfinished"))
 Kind = Literal["key", "user", "subject", "tenant"]
 
 
@@ -47,6 +50,19 @@ class PlannedThread(NamedTuple):
         return f"{plain(self.thread)}: {self.why}"
 
 
+class NearForm(NamedTuple):
+    """What is written nearly as a subject's name is, and stays unless it is named too."""
+
+    form: str
+    """As it is written somewhere."""
+    rows: int
+    """In how many memories, states, events and reminders."""
+
+    def __str__(self) -> str:
+        """The form, and how often."""
+        return f"{plain(self.form)} ({self.rows:,})"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetPlan:
     """What `forget` would do; nothing was changed."""
@@ -69,6 +85,11 @@ class ForgetPlan:
 
     A thread that has another name than its session is not known.
     """
+    unfinished: tuple[str, ...] = ()
+    """Files of exports that were broken off, which may hold it: those that are on this machine are
+    removed. A file that an export has finished is nobody's but yours."""
+    near: tuple[NearForm, ...] = ()
+    """Of a subject, what is written nearly as its name is: it stays, unless it is named as well."""
 
     def __str__(self) -> str:
         """A line for each thing."""
@@ -84,7 +105,11 @@ class ForgetPlan:
         if self.scrubbed:
             yield f"  others that lose what they quote: {self.scrubbed:,}"
         yield from (f"  stays: {one}" for one in self.alike)
+        if self.near:
+            forms = ", ".join(map(str, self.near))
+            yield f"  also found, and stays unless it is named too: {forms}"
         yield from (f"  archive without it: {plain(one)}" for one in self.files)
+        yield from (f"  unfinished export: {one}" for one in self.unfinished)
         yield from (f"  thread {one}" for one in self.threads)
 
 
@@ -101,8 +126,6 @@ class ForgetReceipt:
     kind: Kind
     asked: str
     """The hash of what was asked for."""
-    words: int
-    """How many words the name of a subject has; 0 of anything else."""
     at: str
     """When, as ISO 8601 in UTC."""
     ids: tuple[int, ...]
@@ -117,12 +140,17 @@ class ForgetReceipt:
     """How many rows went, by table."""
     scrubbed: int
     """How many other memories, and events of others, lost what they quoted."""
+    names: Mapping[str, int] = field(default_factory=dict)
+    """Of each name of a subject the hash, and how many words it has."""
     files: Mapping[str, str | None] = field(default_factory=dict)
     """The archive files that were removed, each with the one in its place, if any."""
     threads: tuple[str, ...] = ()
     """The threads that were deleted: those called as the sessions, and no others."""
     named_threads: tuple[str, ...] = ()
     """Those where it was said or shown, and which stand, as no checkpointer was given."""
+    unfinished: tuple[str, ...] = ()
+    """Files of exports that were broken off on other machines: they may hold it. Remove them there.
+    """
 
     def __str__(self) -> str:
         """What went, in a line."""
@@ -134,6 +162,18 @@ class ForgetReceipt:
     def to_json(self) -> dict[str, Any]:
         """The receipt as JSON can hold it."""
         return asdict(self)
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the database keeps of it: all but what follows from the checkpointer and files."""
+        told = json.loads(json.dumps(self.to_json()))
+        return {name: one for name, one in told.items() if name not in _FOLLOWS}
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of what the database keeps of it, as the audit log has it."""
+        told = json.dumps(self.given, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(told.encode()).hexdigest()
 
     @classmethod
     def of_json(cls, told: Mapping[str, Any]) -> Self:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -53,10 +52,16 @@ def record(
         "receipt": receipt.receipt,
         "asked": key.named,
         "now": now,
-        "detail": json.dumps(replace(receipt, named_threads=()).to_json()),
+        "detail": json.dumps(receipt.given),
         "files": list(pending.files),
         "threads": list(pending.threads),
     }
     hashes = {"tenant": tenant, "hashes": list(receipt.hashes), "now": now}
-    last = (*further, Call("bury", hashes), Call("record_forgetting", kept))
+    logged = {"tenant": tenant, "receipt": receipt.receipt, "digest": receipt.digest}
+    last = (
+        *further,
+        Call("bury", hashes),
+        Call("record_forgetting", kept),
+        Call("audit_receipt", logged),
+    )
     yield Query(last, commit=True)

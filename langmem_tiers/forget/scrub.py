@@ -6,11 +6,13 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from langmem_tiers.core.context import USER, named_by, users_labels
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.reach import STRUCTURE, Known
+from langmem_tiers.forget.subject import labels_of, strings_of
 from langmem_tiers.recall.recording import seen_in
 
 _GONE: Final = frozenset(("rejected", "evicted"))
@@ -49,6 +51,45 @@ class Recall(NamedTuple):
     asked: dict[str, Any]
     seen: bytes
     answered: list[Any]
+    root: str | None = None
+    project: str | None = None
+
+    @property
+    def names(self) -> list[str | None]:
+        """What may name somebody beside what was asked and answered."""
+        return [self.turn, self.recall, self.user_id, self.root, self.project]
+
+
+class Waiting(NamedTuple):
+    """A row of intentions_page, the columns are in this order."""
+
+    id: int
+    trigger: Any
+    words: Sequence[str] | None
+    name: str | None
+    holder: str | None
+
+    @property
+    def told(self) -> list[Any]:
+        """What it waits for."""
+        return [self.trigger, *(self.words or ()), self.name]
+
+
+class Shown(NamedTuple):
+    """A row of exposures_page, the columns are in this order."""
+
+    run: str
+    id: int
+    root: str | None
+    project: str | None
+    session: str | None
+    settled_by: str | None
+    user_id: str | None
+
+    @property
+    def names(self) -> list[str | None]:
+        """What may name somebody."""
+        return [self.run, *self[2:]]
 
 
 class State(NamedTuple):
@@ -69,6 +110,11 @@ class Scrubbing:
     changed: list[Event] = field(default_factory=list)
     states: list[State] = field(default_factory=list)
     recalls: list[Recall] = field(default_factory=list)
+    intentions: list[int] = field(default_factory=list)
+    """Intentions whose memories stay."""
+    held: list[int] = field(default_factory=list)
+    """Intentions that are held by a run whose name goes."""
+    shown: list[Shown] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     """Turns of whose events some went or changed."""
     sessions: dict[str, str] = field(default_factory=dict)
@@ -110,7 +156,8 @@ class Scrubber:
     def event(self, one: Event) -> Event | None:
         """An event without what is forgotten: itself if it holds nothing of it, None if it goes."""
         told_user = one.detail.get("user_id")
-        if self.user is not None and (told_user == self.user or one.turn in self.turns):
+        of_user = told_user == self.user or one.turn in self.turns
+        if (self.user is not None and of_user) or self.named(unquote(one.event)):
             return None
         parties = {one.id, one.target} - {None}
         mine = parties & self.erased
@@ -150,6 +197,8 @@ class Scrubber:
             return True
         if self.owner is not None and whose not in (None, users_labels(self.owner)[0]):
             return False
+        if self.named(*labels_of(one.owner)):
+            return True
         told = [one.name, one.value]
         return bool(self.passages.scrubbed(told) != told)
 
@@ -161,9 +210,20 @@ class Scrubber:
             return True
         if self.owner is not None and one.user_id not in (None, self.owner):
             return False
+        if self.named(*one.names):
+            return True
         parts = [one.asked, one.answered]
         parts += ([row[name] for name in SAYING] for row in seen_in(one.seen))
         return any(map(self._holds, parts))
+
+    def waits(self, one: Waiting) -> bool:
+        """Whether what an intention waits for repeats anything of it."""
+        return any(map(self.passages.repeated_in, strings_of(one.told, names=True)))
+
+    def named(self, *texts: str | None) -> bool:
+        """Whether one of these names the subject."""
+        subject = self.passages.subject
+        return subject is not None and subject.is_named_among(texts)
 
     def _holds(self, part: Any) -> bool:
         """Whether JSON holds anything of it."""

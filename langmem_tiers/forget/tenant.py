@@ -92,7 +92,6 @@ def forget_tenant(asked: Asked, how: Forgetting, key: Keyed) -> Flow[ForgetRecei
         tenant=tenant,
         kind="tenant",
         asked=key.named,
-        words=0,
         at=how.now.astimezone(UTC).isoformat(),
         ids=tuple(ids),
         rewritten=(),

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from langmem_tiers.consolidate.archive import Files
 from langmem_tiers.consolidate.restore import archives
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import archive_lines
 from langmem_tiers.forget.logged import Told
 from langmem_tiers.forget.looking import PAGE
-from langmem_tiers.forget.passages import sentences, sought, strings_of, words_of
+from langmem_tiers.forget.parts import left as unfinished
+from langmem_tiers.forget.passages import sentences, sought, words_of
 from langmem_tiers.forget.reach import Known
 from langmem_tiers.forget.receipt import ForgetReceipt, Trace, Verification
-from langmem_tiers.forget.scrub import Recall
+from langmem_tiers.forget.scrub import SAYING, Recall, Shown, Waiting
+from langmem_tiers.forget.subject import bare_words, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
 from langmem_tiers.recall.recording import seen_in
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
@@ -41,18 +43,19 @@ class Checking(NamedTuple):
     names: dict[str, bool]
     """Of so many words in a row, whether they are the subject's name."""
 
-    def of_memory(self, value: dict[str, Any], key: str) -> str | None:
+    def of_memory(self, one: Known) -> str | None:
         """Why a memory holds something of it; None if it does not."""
-        if self.keyed.of(content_of(value)) in self.hashes:
+        if self.keyed.of(content_of(one.value)) in self.hashes:
             return _SAYS
-        return self.of_value([value, key])
+        beside = [one.key, *labels_of(one.namespace), one.user_id, one.session, one.speaker]
+        return self.of_value([one.value, *beside])
 
     def of_value(self, value: object) -> str | None:
         """Why JSON holds something of it; None if it does not."""
         for text in strings_of(value, names=True):
             if any(self._told(one) in self.sentences for one in _parts(text)):
                 return _SAYS
-            if self.receipt.words and self._named(text):
+            if self.receipt.names and self._named(text):
                 return _NAMES
         return None
 
@@ -60,15 +63,16 @@ class Checking(NamedTuple):
         return self.keyed.exact(" ".join(words_of(text)))
 
     def _named(self, text: str) -> bool:
-        """Whether so many words in a row are the subject's name."""
-        said, size = words_of(text), self.receipt.words
-        runs = (" ".join(said[start : start + size]) for start in range(len(said) - size + 1))
-        return any(map(self._is_name, runs))
+        """Whether so many words in a row are a name of the subject."""
+        said = bare_words(text)
+        sizes = set(self.receipt.names.values())
+        starts = ((start, size) for size in sizes for start in range(len(said) - size + 1))
+        return any(self._is_name(" ".join(said[start : start + size])) for start, size in starts)
 
     def _is_name(self, words: str) -> bool:
         known = self.names.get(words)
         if known is None:
-            known = self.keyed.exact(words) == self.receipt.asked
+            known = self.keyed.exact(words) in self.receipt.names
             if len(self.names) < _REMEMBERED:
                 self.names[words] = known
         return known
@@ -84,7 +88,7 @@ def verify(
     """Look whether anything of it is there, and name what is.
 
     Raises:
-        InvalidInputError: if it is another tenant's, or another database's.
+        InvalidInputError: if it is another tenant's or database's, or was changed.
         ArchiveError: if an archive that is needed is missing or damaged.
     """
     keyed, new = yield from hashes_of(tenant)
@@ -93,8 +97,11 @@ def verify(
             f"the receipt is of the tenant {receipt.tenant!r} of the database where that was "
             "forgotten: ask there, through a coordinator of that tenant"
         )
+    yield from _check_given(receipt)
     one = Checking(receipt, keyed, frozenset(receipt.hashes), frozenset(receipt.sentences), {})
+    parts = yield from unfinished(tenant)
     found = [
+        *(Trace("unfinished export", str(one), "it may hold what was forgotten") for one in parts),
         *(yield from _removed(receipt, files)),
         *(yield from (_of_tenant(tenant) if receipt.kind == "tenant" else _rows(one, tenant))),
     ]
@@ -102,6 +109,33 @@ def verify(
         found += yield from _said(one, tenant)
         found += yield from _filed(one, tenant, options, files)
     return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(found)))
+
+
+def _check_given(receipt: ForgetReceipt) -> Flow[None]:
+    """See that a receipt says what it said when it was given.
+
+    Raises:
+        InvalidInputError: if it does not, or the database's own record of it was changed.
+    """
+    known = {"tenant": receipt.tenant, "receipt": receipt.receipt}
+    rows = yield from rows_of("receipt_given", **known)
+    if not rows:
+        raise InvalidInputError(
+            f"no receipt {short(receipt.receipt)} was given here: ask the database where that was "
+            "forgotten, or one that all of the tenant was brought to since"
+        )
+    ((told, digest),) = rows
+    given = ForgetReceipt.of_json(told)
+    if odd := sorted(name for name, one in receipt.given.items() if given.given[name] != one):
+        raise InvalidInputError(
+            f"the receipt was changed since it was given, in {short(odd)}: verify the one that "
+            "forget() answered"
+        )
+    if digest is not None and digest != given.digest:
+        raise InvalidInputError(
+            f"the receipt {short(receipt.receipt)} is another one in the audit log: somebody "
+            "changed it and the database's record of it, so that it proves nothing"
+        )
 
 
 def _removed(receipt: ForgetReceipt, files: Callable[[], Files]) -> Flow[list[Trace]]:
@@ -147,7 +181,7 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
         page["after"] = rows[-1][0]
     page = {"tenant": tenant, "limit": PAGE, "after": ""}
     while rows := (yield from rows_of("events_page", **page)):
-        named = [(row[0], row[4]) for row in rows]
+        named = [(row[0], [row[4], unquote(row[0])]) for row in rows]
         found += yield from apart(partial(_values, one, "events", named), sys.maxsize)
         page["after"] = rows[-1][0]
     page = {"tenant": tenant, "limit": PAGE, "after": 0}
@@ -157,7 +191,7 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
         page["after"] = rows[-1][0]
     page = {"tenant": tenant, "owner": "", "kind": "", "name": "", "limit": PAGE}
     while rows := (yield from rows_of("states_page", **page)):
-        named = [(" ".join(row[:3]), [*row[2:]]) for row in rows]
+        named = [(" ".join(row[:3]), [*labels_of(row[0]), *row[2:]]) for row in rows]
         found += yield from apart(partial(_values, one, "states", named), sys.maxsize)
         page |= dict(zip(("owner", "kind", "name"), rows[-1], strict=False))
     page = {"tenant": tenant, "turn": "", "recall": "", "limit": PAGE}
@@ -165,6 +199,28 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
         recalls = [Recall(*row) for row in rows]
         found += yield from apart(partial(_recalls, one, recalls), sys.maxsize)
         page |= {"turn": rows[-1][0], "recall": rows[-1][1]}
+    return found + (yield from _named(one, tenant))
+
+
+def _named(one: Checking, tenant: str) -> Flow[list[Trace]]:
+    """Rows whose triggers or names hold it."""
+    found: list[Trace] = []
+    page: dict[str, Any] = {"tenant": tenant, "limit": PAGE, "after": 0}
+    while rows := (yield from rows_of("intentions_page", **page)):
+        waiting = (Waiting(*row) for row in rows)
+        named: list[tuple[str, Any]] = [(str(w.id), [*w.told, w.holder]) for w in waiting]
+        found += yield from apart(partial(_values, one, "intentions", named), sys.maxsize)
+        page["after"] = rows[-1][0]
+    page["after"] = 0
+    while rows := (yield from rows_of("archived_page", **page)):
+        named = [(str(row[0]), [*labels_of(row[1]), *row[2:]]) for row in rows]
+        found += yield from apart(partial(_values, one, "archived", named), sys.maxsize)
+        page["after"] = rows[-1][0]
+    page |= {"run": "", "after": 0}
+    while one.receipt.names and (rows := (yield from rows_of("exposures_page", **page))):
+        named = [(f"{row[0]} {row[1]}", Shown(*row).names) for row in rows]
+        found += yield from apart(partial(_values, one, "exposures", named), sys.maxsize)
+        page |= {"run": rows[-1][0], "after": rows[-1][1]}
     return found
 
 
@@ -176,13 +232,15 @@ def _recalls(one: Checking, several: Sequence[Recall]) -> list[Trace]:
 def _held(one: Checking, recall: Recall) -> str | None:
     """Why a recorded recall holds something of it; None if it does not."""
     for row in seen_in(recall.seen):
-        if why := one.of_memory(row["value"], row["key"] or "") or one.of_value(row["speaker"]):
+        if one.keyed.of(content_of(row["value"])) in one.hashes:
+            return _SAYS
+        if why := one.of_value([row[name] for name in SAYING]):
             return why
-    return one.of_value([recall.asked, recall.answered])
+    return one.of_value([recall.asked, recall.answered, *recall.names])
 
 
 def _memories(one: Checking, several: Sequence[Known]) -> list[Trace]:
-    judged = ((each, one.of_memory(each.value, each.key)) for each in several)
+    judged = ((each, one.of_memory(each)) for each in several)
     return [Trace("memories", str(each.id), why) for each, why in judged if why is not None]
 
 
@@ -200,8 +258,9 @@ def _filed(
     gone = frozenset(one.receipt.ids)
     for file, lines in held:
         for line in lines:
-            why = _BY_ID if line.id in gone else one.of_memory(json.loads(line.value), line.key)
-            user = options.user_of(archive_lines.place(tenant, line))
+            known = archive_lines.known(line, tenant, options)
+            why = _BY_ID if line.id in gone else one.of_memory(known)
+            user = known.user_id
             if one.receipt.kind == "user" and user is not None:
                 why = "a row of the user" if one.keyed.exact(user) == one.receipt.asked else why
             if why is not None:

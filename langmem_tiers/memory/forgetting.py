@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, overload
 
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, checked_strings
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -13,7 +13,6 @@ from langmem_tiers.forget.forgetting import forget as forgotten
 from langmem_tiers.forget.forgetting import plan as planned
 from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import Asked, Under
-from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
@@ -21,6 +20,7 @@ from langmem_tiers.forget.receipt import (
     Verification,
     checked_receipt,
 )
+from langmem_tiers.forget.subject import Subject
 from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.asking import memory_key
@@ -40,7 +40,7 @@ class Forget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: Literal[True],
         checkpointer: Any = None,
@@ -52,7 +52,7 @@ class Forget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: Literal[False] = False,
         checkpointer: Any = None,
@@ -64,7 +64,7 @@ class Forget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: bool,
         checkpointer: Any = None,
@@ -80,7 +80,7 @@ class AForget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: Literal[True],
         checkpointer: Any = None,
@@ -92,7 +92,7 @@ class AForget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: Literal[False] = False,
         checkpointer: Any = None,
@@ -104,7 +104,7 @@ class AForget(Protocol):
         *,
         key: str | None = None,
         user: str | None = None,
-        subject: str | None = None,
+        subject: str | Sequence[str] | None = None,
         tenant: str | None = None,
         plan: bool,
         checkpointer: Any = None,
@@ -119,7 +119,7 @@ def forget(
     *,
     key: str | None = None,
     user: str | None = None,
-    subject: str | None = None,
+    subject: str | Sequence[str] | None = None,
     tenant: str | None = None,
     plan: bool = False,
     checkpointer: Any = None,
@@ -136,7 +136,9 @@ def forget(
         key: Of the memory that `get` would return, or of an archived, rejected or evicted one.
         user: A user of the tenant, with all that is that user's own, in all projects.
         subject: A person or a thing, in all of the tenant: what was said by that speaker, has it
-            among its `entities`, or names it as a phrase in any of its words.
+            among its `entities`, or names it as a phrase in any of its words, in its place or in
+            what it waits for. Accents do not matter, endings do: the plan tells what is written
+            nearly so (`near`), and a list of names takes it along.
         tenant: The context's own tenant, by its name, with everything that it has.
         plan: Answer what would be done, and change nothing.
         checkpointer: A LangGraph checkpointer, whose threads that are called as the sessions in
@@ -175,7 +177,8 @@ def verify_forgotten(
         receipt: What `forget` answered, or its `to_json()`.
 
     Raises:
-        InvalidInputError: if it is no receipt, or of another tenant or database.
+        InvalidInputError: if it is no receipt, was changed since it was given, or is of another
+            tenant or database.
     """
     return verifying(memory.tiered_store, memory.context, receipt)
 
@@ -187,17 +190,16 @@ def verify_forgotten(
 def forgetting(
     store: TieredStore,
     context: MemoryContext,
-    named: Mapping[str, str | None],
+    named: Mapping[str, str | Sequence[str] | None],
     *,
     plan: bool,
     checkpointer: Any = None,
     advance: Callable[[int], object] = lambda _: None,
 ) -> Flow[ForgetPlan | ForgetReceipt]:
     """Forget what is named, or plan to; `advance` hears of what is done with."""
-    kind, name = _checked(named, context)
-    return _forgetting(
-        store, Asked(context=context, kind=kind, name=name), plan, checkpointer, advance
-    )
+    kind, names = _checked(named, context)
+    asked = Asked(context=context, kind=kind, name=names[0], also=names[1:])
+    return _forgetting(store, asked, plan, checkpointer, advance)
 
 
 def _forgetting(
@@ -226,33 +228,45 @@ def verifying(
     return verify(checked_receipt(receipt), context.root, store.options, archive_files)
 
 
-def _checked(named: Mapping[str, str | None], context: MemoryContext) -> tuple[Kind, str]:
-    """What is named, if it is one thing and may be asked for."""
-    given: list[tuple[Any, str]] = [(k, name) for k, name in named.items() if name is not None]
+def _checked(
+    named: Mapping[str, str | Sequence[str] | None], context: MemoryContext
+) -> tuple[Kind, tuple[str, ...]]:
+    """What is named, if it is one thing and may be asked for; of a subject all its names."""
+    given: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
     if len(given) != 1:
         several = " and ".join(k for k, _ in given) or "nothing"
         raise InvalidInputError(f"{_ONE_OF}, not {several}")
     ((kind, name),) = given
+    if kind == "subject" and not isinstance(name, str):
+        names = [_checked_one(kind, one, context) for one in checked_strings(name, "subject")]
+        if not names:
+            raise InvalidInputError("subject is an empty list: name one")
+        return kind, tuple(dict.fromkeys(names))
+    return kind, (_checked_one(kind, name, context),)
+
+
+def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
+    """A name of what is to be forgotten, if it may be asked for."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{kind} is a string, not {short(name)}")
     if kind == "key":
-        return "key", memory_key(name)
+        return memory_key(name)
     utf8_bytes(name, kind)
-    if not name.strip() or (kind == "subject" and not Subject(name).words):
+    if not name.strip() or (kind == "subject" and not all(Subject(name).names)):
         raise InvalidInputError(f"{kind} is blank: name one")
     if kind == "tenant" and name != context.tenant:
         raise InvalidInputError(
             f"tenant is that of the context, {context.tenant!r}, and not {name!r}: it is named so "
             "that nobody forgets another one"
         )
-    if context.user_id is not None and name != context.user_id and kind != "key":
+    if context.user_id is not None and (kind != "user" or name != context.user_id):
         raise InvalidInputError(
             f"{context.user_id!r} may forget a key and user={context.user_id!r}: what is all of "
             "the tenant's is forgotten through a context that names no user"
         )
     if kind == "user":
         MemoryContext(tenant=context.tenant, user_id=name)  # refuses what can be no user
-    return kind, name
+    return name
 
 
 def _under(asked: Asked) -> Flow[tuple[Under, ...]]:

@@ -59,32 +59,32 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
     checks = (
         *_of_roles(login, names["application"], names["worker"]),
         *_of_login(login, names["application"]),
-        _lacking(
+        lacking(
             "every table with a tenant is walled",
             [name for name, forced, *_ in tables if not forced],
             again,
         ),
-        _lacking(
+        lacking(
             "its policies show one tenant's rows",
             [name for name, _, sound, _ in tables if not sound],
             f"drop the policies that setup did not make; {again}",
         ),
-        _lacking(
+        lacking(
             "who names no tenant sees no row",
             [name for name, *_, seen in tables if seen],
             "see the checks above: what looks over the wall, or is not walled, shows them",
         ),
-        _lacking(
+        lacking(
             "rights are no wider than needed",
             [f"{name} ({more})" for name, more in rights],
             f"REVOKE them from {params['who']}, or from the roles that it is a member of",
         ),
-        _lacking(
+        lacking(
             "functions with the owner's rights are closed",
             [name for (name,) in functions],
             "make them as the migration does, and REVOKE EXECUTE on them FROM PUBLIC",
         ),
-        _lacking(
+        lacking(
             "what is written is logged",
             [name for (name,) in silent],
             "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
@@ -106,12 +106,12 @@ def _backup(owner: str, looks_over_walls: bool) -> str:  # noqa: FBT001 - a row'
 
 def _of_roles(login: Row, application: str, worker: str) -> Iterator[Check]:
     missing = [name for name, there in ((application, login[5]), (worker, login[6])) if not there]
-    yield _lacking(
+    yield lacking(
         "the roles are there",
         missing,
         "CREATE ROLE … NOLOGIN as somebody who may, then run `langmem-tiers setup` as the owner",
     )
-    yield _lacking(
+    yield lacking(
         "the application's role is walled itself",
         [application] if login[7] else [],
         f"ALTER ROLE {application} NOSUPERUSER NOBYPASSRLS, and take it out of the owner's role",
@@ -131,10 +131,10 @@ def _of_login(login: Row, application: str) -> Iterator[Check]:
         ("the login is no worker", not login[4]),
         (f"the login is a member of {application}", login[8]),
     ):
-        yield _lacking(check, [] if holds else [who], own)
+        yield lacking(check, [] if holds else [who], own)
 
 
-def _lacking(check: str, found: Sequence[str], advice: str) -> Check:
+def lacking(check: str, found: Sequence[str], advice: str) -> Check:
     """A check that fails for what was found."""
     if not found:
         return Check(check=check, ok=True)

@@ -75,7 +75,14 @@ class At:
         """Take any moment that says its zone, and keep it in UTC."""
         if self.moment is not None:
             object.__setattr__(self, "moment", parsed_moment(self.moment, "at"))
-        zone_of(self.timezone)
+        zone = zone_of(self.timezone)
+        try:
+            if self.moment is not None:
+                self.moment.astimezone(zone)
+        except OverflowError as error:
+            raise InvalidInputError(
+                f"at lies beyond the calendar in {self.timezone}: {short(self.moment)}"
+            ) from error
         if self.every is not None:
             object.__setattr__(self, "every", checked_rule(self.every))
             if self.moment is None:
@@ -320,19 +327,24 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
-    """The trigger that was stored."""
-    match stored["kind"]:
-        case At.kind:
-            at = None if stored["at"] is None else datetime.fromisoformat(stored["at"])
-            return At(at, stored.get("every"), stored.get("timezone", _UTC))
-        case When.kind:
-            return When(stored["cue"])
-        case BeforeTool.kind:
-            return BeforeTool(stored["tool"], stored["args"])
-        case Topic.kind:
-            return Topic(stored["about"], stored["cue"])
-        case _:
-            return If(stored["predicate"])
+    """The trigger that was stored.
+
+    Raises:
+        InvalidInputError: for what is none.
+    """
+    match stored:
+        case {"kind": At.kind, "at": None | str() as at, **more}:
+            moment = None if at is None else parsed_moment(at, "at")
+            return At(moment, more.get("every"), more.get("timezone", _UTC))
+        case {"kind": When.kind, "cue": cue}:
+            return When(cue)
+        case {"kind": BeforeTool.kind, "tool": tool, "args": args}:
+            return BeforeTool(tool, args)
+        case {"kind": Topic.kind, "about": str() as about, "cue": None | str() as named}:
+            return Topic(about, named)
+        case {"kind": If.kind, "predicate": predicate}:
+            return If(predicate)
+    raise InvalidInputError(f"{short(stored)} is no trigger that an intention can wait for")
 
 
 def _fits(given: Any, wanted: Any) -> bool:

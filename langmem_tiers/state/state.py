@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from decimal import Context, Decimal
+from dataclasses import MISSING, dataclass, field, fields, replace
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any, TypeVar
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -250,7 +250,9 @@ def _texts(given: object, what: str) -> tuple[str, ...]:
 def _deltas(given: object, what: str) -> tuple[ProgressDelta, ...]:
     if not isinstance(given, list | tuple):
         raise InvalidTypeError(f"{what} is a list, not {type(given).__name__}")
-    return tuple(one if isinstance(one, ProgressDelta) else ProgressDelta(**one) for one in given)
+    return tuple(
+        one if isinstance(one, ProgressDelta) else of_value(ProgressDelta, one) for one in given
+    )
 
 
 def _progress(given: object, what: str) -> float:
@@ -271,9 +273,14 @@ def _delta(given: object, what: str) -> float:
 
 
 def _total(given: object, what: str) -> Decimal:
-    found = Decimal(given) if isinstance(given, str) else given
+    try:
+        found = Decimal(given) if isinstance(given, str) else given
+    except InvalidOperation as error:
+        raise InvalidInputError(f"{what} is {short(given)}: use a decimal number") from error
     if not isinstance(found, Decimal):
         raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
+    if not found.is_finite():
+        raise InvalidInputError(f"{what} is {found}: use a finite number")
     return found
 
 
@@ -284,6 +291,22 @@ S = TypeVar("S", Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
 def to_value(one: State | ProgressDelta) -> dict[str, Any]:
     """A state as JSON; its class takes it as keyword arguments."""
     return {each.name: _plain(getattr(one, each.name)) for each in fields(one)}
+
+
+def of_value(kind: type[S], value: object) -> S:
+    """A state of JSON that nobody has checked.
+
+    Raises:
+        InvalidInputError: for what is none.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(f"a {kind.__name__} is an object, not {short(value)}")
+    told = fields(kind)
+    needed = {one.name for one in told if one.default is MISSING is one.default_factory}
+    odd = (value.keys() - {one.name for one in told}) | (needed - value.keys())
+    if odd:
+        raise InvalidInputError(f"a {kind.__name__} has other fields: see {short(sorted(odd))}")
+    return kind(**value)
 
 
 def stored(kind: type[S], value: Mapping[str, Any]) -> S:

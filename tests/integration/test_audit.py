@@ -341,8 +341,9 @@ def test_forgetting_leaves_no_clear_text_and_no_key_of_a_hash_and_the_chain_hold
             url,
             "SELECT count(*) FILTER (WHERE told::text ~* 'quibble'), count(salt) FROM memory.audit",
         )
-        assert left == (0, 1)
-        latest = memory.audit()[0]
+        assert left == (0, 2)  # that it was forgotten, and the receipt
+        given, latest, *_ = memory.audit()
+        assert (given.verb, given.actor) == ("receipt", None)
         assert (latest.verb, latest.role is None, latest.actor) == ("forget", False, None)
         sql(url, "UPDATE memory.audit SET told = '{\"actor\": \"quibbleton\"}' WHERE verb = 'read'")
         assert {one.table for one in memory.verify_forgotten(receipt).found} == {"audit"}
@@ -359,7 +360,7 @@ def test_what_is_read_while_it_is_forgotten_is_forgotten_too(url: str, store: Ti
         wait_until(lambda: waiting(url))
         reader.commit()
         assert memory.verify_forgotten(forgetting.result())
-    assert [one.key or one.read for one in memory.audit()] == [(), (), (), ()]
+    assert [one.key or one.read for one in memory.audit()] == [(), (), (), (), ()]
     assert memory.verify_audit()
 
 
@@ -375,7 +376,7 @@ def test_a_tenant_that_was_forgotten_has_an_empty_log_that_goes_on(store: Tiered
     assert memory.verify_forgotten(receipt)
     store.put(NOTES, "a", {"text": "tea"})
     assert [(one.verb, one.key) for one in memory.audit()] == [
-        *(("write", "a"), ("forget", None), ("delete", None), ("write", None)),
+        *(("write", "a"), ("receipt", None), ("forget", None), ("delete", None), ("write", None)),
     ]
     assert memory.verify_audit()
     assert log_of(store, "ada").audit()[0].key == "a"

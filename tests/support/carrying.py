@@ -27,7 +27,8 @@ _MOVES = """
     INSERT INTO memory.events (tenant, event, kind, id, target, at, detail, undone_at)
     SELECT 'acme', w.event, w.kind, m.low, m.high, '2026-02-01 00:00:00.000001+00',
     jsonb_build_object(
-        'reasons', jsonb_build_array('they say the same', 1.50, 1e-9, 12345678901234567890123),
+        'reasons', jsonb_build_array('they say the same'),
+        'exact', jsonb_build_array(1.50, 1e-9, 12345678901234567890123),
         'sources', jsonb_build_array(m.low, m.low + 1), 'again', jsonb_build_array(m.low),
         'versions', jsonb_build_object(m.low, 'infinity'),
         'handed', jsonb_build_object('id', m.low, 'strength', 0.30000000000000004),

@@ -111,7 +111,7 @@ TABLES = ("memories", "vectors", "usage", "exposures", "lineage", "events", "int
 ASIDE = (
     *("leases", "cycles", "archives", "archived", "states"),
     *("tombstones", "tombstone_keys", "forgettings", "tenant_sizes", "recalls"),
-    *("audit", "audit_links", "imports"),
+    *("audit", "audit_links", "imports", "exports"),
 )
 """Where it keeps what it knows of its own work."""
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, sentences, words_of
+from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, sentences, words_of
 from langmem_tiers.forget.reach import (
     CAME_OF_IT,
     NOTHING_LEFT,
@@ -23,6 +23,7 @@ from langmem_tiers.forget.reach import (
 )
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
 from langmem_tiers.forget.scrub import Event, Scrubber, State
+from langmem_tiers.forget.subject import Subject
 from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.remember.tombstones import Hashes
 

@@ -10,6 +10,11 @@ SELECT {memory}.audit_read(%(ids)s::bigint[]) FROM named;
 WITH named AS MATERIALIZED (SELECT set_config('langmem_tiers.tenant', %(tenant)s::text, true))
 SELECT {memory}.audit_forget(%(ids)s::bigint[], %(entries)s::bigint[], %(named)s::boolean) FROM named;
 
+-- name: audit_receipt
+-- Log that a receipt was given.
+WITH named AS MATERIALIZED (SELECT set_config('langmem_tiers.tenant', %(tenant)s::text, true))
+SELECT {memory}.audit_receipt(%(receipt)s::text, %(digest)s::text) FROM named;
+
 -- name: audit_told
 -- What the log tells in clear, a page after an entry.
 SELECT a.id, a.memories, a.verb, a.told FROM {memory}.audit a

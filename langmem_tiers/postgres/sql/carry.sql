@@ -17,6 +17,19 @@ FETCH FORWARD 200 FROM carried;
 -- name: carry_end
 CLOSE carried;
 
+-- name: begin_export
+INSERT INTO {memory}.exports (tenant, part, machine, began_at)
+VALUES (%(tenant)s, %(part)s, %(machine)s, %(now)s::timestamptz);
+
+-- name: end_export
+DELETE FROM {memory}.exports x WHERE x.tenant = %(tenant)s AND x.part = %(part)s;
+
+-- name: exports
+-- Exports that were begun and have not ended, of a tenant or of all.
+SELECT x.tenant, x.part, x.machine, x.began_at FROM {memory}.exports x
+WHERE %(tenant)s::text IS NULL OR x.tenant = %(tenant)s::text
+ORDER BY x.tenant, x.began_at, x.part;
+
 -- name: carry_in
 INSERT INTO {memory}.{table}
 SELECT w.* FROM json_populate_recordset(NULL::{memory}.{table}, %(rows)s::json) AS w

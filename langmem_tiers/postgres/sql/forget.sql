@@ -90,6 +90,27 @@ WHERE s.tenant = %(tenant)s
 ORDER BY s.owner, s.kind, s.name
 LIMIT %(limit)s;
 
+-- name: intentions_page
+-- What the intentions of a tenant wait for and who holds them, a page after one.
+SELECT i.id, i.trigger, i.words, i.name, i.holder FROM {memory}.intentions i
+WHERE i.tenant = %(tenant)s AND i.id > %(after)s
+ORDER BY i.id
+LIMIT %(limit)s;
+
+-- name: exposures_page
+-- The names that stand in what runs of a tenant were shown, a page after one.
+SELECT x.run, x.id, x.root, x.project, x.session, x.settled_by, x.user_id FROM {memory}.exposures x
+WHERE x.tenant = %(tenant)s AND (x.run, x.id) > (%(run)s::text, %(after)s::bigint)
+ORDER BY x.run, x.id
+LIMIT %(limit)s;
+
+-- name: archived_page
+-- The names of what a tenant has archived, a page after one.
+SELECT a.id, a.namespace, a.key, a.user_id FROM {memory}.archived a
+WHERE a.tenant = %(tenant)s AND a.id > %(after)s
+ORDER BY a.id
+LIMIT %(limit)s;
+
 -- name: sessions_shown
 -- The sessions in which runs were shown these memories, or anything to that user.
 SELECT DISTINCT x.session FROM {memory}.exposures x
@@ -108,7 +129,7 @@ WHERE e.tenant = %(tenant)s AND e.event >= 'turn/' AND e.event < 'turn0'
 
 -- part: tells
 -- Whether the row a of the audit log tells more than that something was forgotten.
-(a.told IS NOT NULL AND a.verb <> 'forget')
+(a.told IS NOT NULL AND a.verb NOT IN ('forget', 'receipt'))
 
 -- name: traces_left
 -- The rows that are about these memories, or of that user, by table. The values of a row are not
@@ -322,6 +343,29 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
+-- name: forget_waiting
+-- Take intentions away whose memories stay, and of others who holds them. Answers how many went.
+WITH gone AS (
+    DELETE FROM {memory}.intentions i
+    WHERE i.tenant = %(tenant)s AND i.id = ANY (%(ids)s::bigint[])
+    RETURNING 1
+), unheld AS (
+    UPDATE {memory}.intentions i SET holder = NULL
+    WHERE i.tenant = %(tenant)s AND i.id = ANY (%(held)s::bigint[])
+      AND i.id <> ALL (%(ids)s::bigint[])
+)
+SELECT count(*) FROM gone;
+
+-- name: forget_shown
+-- Take away what runs were shown, by run and memory. Answers how many went.
+WITH gone AS (
+    DELETE FROM {memory}.exposures x
+    USING unnest(%(runs)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (run, id, ord)
+    WHERE {few} AND x.tenant = %(tenant)s AND x.run = w.run AND x.id = w.id
+    RETURNING 1
+)
+SELECT count(*) FROM gone;
+
 -- name: rewrite_memories
 -- Say less, as what these came from is forgotten in part: they are suspect, unless they are out of
 -- recall for what they said, which an event tells. Their vectors follow. Without a language their
@@ -442,6 +486,15 @@ SELECT f.receipt, f.asked, f.detail, f.files, f.threads FROM {memory}.forgetting
 WHERE f.tenant = %(tenant)s
   AND (f.asked = %(asked)s OR cardinality(f.files) > 0 OR cardinality(f.threads) > 0)
 ORDER BY f.at DESC, f.receipt;
+
+-- name: receipt_given
+-- What a receipt said when it was given, and its digest in the log, if that tells it.
+SELECT f.detail, (
+    SELECT a.told ->> 'digest' FROM {memory}.audit a
+    WHERE a.tenant = %(tenant)s AND a.verb = 'receipt' AND a.told ->> 'receipt' = f.receipt
+    ORDER BY a.id LIMIT 1
+)
+FROM {memory}.forgettings f WHERE f.tenant = %(tenant)s AND f.receipt = %(receipt)s;
 
 -- name: finish_forgetting
 -- Nothing of it is to be removed any more.

@@ -43,7 +43,8 @@ ORDER BY r.number;
 
 -- name: recalls_page
 -- The recorded recalls of a tenant, a page after one.
-SELECT r.turn, r.recall, r.user_id, r.ids, r.asked, r.seen, r.answered FROM {memory}.recalls r
+SELECT r.turn, r.recall, r.user_id, r.ids, r.asked, r.seen, r.answered, r.root, r.project
+FROM {memory}.recalls r
 WHERE r.tenant = %(tenant)s AND (r.turn, r.recall) > (%(turn)s::text, %(recall)s::text)
 ORDER BY r.turn, r.recall
 LIMIT %(limit)s;

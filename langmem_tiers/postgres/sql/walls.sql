@@ -70,7 +70,7 @@ BEGIN
         EXECUTE format('GRANT SELECT ON {memory}.migrations, {memory}.settings TO %I', called);
         EXECUTE format('GRANT USAGE ON SEQUENCE {memory}.memory_ids TO %I', called);
         EXECUTE format('GRANT EXECUTE ON FUNCTION {memory}.sees_rows, {memory}.audit_read, '
-                       '{memory}.audit_forget TO %I', called);
+                       '{memory}.audit_forget, {memory}.audit_receipt TO %I', called);
     END LOOP;
     IF to_regrole('{application}') IS NOT NULL THEN
         GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.of_type, {memory}.ended_turns, {memory}.gone

@@ -1,0 +1,16 @@
+"""Each statement has a name of its own: of two with one name only one would ever be sent."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+from langmem_tiers.postgres import sql
+
+
+def test_no_two_statements_have_one_name() -> None:
+    texts = (path.read_text() for path in Path(sql.__file__).parent.glob("*.sql"))
+    told = re.compile(r"^-- name: (\S+)", re.MULTILINE)
+    names = Counter(name for text in texts for name in told.findall(text))
+    assert [name for name, number in names.items() if number > 1] == []
