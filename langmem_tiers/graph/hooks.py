@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
     Careful,
@@ -29,6 +29,7 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
 from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
@@ -233,12 +234,12 @@ def create_session_end_node(
         checked_model(model)
     careful = careful_of(on_error, "tell")
 
-    def end(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+    def end(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         if not _is_over(state, ended):
             return {"session": None}
         of = {"events": events, "concepts": concepts}
         told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
-        told["trust"] = yield from trusting(messages_of(state), memory.gate)
+        told["trust"] = yield from trusting(messages_of(state), memory.gate, config)
         return {"session": (yield from careful.hook(name, _stopped(memory, told, model)))}
 
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
@@ -312,9 +313,11 @@ def _kept(
     now = hooks.memory.tiered_store.flows.now
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored = []
-    trust = (yield from trusting(messages_of(state), hooks.memory.gate)) if fresh else 1.0
+    said, trust = messages_of(state), 1.0
+    if fresh:
+        trust = yield from trusting(said, hooks.memory.gate, ensure_config())
     for one in fresh:
-        done = {"steps": steps_of(one["content"], messages_of(state)), **one}
+        done = {"steps": steps_of(one["content"], said), **one}
         key = hooks.key(str(_said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
         how: Any = {"trust": trust, "key": key}
         result = yield from asked(

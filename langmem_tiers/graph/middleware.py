@@ -41,10 +41,13 @@ from langmem_tiers.graph.node import (
     run_of,
     text_of,
 )
-from langmem_tiers.graph.remember import beside, decided_by, remember
+from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes, reminder_line
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
+from langmem_tiers.graph.speakers import Begun
+from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
+from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
@@ -86,6 +89,10 @@ class TieredMemoryState(AgentState[Any]):
     """The name its memories are kept under, and no more: streams show the whole state."""
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still the same run."""
+    memory_heard: NotRequired[Annotated[Heard, PrivateStateAttr]]
+    """In the checkpoint as well: what was said and not stored yet is stored in a later turn."""
+    memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
+    """Reads the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a judge failed: the error of what was to be
     done."""
@@ -182,6 +189,18 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         )
         self._options = of_a_turn(options, type(self))
 
+    def _before_agent(
+        self, state: TieredMemoryState, runtime: Runtime[Any]
+    ) -> Flow[dict[str, Any] | None]:
+        """Remember what was said, if asked to, before anything can become of the turn."""
+        told: dict[str, str] = {}
+        heard: dict[str, Any] = {}
+        if self._remember:
+            memory = self._memory(runtime)
+            with self._answered("remember", runtime, told):
+                yield from hear_turn(memory, state, heard)
+        return {**errors_of(state, told, known=None), **heard} or None
+
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
@@ -210,7 +229,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if known is None and turn.due:
             with self._answered("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known is not None)
+        update = errors_of(request.state, told, known=True)
         if known is None:
             update["recalled_turn"] = self._kept(turn)
             update["recalled_run"] = Noted(run=run.id, message_id=message_id)
@@ -244,21 +263,21 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             with self._careful("reflect", runtime, told):
                 failed = attempts_in(state["messages"])
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
+        ended: dict[str, Any] = {}
         if self._remember:
             found, due = self._shown(state) or Shown((), ())
             told_of = [*found, *(one.content for one in due)]
             with self._answered("remember", runtime, told):
-                messages = state["messages"]
-                kept = yield from remember(
-                    memory, messages, ensure_config(), told_of, decides=self._decides
-                )
+                kept = yield from remember_turn(memory, state, told_of, decides=self._decides)
                 told |= kept.errors
                 revised = kept.revised
-        update = errors_of(state, told, state)
+            ended = ended_of(state, told)
+        update = errors_of(state, told, state, mended="remember") | ended
         if revised or of_state(state, "revised", None):
             update["revised"] = revised
         return update or None
 
+    before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)

@@ -24,7 +24,7 @@ from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.values import trust_of
-from langmem_tiers.graph.heard import TRUST, messages_so_far, trusting
+from langmem_tiers.graph.heard import TRUST, messages_so_far
 from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
@@ -35,6 +35,7 @@ from langmem_tiers.graph.runs import (
     user_in,
     ways,
 )
+from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.graph.tool_memories import GATE, OurStore, changed, found, paged
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -316,8 +317,8 @@ def _managed(
     if not isinstance(store, OurStore):
         yield from asked(store.put, store.aput, labels, put.key, value)
     else:
-        heard = messages_so_far(ensure_config())
-        trust = yield from trusting(heard, GATE)
+        config = ensure_config()
+        trust = yield from trusting(messages_so_far(config), GATE, config)
         result = yield from asked(store.run, store.arun, changed(store, put, action, trust))
         if result is not None and not result.stored:
             return prompts.NOT_STORED.format(reason=result.reason)

@@ -1,0 +1,65 @@
+"""The turn of an agent, as its middleware hears it: what was said is stored before the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables.config import ensure_config
+
+from langmem_tiers.graph.messages import messages_of
+from langmem_tiers.graph.node import of_state
+from langmem_tiers.graph.remember import Kept, Told, remember
+from langmem_tiers.graph.runs import asked
+from langmem_tiers.graph.speakers import HEARD, speakers_in, trusting
+from langmem_tiers.graph.spoken import Heard, ended, hear, last_word, unanswered
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow
+
+
+def hear_turn(memory: MemoryCoordinator, state: Any, update: dict[str, Any]) -> Flow[None]:
+    """Store what a run was given that is new; the `update` of the state tells what is left.
+
+    It is written first, so that what could not be stored is tried again.
+    """
+    config, messages = ensure_config(), messages_of(state)
+    speakers = yield from speakers_in(config, memory.gate)
+    heard = hear(messages, of_state(state, HEARD, None), speakers, memory, config)
+    update[HEARD] = heard
+    if heard["left"]:
+        yield from asked(memory.store_many, memory.astore_many, heard["left"])
+        update[HEARD] = Heard(said=heard["said"], others=heard["others"], left=[])
+
+
+def remember_turn(
+    memory: MemoryCoordinator,
+    state: Any,
+    recalled: Sequence[object],
+    *,
+    decides: BaseChatModel | bool,
+) -> Flow[Kept]:
+    """Store the answer, and what is left; take back what was said to be wrong."""
+    config, messages = ensure_config(), messages_of(state)
+    heard = _heard(state)
+    speakers = yield from speakers_in(config, memory.gate)
+    answer = last_word(messages, of_state(state, "structured_response", None))
+    after = messages if answer is None else answer.after
+    trust = yield from trusting(after, memory.gate, config)
+    humans = [one for one in unanswered(messages) if str(one.id) in heard["said"]]
+    told = Told(memory, config, speakers, humans, answer, trust, recalled, heard["left"])
+    return (yield from remember(told, decides=decides))
+
+
+def ended_of(state: Any, errors: Mapping[str, str]) -> dict[str, Any]:
+    """The update of the state once the turn is over."""
+    heard = _heard(state)
+    left = heard["left"] if "remember" in errors else []
+    done = ended(heard, messages_of(state), left)
+    return {} if done == heard else {HEARD: done}
+
+
+def _heard(state: Any) -> Heard:
+    """What was heard as the turn began."""
+    found: Heard | None = of_state(state, HEARD, None)
+    return found or Heard(said=[], others=[], left=[])
