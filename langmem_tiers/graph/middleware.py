@@ -47,7 +47,7 @@ from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, hand
 from langmem_tiers.graph.speakers import Begun
 from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.tool_calls import Answer, Handler, ToolLessons, held_by_reminder
-from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn
+from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn, store_heard
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
@@ -192,13 +192,12 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
-        """Remember what was said, if asked to, before anything can become of the turn."""
+        """Note what was said, if it is to be remembered, whatever becomes of the turn."""
         told: dict[str, str] = {}
         heard: dict[str, Any] = {}
         if self._remember:
-            memory = self._memory(runtime)
             with self._answered("remember", runtime, told):
-                yield from hear_turn(memory, state, heard)
+                heard = yield from hear_turn(self._memory(runtime), state)
         return {**errors_of(state, told, known=None), **heard} or None
 
     def _wrap_model_call(
@@ -225,11 +224,15 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 )
         keys = any(map(completes, request.tools))
         text = turn.text(lessons, text_of(question), memory.now, keys=keys)
+        heard: dict[str, Any] = {}
+        if self._remember:
+            with self._answered("remember", request.runtime, told):
+                heard = yield from store_heard(memory, request.state)
         response = yield from handed_over(handler, shown(request, text))
         if known is None and turn.due:
             with self._answered("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known=True)
+        update = errors_of(request.state, told, known=True) | heard
         if known is None:
             update["recalled_turn"] = self._kept(turn)
             update["recalled_run"] = Noted(run=run.id, message_id=message_id)

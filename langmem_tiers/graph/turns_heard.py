@@ -18,18 +18,24 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 
 
-def hear_turn(memory: MemoryCoordinator, state: Any, update: dict[str, Any]) -> Flow[None]:
-    """Store what a run was given that is new; the `update` of the state tells what is left.
-
-    It is written first, so that what could not be stored is tried again.
-    """
-    config, messages = ensure_config(), messages_of(state)
+def hear_turn(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
+    """Note in the state what a run was given that is new, before anybody can drop it."""
+    config = ensure_config()
     speakers = yield from speakers_in(config, memory.gate)
-    heard = hear(messages, of_state(state, HEARD, None), speakers, memory, config)
-    update[HEARD] = heard
-    if heard["left"]:
-        yield from asked(memory.store_many, memory.astore_many, heard["left"])
-        update[HEARD] = Heard(said=heard["said"], others=heard["others"], left=[])
+    heard = hear(messages_of(state), of_state(state, HEARD, None), speakers, memory, config)
+    return {HEARD: heard}
+
+
+def store_heard(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
+    """Store what was said and is not stored yet: once it was recalled for, before it is answered.
+
+    Stored sooner it would count among what is recalled for it, as would its words.
+    """
+    heard = _heard(state)
+    if not heard["left"]:
+        return {}
+    yield from asked(memory.store_many, memory.astore_many, heard["left"])
+    return {HEARD: Heard(said=heard["said"], others=heard["others"], left=[])}
 
 
 def remember_turn(
