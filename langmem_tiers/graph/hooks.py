@@ -299,7 +299,10 @@ def _said(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow
 def _submitted(
     name: str, careful: Careful, hooks: MemoryHooks, said: Sequence[_Said]
 ) -> Flow[dict[str, Any]]:
-    """Keep prompts, and tell what became of the last, or failed. Where nothing was said, nothing is kept."""
+    """Keep prompts, up to one that fails, and tell what became of the last.
+
+    Where nothing was said, nothing is kept.
+    """
     done: dict[str, Any] = {}
     verbs = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
     for text, message_id, speaker in (one for one in said if one.text.strip()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -68,7 +69,7 @@ def delegating(agent: Any) -> Any:
 
 async def told(store: TieredStore, **options: Any) -> dict[str, tuple[Any, str, float]]:
     """By what is remembered: who said it, of which source, and how far it is trusted."""
-    memory = MemoryCoordinator(store, context=ACME)
+    memory = MemoryCoordinator(store, context=replace(ACME, session_id="t"))
     found = await memory.aget_context("", limit=100, min_match=0, **options)
     assert len({one.content for one in found}) == len(found)
     return {
