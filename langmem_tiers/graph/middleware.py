@@ -106,8 +106,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     What matters for the user's message, and what is due of that which was intended, is shown to the
     model: in the system message of the request, never among the saved messages, and the same for a
     whole turn, however many tools are called in it. When a tool has failed, what was learned from
-    that failure before comes first. When the agent is done, what was said is remembered. The memory
-    is that of the store the agent was created with; whose it is says the run's context, a
+    that failure before comes first. What was said is remembered before the model answers, whatever
+    becomes of the turn, and the answer when the agent is done. The memory is that of the store the agent was created with; whose it is says the run's context, a
     `MemoryContext` or a mapping with its fields, and over it the arguments here.
 
     Example:

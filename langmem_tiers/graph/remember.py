@@ -58,10 +58,12 @@ def create_remember_node(
     """A node that stores what the user and the assistant said, for `invoke` and `ainvoke`.
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
-    The last message of the human and, if it is the last message, the assistant's answer are
-    `episodic` memories of the session with their speakers. Where the human asks to be reminded of
-    something, the message, or of a long one the sentences that ask, is a `prospective` memory, and
-    what else it says an `episodic` one. Of a message of more than 20,000 characters both ends are
+    The human messages since the last answer and, if it is the last message, the assistant's answer
+    are `episodic` memories of the session with their speakers: the message's `name`, else `user`.
+    Where the human asks to be reminded of something, the message, or of a long one the sentences
+    that ask, is a `prospective` memory, and what else it says an `episodic` one. In a graph within
+    a graph a human message may be an agent's; docs/agents.md says when. A second one before the
+    model keeps what a graph removes. Of a message of more than 20,000 characters both ends are
     kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
     run that is repeated, store nothing twice. It writes the state keys `remembered`, the keys of
     what was stored, `revised`, and `memory_errors` if that fails.

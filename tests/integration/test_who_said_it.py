@@ -19,11 +19,13 @@ from langmem_tiers import (
     MemoryCoordinator,
     TieredMemoryMiddleware,
     TieredStore,
+    create_assemble_node,
     create_manage_memory_tool,
     create_remember_node,
     create_user_prompt_node,
 )
 from langmem_tiers.graph.hooks import HookState
+from langmem_tiers.graph.recall import MemoryState
 from tests.integration.test_revising import JOKE, TWIN, judge
 from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.graphs import ACME
@@ -287,3 +289,20 @@ async def test_nodes_of_a_graph_within_a_graph_go_by_the_same_rule(
     whose = ("ada", "user", 1.0) if saver else ("ada", "agent", AFTER_A_PAGE)
     assert (await told(way.store, **said))[ASKED] == whose
     assert await told(way.store, **kept) == ({ASKED: whose} if saver else {})
+
+
+async def test_the_context_of_a_turn_tells_the_people_of_its_conversation_apart(way: Way) -> None:
+    builder: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+    builder.add_node("assemble", create_assemble_node())
+    builder.set_entry_point("assemble")
+    said = [
+        HumanMessage("I live in Turin.", name="ada"),
+        HumanMessage("I live in Genoa.", name="ben"),
+        AIMessage("Both are near the sea, more or less."),
+        HumanMessage(ASKED, name="ada"),
+    ]
+    graph = builder.compile(store=way.store)
+    context = (await way(graph, {"messages": said}, context=ACME))["context"]
+    lines = {one.strip("- ") for one in str(context).splitlines()}
+    assert {"ada: I live in Turin.", "ben: I live in Genoa."} <= lines
+    assert f"ada: {ASKED}" not in lines
