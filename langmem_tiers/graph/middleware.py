@@ -107,8 +107,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     model: in the system message of the request, never among the saved messages, and the same for a
     whole turn, however many tools are called in it. When a tool has failed, what was learned from
     that failure before comes first. What was said is remembered before the model answers, whatever
-    becomes of the turn, and the answer when the agent is done. The memory is that of the store the agent was created with; whose it is says the run's context, a
-    `MemoryContext` or a mapping with its fields, and over it the arguments here.
+    becomes of the turn, and the answer when the agent is done. The memory is that of the store the
+    agent was created with; whose it is says the run's context, a `MemoryContext` or a mapping with
+    its fields, and over it the arguments here.
 
     Example:
         ```python

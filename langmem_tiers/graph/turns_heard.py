@@ -31,8 +31,8 @@ def store_heard(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
 
     Stored sooner it would count among what is recalled for it, as would its words.
     """
-    heard = _heard(state)
-    if not heard["left"]:
+    heard: Heard | None = of_state(state, HEARD, None)
+    if not heard or not heard["left"]:
         return {}
     yield from asked(memory.store_many, memory.astore_many, heard["left"])
     return {HEARD: Heard(said=heard["said"], others=heard["others"], left=[])}
@@ -47,25 +47,24 @@ def remember_turn(
 ) -> Flow[Kept]:
     """Store the answer, and what is left; take back what was said to be wrong."""
     config, messages = ensure_config(), messages_of(state)
-    heard = _heard(state)
+    heard: Heard | None = of_state(state, HEARD, None)
     speakers = yield from speakers_in(config, memory.gate)
     answer = last_word(messages, of_state(state, "structured_response", None))
     after = messages if answer is None else answer.after
     trust = yield from trusting(after, memory.gate, config)
-    humans = [one for one in unanswered(messages) if str(one.id) in heard["said"]]
-    told = Told(memory, config, speakers, humans, answer, trust, recalled, heard["left"])
+    humans, left = unanswered(messages), None
+    if heard:  # else the run began before anything was noted, with an earlier version
+        humans = [one for one in humans if str(one.id) in heard["said"]]
+        left = heard["left"]
+    told = Told(memory, config, speakers, humans, answer, trust, recalled, left)
     return (yield from remember(told, decides=decides))
 
 
 def ended_of(state: Any, errors: Mapping[str, str]) -> dict[str, Any]:
     """The update of the state once the turn is over."""
-    heard = _heard(state)
+    heard: Heard | None = of_state(state, HEARD, None)
+    if not heard:
+        return {}
     left = heard["left"] if "remember" in errors else []
     done = ended(heard, messages_of(state), left)
     return {} if done == heard else {HEARD: done}
-
-
-def _heard(state: Any) -> Heard:
-    """What was heard as the turn began."""
-    found: Heard | None = of_state(state, HEARD, None)
-    return found or Heard(said=[], others=[], left=[])
