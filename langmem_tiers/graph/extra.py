@@ -11,6 +11,7 @@ try:
     from langgraph.graph import END, START, StateGraph
     from langgraph.graph.message import add_messages
     from langgraph.graph.state import CompiledStateGraph
+    from langgraph.managed.base import ManagedValue
     from langgraph.prebuilt.tool_node import ToolCallRequest
     from langgraph.runtime import Runtime, get_runtime
     from langgraph.types import Checkpointer, Command, RetryPolicy, Send, interrupt
@@ -26,6 +27,7 @@ __all__ = [
     "Command",
     "CompiledStateGraph",
     "GraphBubbleUp",
+    "ManagedValue",
     "RetryPolicy",
     "Runtime",
     "Send",

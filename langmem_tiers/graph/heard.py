@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import AIMessage, BaseMessage, FunctionMessage, ToolMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, this_turn
 from langmem_tiers.graph.node import MISSING, SUMMARY, channel
-from langmem_tiers.graph.runs import asked
-from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gate import trust_in
 from langmem_tiers.remember.gating import Gate
 from langmem_tiers.remember.new import NewMemory
@@ -26,26 +28,44 @@ _OPAQUE: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
 """Parts of a message's content that are no text."""
 
 
-def trust_after(messages: Sequence[BaseMessage], gate: Gate) -> float:
+def trust_after(
+    messages: Sequence[BaseMessage],
+    gate: Gate,
+    person: Callable[[BaseMessage], bool] | None = None,
+    trust: float = 1.0,
+) -> float:
     """How far is trusted what is said after these messages, by whoever heard them and is no person.
 
     As far as what was brought since a person spoke, whatever is trusted the least of it; wholly, in
     0…1, where nothing was. Brought is what a tool answers, in whatever form, also a provider's, and
     what a summary tells. The tools by which an agent keeps its tasks and this package's own bring
-    nothing, but for the memories that a search found.
+    nothing, but for the memories that a search found. So is a human message that no `person` wrote:
+    it is trusted as far as `trust`, and no further than what it says.
     """
-    turn = this_turn(messages)
+    turn = this_turn(messages) if person is None else _since(messages, person)
     found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
     texts = dict.fromkeys(each for one in turn for each in _brought(one))
     usual = gate.policy.trust.of_source(Source.TOOL) if texts else 1.0
-    told = (NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip())
+    told = [NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip()]
+    if person is not None:
+        written = [storable(str(one.text)) for one in turn if _written(one, person)]
+        usual = min(usual, trust) if written else usual
+        told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
     return min(usual, *found, *(trust_in(gate.candidate(one), gate.policy) for one in told), 1.0)
 
 
-def trusting(messages: Sequence[BaseMessage], gate: Gate) -> Flow[float]:
-    """`trust_after`, in a thread where a loop waits: answers may be long."""
-    ask = partial(trust_after, messages, gate)
-    return (yield from asked(ask, partial(asyncio.to_thread, ask)))
+def _since(
+    messages: Sequence[BaseMessage], person: Callable[[BaseMessage], bool]
+) -> Sequence[BaseMessage]:
+    """The messages from a person's last one on; all if there is none."""
+    places = [place for place, one in enumerate(messages) if person(one)]
+    return messages[places[-1] :] if places else messages
+
+
+def _written(message: BaseMessage, person: Callable[[BaseMessage], bool]) -> bool:
+    """Whether something else than a person wrote a human message; a summary is no such."""
+    summary = message.additional_kwargs.get(SUMMARY)
+    return isinstance(message, HumanMessage) and not summary and not person(message)
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:

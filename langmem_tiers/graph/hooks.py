@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of, steps_of
 from langmem_tiers.graph.node import (
     Careful,
@@ -29,6 +29,8 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
 from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import speakers_in, trusting
+from langmem_tiers.graph.spoken import unanswered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
@@ -129,7 +131,7 @@ def create_user_prompt_node(
 
     Args:
         prompt: What the user said: a key of the state, or a function of it. If not given, it is
-            what the last human message says.
+            what the human messages since the last answer say, as far as people wrote them.
         before_tools: Names of tools that a prompt may intend something before.
         intends: `keywords`, or `asked`; see `MemoryHooks`.
         expire_days: After how many days what names no occasion expires; None for never.
@@ -155,9 +157,14 @@ def create_user_prompt_node(
     options = checked_options(before_tools, intends, expire_days)
     careful = careful_of(on_error, "tell")
 
-    def submit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        said = _said_last(state) if prompt is None else (str(of_state(state, prompt) or ""), None)
-        return _submitted(name, careful, MemoryHooks(memory, **options), said)
+    def submit(
+        memory: MemoryCoordinator, state: Any, config: RunnableConfig
+    ) -> Flow[dict[str, Any]]:
+        if prompt is None:
+            said = yield from _said(memory, state, config)
+        else:
+            said = [_Said(str(of_state(state, prompt) or ""))]
+        return (yield from _submitted(name, careful, MemoryHooks(memory, **options), said))
 
     return node(name, submit, Remembered(context, coordinator), ("hooks",))
 
@@ -232,12 +239,12 @@ def create_session_end_node(
         checked_model(model)
     careful = careful_of(on_error, "tell")
 
-    def end(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+    def end(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
         if not _is_over(state, ended):
             return {"session": None}
         of = {"events": events, "concepts": concepts}
         told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
-        told["trust"] = yield from trusting(messages_of(state), memory.gate)
+        told["trust"] = yield from trusting(messages_of(state), memory.gate, config)
         stopping = _stopped(memory, told, model)
         if memory.context.session_id is None:  # which is refused
             return {"session": (yield from stopping)}
@@ -276,14 +283,35 @@ def _said_last(state: Any) -> tuple[str, str | None]:
     return storable(text_of(question)), None if question is None else question.id
 
 
+class _Said(NamedTuple):
+    """A prompt, the id of its message, and who said it."""
+
+    text: str
+    message_id: str | None = None
+    speaker: str = "user"
+
+
+def _said(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[list[_Said]]:
+    """What people said since the last answer."""
+    speakers = yield from speakers_in(config, memory.gate)
+    people = (one for one in unanswered(messages_of(state)) if speakers.person(one))
+    return [_Said(storable(text_of(one)), one.id, speakers.of(one)["speaker"]) for one in people]
+
+
 def _submitted(
-    name: str, careful: Careful, hooks: MemoryHooks, said: tuple[str, str | None]
+    name: str, careful: Careful, hooks: MemoryHooks, said: Sequence[_Said]
 ) -> Flow[dict[str, Any]]:
-    """Keep a prompt, and tell what became of it. Where nothing was said, nothing is kept."""
-    text, message_id = said
+    """Keep prompts, up to one that fails, and tell what became of the last.
+
+    Where nothing was said, nothing is kept.
+    """
+    done: dict[str, Any] = {}
     verbs = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
-    submitting = asked(*verbs, text, message_id=message_id)
-    done = (yield from careful.hook(name, then(submitting, _became))) if text.strip() else {}
+    for text, message_id, speaker in (one for one in said if one.text.strip()):
+        submitting = asked(*verbs, text, message_id=message_id, speaker=speaker)
+        done = yield from careful.hook(name, then(submitting, _became))
+        if "error" in done:
+            break
     return {"hooks": {name: done}}
 
 
@@ -314,9 +342,11 @@ def _kept(
     now = hooks.memory.tiered_store.flows.now
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored = []
-    trust = (yield from trusting(messages_of(state), hooks.memory.gate)) if fresh else 1.0
+    said, trust = messages_of(state), 1.0
+    if fresh:
+        trust = yield from trusting(said, hooks.memory.gate, ensure_config())
     for one in fresh:
-        done = {"steps": steps_of(one["content"], messages_of(state)), **one}
+        done = {"steps": steps_of(one["content"], said), **one}
         key = hooks.key(str(_said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
         how: Any = {"trust": trust, "key": key}
         result = yield from asked(

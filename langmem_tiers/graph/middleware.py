@@ -38,12 +38,15 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler, Started
-from langmem_tiers.graph.remember import beside, decided_by, remember
+from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of, turn_of
+from langmem_tiers.graph.speakers import Begun
+from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
 from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
+from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn, store_heard
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -59,6 +62,10 @@ class TieredMemoryState(AgentState[Any]):
     """The name its memories are kept under, and no more: streams show the whole state."""
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """In the checkpoint as well: an agent that is resumed is still in the same turn."""
+    memory_heard: NotRequired[Annotated[Heard, PrivateStateAttr]]
+    """In the checkpoint as well: what was said and not stored yet is stored in a later turn."""
+    memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
+    """Reads the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a judge failed: the error of what was to be
     done."""
@@ -72,9 +79,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     What matters for the user's message, and what is due of that which was intended, is shown to the
     model: in the system message of the request, never among the saved messages, and the same for a
     whole turn, however many tools are called in it. When a tool has failed, what was learned from
-    that failure before stands in its answer. When the agent is done, what was said is remembered.
-    The memory is that of the store the agent was created with; whose it is says the run's context,
-    a `MemoryContext` or a mapping with its fields, and over it the arguments here.
+    that failure before stands in its answer. What was said is remembered before the model answers,
+    whatever becomes of the turn, and the answer when the agent is done. The memory is that of the
+    store the agent was created with; whose it is says the run's context, a `MemoryContext` or a
+    mapping with its fields, and over it the arguments here.
 
     Example:
         ```python
@@ -157,14 +165,17 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
-        """Note what the turn is about, while its message stands among the others."""
-        bounds = self._memory(runtime).tiered_store.options.bounds
+        """Note what the turn is about and what was said, while it stands among the messages."""
+        memory, told = self._memory(runtime), dict[str, str]()
+        before, bounds = noted_in(state), memory.tiered_store.options.bounds
         noted = turn_of(state, run_of(runtime), bounds)
-        yield from ()
-        if noted == noted_in(state):
-            return None
-        update: dict[str, Any] = {"recalled_run": noted, "recalled_turn": noted["run"]}
-        return update | errors_of(state, {}, known=None)
+        update: dict[str, Any] = {}
+        if noted != before:
+            update = {"recalled_run": noted, "recalled_turn": noted["run"]}
+        if self._remember:
+            with self._careful("remember", runtime, told):
+                update |= yield from hear_turn(memory, state)
+        return update | errors_of(state, told, known=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
@@ -177,13 +188,17 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         run = run._replace(id=noted["run"])
         turn = yield from self._turn(memory, request, run, noted, told)
         lessons = yield from self._lessons_of(memory, request, run, noted, told)
+        heard: dict[str, Any] = {}
+        if self._remember:
+            with self._careful("remember", request.runtime, told):
+                heard = yield from store_heard(memory, request.state)
         seeing = request.override(messages=with_taught(request.messages, lessons))
         response = yield from handed_over(handler, shown(seeing, turn.text))
         first = "shown" not in noted
         if first and turn.due:
             with self._careful("remind", request.runtime, told):
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known=True)
+        update = errors_of(request.state, told, known=True) | heard
         if first:
             noted = {**noted, "shown": turn.places, "reminds": bool(turn.due)}
         if noted != noted_in(request.state):
@@ -224,17 +239,16 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             with self._careful("reflect", runtime, told):
                 failed = attempts_in(state["messages"], self._ran(state))
                 yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
+        ended: dict[str, Any] = {}
         if self._remember:
             turn = self._shown(state) or Shown()
             told_of = [*turn.found, *(one.content for one in turn.due)]
             with self._careful("remember", runtime, told):
-                messages = state["messages"]
-                kept = yield from remember(
-                    memory, messages, ensure_config(), told_of, decides=self._decides
-                )
+                kept = yield from remember_turn(memory, state, told_of, decides=self._decides)
                 told |= kept.errors
                 revised = kept.revised
-        update = errors_of(state, told, state)
+            ended = ended_of(state, told)
+        update = errors_of(state, told, state, mended="remember") | ended
         if revised or of_state(state, "revised", None):
             update["revised"] = revised
         return update or None

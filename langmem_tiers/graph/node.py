@@ -46,7 +46,7 @@ SUMMARY: Final = "lc_source"
 """What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
 """What a key holds that the state does not have."""
-_READ = "__pregel_read"
+READ = "__pregel_read"
 """Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
 
 DEFAULT_LESSONS = 3
@@ -174,7 +174,7 @@ def check_keys(config: RunnableConfig, *names: str) -> None:
 
 def channel(config: RunnableConfig, name: str) -> Any:
     """What a key of the run's state holds; None outside of a run, `MISSING` if there is no key."""
-    read = (config.get("configurable") or {}).get(_READ)
+    read = (config.get("configurable") or {}).get(READ)
     try:
         return None if read is None else read(name)
     except KeyError:
@@ -275,8 +275,14 @@ def by_words(failed: str | None) -> dict[str, str]:
     return {} if failed is None else {"recall": f"recalled by words alone: {failed}"}
 
 
-def errors_of(state: Any, told: Mapping[str, str], known: object) -> dict[str, Any]:
-    """What the state says of errors: those of its turn, if that is `known`, and what is `told`."""
+def errors_of(
+    state: Any, told: Mapping[str, str], known: object, mended: str | None = None
+) -> dict[str, Any]:
+    """What the state says of errors: those of its turn, if that is `known`, and what is `told`.
+
+    What is `mended` was tried again, and is told anew if it failed again.
+    """
     before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
-    errors = {**(before if known else {}), **told}
+    still = {name: one for name, one in before.items() if known and name != mended}
+    errors = {**still, **told}
     return {} if errors == before else {"memory_errors": errors}

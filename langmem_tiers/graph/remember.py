@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
-from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.checks import checked_flag
@@ -21,33 +20,36 @@ from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.extra import get_runtime
-from langmem_tiers.graph.heard import trusting
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
     RECALLED,
     Careful,
     OnError,
     careful_of,
-    last_question,
     node,
     of_state,
     text_of,
 )
-from langmem_tiers.graph.runs import Remembered, Scope, asked, thread_of
+from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import Speakers, messages_around, speakers_in, trusting
+from langmem_tiers.graph.spoken import (
+    Answer,
+    answer_in,
+    kept,
+    keys_of,
+    keys_seen,
+    note_of,
+    unanswered,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import TALKS
 from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remember.means import means
-from langmem_tiers.turn.record import both_ends
-from langmem_tiers.turn.trace import private
 
 _log = logging.getLogger(__name__)
 
-_LONGEST: Final = 20_000
-"""Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
-by itself; our own choice."""
 _MORE: Final = 1 / 3
 """Of a message that asks to be reminded, the share that tells more than that."""
 _SHORT: Final = 500
@@ -67,10 +69,12 @@ def create_remember_node(
     """A node that stores what the user and the assistant said, for `invoke` and `ainvoke`.
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
-    The last message of the human and, if it is the last message, the assistant's answer are
-    `episodic` memories of the session with their speakers. Where the human asks to be reminded of
-    something, the message, or of a long one the sentences that ask, is a `prospective` memory, and
-    what else it says an `episodic` one. Of a message of more than 20,000 characters both ends are
+    The human messages since the last answer and, if it is the last message, the assistant's answer
+    are `episodic` memories of the session with their speakers: the message's `name`, else `user`.
+    Where the human asks to be reminded of something, the message, or of a long one the sentences
+    that ask, is a `prospective` memory, and what else it says an `episodic` one. In a graph within
+    a graph a human message may be an agent's; docs/agents.md says when. A second one before the
+    model keeps what a graph removes. Of a message of more than 20,000 characters both ends are
     kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
     run that is repeated, store nothing twice. It writes the state keys `remembered`, the keys of
     what was stored, `revised`, and `memory_errors` if that fails.
@@ -110,17 +114,18 @@ def _remember(
     decides: BaseChatModel | bool,
 ) -> Flow[dict[str, Any]]:
     told: dict[str, str] = {}
-    kept, messages = Kept([], [], told), messages_of(state)
+    done = Kept([], [], told)
     with careful("remember", get_runtime(), told):
         recalled = of_state(state, "recalled", None) or ()
-        kept = yield from remember(memory, messages, config, recalled, decides=decides)
-    written: dict[str, Any] = {"remembered": [one.key for one in kept.results if one.stored]}
+        said = yield from told_in(memory, messages_of(state), config, recalled)
+        done = yield from remember(said, decides=decides)
+    written: dict[str, Any] = {"remembered": [one.key for one in done.results if one.stored]}
     if decides is not False:
-        written["revised"] = kept.revised
+        written["revised"] = done.revised
     before = of_state(state, "memory_errors", None) or {}
     others = {of: error for of, error in before.items() if of not in ("judge", "remember")}
-    if decides is not False or {**others, **kept.errors} != before:
-        written["memory_errors"] = {**others, **kept.errors}
+    if decides is not False or {**others, **done.errors} != before:
+        written["memory_errors"] = {**others, **done.errors}
     return written
 
 
@@ -139,54 +144,137 @@ def decided_by(judge: BaseChatModel | None, *, revise: bool) -> BaseChatModel | 
 
 
 class Kept(NamedTuple):
-    """What was made of a message and its answer."""
+    """What was made of messages and their answer."""
 
     results: list[StoreResult]
     revised: list[dict[str, Any]]
-    """What the message took back (`retracted`) or corrected (`superseded`): the key of each, and
+    """What a message took back (`retracted`) or corrected (`superseded`): the key of each, and
     the move, which `rollback` undoes."""
     errors: dict[str, str]
     """What the judge failed by, if it did."""
 
 
-def remember(
+class Told(NamedTuple):
+    """What was said in a turn, and what else is known of it."""
+
+    memory: MemoryCoordinator
+    config: RunnableConfig
+    speakers: Speakers
+    humans: Sequence[BaseMessage]
+    """What was said to the agent since its last answer."""
+    answer: Answer | None
+    trust: float
+    """How far the agent is trusted by then."""
+    recalled: Sequence[object]
+    """What the agent was shown: what it repeats of that is no news."""
+    left: Sequence[dict[str, Any]] | None = None
+    """What of all that was said is not stored yet; None if nothing of it is."""
+
+    @property
+    def question(self) -> BaseMessage | None:
+        """The last thing that was said, if a person did."""
+        last = self.humans[-1] if self.humans else None
+        return last if last is not None and self.speakers.person(last) else None
+
+    def note_of(self, message: BaseMessage) -> list[dict[str, Any]]:
+        """A human message as it is stored before it is answered."""
+        return note_of(message, self.speakers, self.memory, self.config)
+
+
+class _Notes(NamedTuple):
+    """What is to be written: what is told anew, and the keys of what goes for that."""
+
+    notes: list[dict[str, Any]]
+    gone: list[str]
+
+
+def told_in(
     memory: MemoryCoordinator,
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
     recalled: Sequence[object],
-    *,
-    decides: BaseChatModel | bool,
-) -> Flow[Kept]:
-    """Store the last thing that the user said, and the assistant's last word on it.
+) -> Flow[Told]:
+    """What was said and answered, as the messages of a graph tell it that end with the answer."""
+    speakers = yield from speakers_in(config, memory.gate)
+    trust = yield from trusting(messages, memory.gate, config)
+    humans, answer = unanswered(messages), answer_in(messages)
+    return Told(memory, config, speakers, humans, answer, trust, recalled)
 
-    The user spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+
+def remember(told: Told, *, decides: BaseChatModel | bool) -> Flow[Kept]:
+    """Store what was said to an agent, and the agent's last word on it.
+
+    People spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
     What the assistant says after its tools did is trusted no further than what these brought.
-    What the user takes back is taken back first (`decided_by`). Where the message says nothing
+    What the last message takes back is taken back first (`decided_by`). Where it says nothing
     else, it and its answer come from that, and so are not recalled either.
     """
-    question, last = last_question(messages), messages[-1] if messages else None
-    answer = last if isinstance(last, AIMessage) and not last.tool_calls else None
-    trust = yield from trusting(messages, memory.gate)
-    told = {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust}
-    answered = storable(text_of(answer))
-    revision = yield from _revision(memory, question, config, answered, decides=decides)
-    said = {"speaker": "user", "source": "user"}
-    notes = [*_notes(memory, question, config, answered, **said)]
-    corrections = _corrected(notes, revision)
-    rest = sum(len(one["content"]) for one in notes if "memory_type" not in one)
-    wants = any("memory_type" in one for one in notes)
-    if not wants or rest >= _MORE * len(text_of(question)):
-        # What answers little but a request to be reminded says nothing further.
-        notes += _notes(memory, answer, config, "", **told)
-    if revision.retracted and not (revision.tells_more or wants):
+    memory, question = told.memory, told.question
+    answered = "" if told.answer is None else storable(told.answer.text)
+    revision = yield from _revision(told, answered, decides=decides)
+    before = [_settled(told, one, _notes(told, one, "")) for one in told.humans if one != question]
+    asking = [] if question is None else _notes(told, question, answered)
+    corrections = _corrected(asking, revision)
+    says = _answer(told, asking, answered)
+    if revision.retracted and not (revision.tells_more or _wants(asking)):
         gone = [one.key for one in revision.retracted]
-        notes = [{**one, "derived_from": gone} for one in notes]
-    results = yield from asked(memory.store_many, memory.astore_many, notes)
+        asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
+    last = _Notes([], []) if question is None else _settled(told, question, asking)
+    results = yield from _written(told, before, last, says)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     errors = {} if revision.failed is None else {"judge": revision.failed}
-    if corrections and results[0].stored and not results[0].quarantined:
-        revised += yield from _superseded(memory, corrections, str(results[0].key), errors)
+    by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
+    if by is not None and by.stored and not by.quarantined:
+        revised += yield from _superseded(memory, corrections, str(by.key), errors)
     return Kept(results, revised, errors)
+
+
+def _settled(told: Told, message: BaseMessage, notes: list[dict[str, Any]]) -> _Notes:
+    """What is still to be written of a message, parts of which may be stored."""
+    whole = told.note_of(message)
+    left = None if told.left is None else {one["key"] for one in told.left}
+    if left is None or any(one["key"] in left for one in whole):
+        return _Notes(notes, [])
+    if notes == whole:
+        return _Notes([], [])
+    keys = {one["key"] for one in notes}
+    return _Notes(notes, [one["key"] for one in whole if one["key"] not in keys])
+
+
+def _written(
+    told: Told, before: Sequence[_Notes], last: _Notes, says: Sequence[dict[str, Any]]
+) -> Flow[list[StoreResult]]:
+    """Write what was said and answered; before its answer a message may have stood as a whole."""
+    memory = told.memory
+    mine = {note["key"] for one in told.humans for note in told.note_of(one)}
+    notes = [
+        *(one for one in told.left or () if one["key"] not in mine),
+        *(note for one in (*before, last) for note in one.notes),
+        *says,
+    ]
+    results: list[StoreResult] = []
+    if notes:
+        results = yield from asked(memory.store_many, memory.astore_many, notes)
+    for key in (key for one in (*before, last) for key in one.gone):
+        yield from asked(memory.delete_memory, memory.adelete_memory, key)
+    return results
+
+
+def _answer(told: Told, asking: Sequence[dict[str, Any]], answered: str) -> list[dict[str, Any]]:
+    """The answer as a memory, but for one to a message that does little but ask to be reminded."""
+    rest = sum(len(one["content"]) for one in asking if "memory_type" not in one)
+    if told.answer is None or not answered:
+        return []
+    if _wants(asking) and rest < _MORE * len(text_of(told.question)):
+        return []
+    key, _ = keys_of(told.answer.message, told.config)
+    says = {"speaker": "assistant", "source": "agent", "recalled": told.recalled}
+    return [{**says, "trust": told.trust, **kept(answered, told.memory, key)}]
+
+
+def _wants(notes: Sequence[dict[str, Any]]) -> bool:
+    """Whether it is asked to be reminded of something."""
+    return any("memory_type" in one for one in notes)
 
 
 def _superseded(
@@ -205,20 +293,21 @@ def _superseded(
     return revised
 
 
-def _revision(
-    memory: MemoryCoordinator,
-    question: BaseMessage | None,
-    config: RunnableConfig,
-    answer: str,
-    *,
-    decides: BaseChatModel | bool,
-) -> Flow[Revision]:
-    """What a message takes back."""
+def _revision(told: Told, answer: str, *, decides: BaseChatModel | bool) -> Flow[Revision]:
+    """What the last message takes back."""
+    memory, question = told.memory, told.question
     if decides is False or question is None or not (text := storable(text_of(question))):
         return Revision()
-    key, _ = keys_of(question, config)
-    judge = None if decides is True else decides
-    how: Any = {"judge": judge, "key": key, "answer": answer}
+    key, intended = keys_of(question, told.config)
+    done = keys_of(told.answer.message, told.config)[0] if answer and told.answer else intended
+    name = told.speakers.of(question)["speaker"]
+    how: Any = {
+        "judge": None if decides is True else decides,
+        "key": key,
+        "answer": answer,
+        "speaker": None if name == "user" else name,
+        "done": None if told.left is None else done,
+    }
     return (yield from asked(memory.revise, memory.arevise, text, **how))
 
 
@@ -237,52 +326,38 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
     return [one.key for one in several]
 
 
-def keys_of(message: BaseMessage, config: RunnableConfig) -> tuple[str, str]:
-    """What a message is remembered under, and what it asks to be reminded of.
-
-    The same for the same message of a thread; without a thread, of the same words.
-    """
-    origin = thread_of(config) or storable(text_of(message))
-    key = uuid5(NAMESPACE_OID, f"{origin}\0{message.id}")
-    return str(key), str(uuid5(key, PROSPECTIVE))
-
-
 def beside(
     messages: Sequence[BaseMessage],
     options: RecallOptions,
     memory: MemoryCoordinator,
     config: RunnableConfig,
 ) -> dict[str, Any]:
-    """Options of a turn's recall: what its messages were remembered as is seen anyway."""
-    told = (one for one in messages if isinstance(one, HumanMessage | AIMessage))
-    said = (one for one in told if not getattr(one, "tool_calls", None))
-    seen = {key for one in said for key in keys_of(one, config)}
+    """Options of a turn's recall: what its messages were remembered as is seen anyway.
+
+    So is what was said to the run around this one, which handed it on.
+    """
+    seen = keys_seen([*messages_around(config), *messages], config)
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
     if options.get("limit") is None and options.get("max_tokens") is None:
         asked["limit"] = min(RECALLED, memory.settings.max_context_items)
     return asked
 
 
-def _notes(
-    memory: MemoryCoordinator,
-    message: BaseMessage | None,
-    config: RunnableConfig,
-    answer: str,
-    **told: Any,
-) -> Iterator[dict[str, Any]]:
-    """A message as memories: what a user asks to be reminded of is one of its own."""
-    if message is None or not (text := storable(text_of(message))):
-        return
-    key, intended = keys_of(message, config)
-    told |= {"session_id": memory.context.session_id}
-    # What is private is not cut: the gate is to judge all of it.
-    whole = private(text, memory.gate)
-    wants = requesting(text, answer) if told["speaker"] == "user" else []
-    if wants:
-        asked_for = text if len(text) <= _SHORT else " ".join(one.strip() for one in wants)
-        yield {**told, "content": asked_for, "key": intended, "memory_type": PROSPECTIVE}
+def _notes(told: Told, message: BaseMessage, answer: str) -> list[dict[str, Any]]:
+    """A human message as memories: what a user asks to be reminded of is one of its own."""
+    if not (whole := told.note_of(message)):
+        return []
+    text = storable(text_of(message))
+    wants = requesting(text, answer) if told.speakers.person(message) else []
+    if not wants:
+        return whole
+    (said,), found = whole, list[dict[str, Any]]()
+    asked_for = text if len(text) <= _SHORT else " ".join(one.strip() for one in wants)
+    _, intended = keys_of(message, told.config)
+    found.append({**said, "content": asked_for, "key": intended, "memory_type": PROSPECTIVE})
+    rest = text
     for one in wants:
-        text = text.replace(one, "", 1)
-    text = text.strip()
-    if text and not (wants and means(text).talk >= TALKS):
-        yield {**told, "content": text if whole else both_ends(text, _LONGEST), "key": key}
+        rest = rest.replace(one, "", 1)
+    if (rest := rest.strip()) and means(rest).talk < TALKS:
+        found.append({**said, **kept(rest, told.memory, said["key"], whole=text)})
+    return found

@@ -29,7 +29,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.values import trust_of
-from langmem_tiers.graph.heard import TRUST, messages_so_far, trusting
+from langmem_tiers.graph.heard import TRUST, messages_so_far
 from langmem_tiers.graph.remind import COMPLETES
 from langmem_tiers.graph.runs import (
     Remembered,
@@ -40,6 +40,7 @@ from langmem_tiers.graph.runs import (
     user_in,
     ways,
 )
+from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.graph.tool_memories import (
     GATE,
     OurStore,
@@ -319,8 +320,8 @@ def _managed(
     if not isinstance(store, OurStore):
         yield from asked(store.put, store.aput, labels, put.key, value)
     else:
-        heard = messages_so_far(ensure_config())
-        trust = yield from trusting(heard, GATE)
+        config = ensure_config()
+        trust = yield from trusting(messages_so_far(config), GATE, config)
         result = yield from asked(store.run, store.arun, changed(store, put, action, trust))
         if result is not None and not result.stored:
             return prompts.NOT_STORED.format(reason=result.reason)

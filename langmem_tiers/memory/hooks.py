@@ -78,7 +78,7 @@ def on_session_start(
 
 
 def on_user_prompt_submit(
-    hooks: MemoryHooks, prompt: str, *, message_id: str | None = None
+    hooks: MemoryHooks, prompt: str, *, message_id: str | None = None, speaker: str = "user"
 ) -> Flow[PromptSubmit]:
     """Keep a prompt as working memory, and what it intends as prospective memory.
 
@@ -90,13 +90,14 @@ def on_user_prompt_submit(
     Args:
         prompt: What the user said, verbatim.
         message_id: An id of one's own, unique in the session: a retry stores nothing twice.
+        speaker: Who said it, where several people do.
     """
     text, named = checked_text(prompt, "the prompt"), label(message_id, "message_id")
     note = {
         "content": text,
         "memory_type": "working",
         "session_id": hooks.session_id,
-        "speaker": "user",
+        "speaker": speaker,
         "metadata": {"session_id": hooks.session_id},
         "key": None if named is None else hooks.key(named, "prompt"),
     }
@@ -106,14 +107,14 @@ def on_user_prompt_submit(
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
     key = None if named is None else hooks.key(named, "intended")
-    intended = yield from _intend(hooks, found, key, now)
+    intended = yield from _intend(hooks, found, key, now, speaker)
     return PromptSubmit(
         working=working, intended=intended, priority=found.priority, trigger=found.trigger
     )
 
 
 def _intend(
-    hooks: MemoryHooks, found: Intended, key: str | None, now: datetime
+    hooks: MemoryHooks, found: Intended, key: str | None, now: datetime, speaker: str
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory
@@ -127,7 +128,7 @@ def _intend(
         found.content,
         priority=found.priority,
         key=key,
-        speaker="user",
+        speaker=speaker,
         expires_at=None if lasts else now + timedelta(days=hooks.expire_days or 0),
         **given(found.trigger),
     )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import mul
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
@@ -36,7 +36,7 @@ from langmem_tiers.remember.acts import (
     own_words,
 )
 from langmem_tiers.remember.means import parts
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remember.targets import Near, Suspected, read, suspected
 from langmem_tiers.store.read import embed_texts
 
@@ -70,6 +70,8 @@ def revise(
     judge: BaseChatModel | None = None,
     key: str | None = None,
     answer: str = "",
+    speaker: str | None = None,
+    done: str | None = None,
 ) -> Flow[Revision]:
     """Take back of what was remembered what a user's message takes back.
 
@@ -84,19 +86,24 @@ def revise(
     Args:
         text: What the user says. What it quotes is not looked at, nor what is very long.
         judge: The chat model, if there is one.
-        key: Of the memory of the message: if that is stored already, nothing is done again.
+        key: Of the memory of the message, which is not taken back itself. If it is stored already,
+            nothing is done again.
         answer: What the assistant answered, if it has: an assistant says what it understood.
+        speaker: Who says it, where several people speak: each takes back what they said themselves.
+        done: A key that is looked for in place of `key`, where the message is stored before it is
+            answered.
 
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
     decider = None if judge is None else decider_of(judge)
     said, answered = own_words(checked_text(text, "text")), checked_answer(answer)
-    named = None if key is None else memory_key(key)
+    named, ends = (None if one is None else memory_key(one) for one in (key, done))
+    by = label(speaker, "speaker")
     decides = suspected(said, answered) if decider is None else decider
     if not said or decides is None:
         return _nothing()
-    return _revised(memory, said, named, decides)
+    return _revised(memory, _Message(said, named, ends or named, by), decides)
 
 
 def checked_answer(answer: object) -> str:
@@ -109,13 +116,20 @@ def _nothing() -> Flow[Revision]:
     return Revision()
 
 
-def _revised(
-    memory: Memory, said: str, key: str | None, decides: Decider | Suspected
-) -> Flow[Revision]:
-    flows, context = memory.tiered_store.flows, memory.context
-    if key is not None and (yield from find(context, key, TIERS, flows)):
+class _Message(NamedTuple):
+    """What a user says."""
+
+    said: str
+    key: str | None
+    done: str | None
+    speaker: str | None
+
+
+def _revised(memory: Memory, message: _Message, decides: Decider | Suspected) -> Flow[Revision]:
+    flows, context, (said, key, done, _) = memory.tiered_store.flows, memory.context, message
+    if done is not None and (yield from find(context, done, TIERS, flows)):
         return Revision()
-    before = yield from _earlier(memory, said)
+    before = yield from _earlier(memory, message)
     if not before:
         return Revision()
     earlier = [_shown(one, memory) for one in before]
@@ -190,16 +204,16 @@ def _beside(one: Recollection) -> dict[str, Any]:
     return {**told, "key": part, "occurred_at": one.occurred_at or one.created_at}
 
 
-def _earlier(memory: Memory, said: str) -> Flow[list[Recollection]]:
+def _earlier(memory: Memory, message: _Message) -> Flow[list[Recollection]]:
     """What a message may take back or correct, the oldest first."""
-    spoken: dict[str, Any] = {"speaker": "user"}
-    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}}
-    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
+    spoken: dict[str, Any] = {"speaker": message.speaker or "user"}
+    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not message.speaker else spoken
+    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, message.said, _NEAR, others)]
     if (session := memory.context.session_id) is not None:
         asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
     several = yield from memory.flows.looked_up(asks)
     found = {(one.namespace, one.key): one for some in several for one in some}
-    mine = (one for one in found.values() if _may_go(one, memory))
+    mine = (one for one in found.values() if one.key != message.key and _may_go(one, memory))
     return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.reading import plain
 from langmem_tiers.core.tracing import recalling
@@ -238,7 +238,8 @@ class Conversation:
         given = metadata["messages"] if self.messages is None else self.messages
         seen = self.messages is None and given is not None and not metadata["show_messages"]
         said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
-        if said and said[-1].fields["speaker"] in ("user", "human") and said[-1].text == prompt:
+        last_role = said[-1].fields["speaker"].lower() if said else ""
+        if last_role not in ASSISTANT_ROLES and said and said[-1].text == prompt:
             said.pop()
         said = [one for one in said if _recent(one, metadata["now"], options.get("minutes"))]
         begin = max(0, len(said) - options.get("limit", _LIMIT))
@@ -296,6 +297,7 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
         if role is None or not text.strip():
             continue
         key = getattr(one, "id", None)
+        named = one.name if isinstance(one, HumanMessage) else None
         yield Fragment(
             text=storable(text),
             source="conversation",
@@ -303,7 +305,7 @@ def _said(messages: Iterable[Any]) -> Iterable[Fragment]:
             rationale="said in this conversation",
             key=None if key is None else str(key),
             fields={
-                "speaker": brief(role),
+                "speaker": brief(named or role),
                 "role": brief(role).upper(),
                 "when": labelled(when),
                 "stamp": f"[{labelled(when)}] " if when else "",

@@ -1,0 +1,169 @@
+"""What people say to an agent: found among its messages, and noted before it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypedDict
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+
+from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.values import storable
+from langmem_tiers.graph.heard import TRUST
+from langmem_tiers.graph.messages import answered_in
+from langmem_tiers.graph.node import SUMMARY, text_of
+from langmem_tiers.graph.runs import thread_of
+from langmem_tiers.graph.speakers import Speakers
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.turn.record import both_ends
+from langmem_tiers.turn.trace import private
+
+_LONGEST: Final = 20_000
+"""Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
+by itself; our own choice."""
+_AGENT: Final = "agent"
+
+
+class Heard(TypedDict):
+    """What an agent heard in its turn."""
+
+    said: list[str]
+    """The ids of the messages that its runs were given since its last answer."""
+    others: list[str]
+    """Those of human messages that came in another way: a tool, say, put them there."""
+    left: list[dict[str, Any]]
+    """What could not be stored yet, as it is to be."""
+
+
+class Answer(NamedTuple):
+    """An agent's last word."""
+
+    message: AIMessage
+    text: str
+    after: Sequence[BaseMessage]
+    """The messages that it had heard by then."""
+
+
+def hear(
+    messages: Sequence[BaseMessage],
+    before: Heard | None,
+    speakers: Speakers,
+    memory: MemoryCoordinator,
+    config: RunnableConfig,
+) -> Heard:
+    """Hear what a run was given: what is new of it is left to be stored.
+
+    Args:
+        messages: All messages of the agent as its run begins.
+        before: What was heard before, in this turn or the last one.
+        speakers: Who said it.
+        memory, config: What it is stored by.
+    """
+    known = before or Heard(said=[], others=[], left=[])
+    open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
+    new = [one for one in open_ones if str(one.id) not in known["said"]]
+    there = {str(one.id) for one in messages}
+    notes = [note for one in new for note in note_of(one, speakers, memory, config)]
+    return Heard(
+        # A run that is given nothing goes on with what was said before.
+        said=[str(one.id) for one in open_ones] if new else known["said"],
+        others=[one for one in known["others"] if one in there],
+        left=[*known["left"], *notes],
+    )
+
+
+def ended(heard: Heard, messages: Sequence[BaseMessage], left: Sequence[dict[str, Any]]) -> Heard:
+    """What was heard, once the turn is over: whatever else came meanwhile is no person's."""
+    came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
+    return Heard(
+        said=heard["said"], others=[*dict.fromkeys((*heard["others"], *came))], left=[*left]
+    )
+
+
+def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
+    """The human messages since an agent's last word; before that, if it is the last message."""
+    until = len(messages) - (bool(messages) and _final(messages[-1]))
+    places = [place for place, one in enumerate(messages[:until]) if _final(one)]
+    since = messages[places[-1] if places else 0 : until]
+    humans = (one for one in since if isinstance(one, HumanMessage))
+    return [one for one in humans if not one.additional_kwargs.get(SUMMARY)]
+
+
+def _final(message: BaseMessage) -> bool:
+    """Whether it is an agent's last word: it calls nothing."""
+    return isinstance(message, AIMessage) and not message.tool_calls
+
+
+def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
+    """The agent's answer, if it is the last message."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, AIMessage) or not _final(last):
+        return None
+    return Answer(last, text_of(last), messages)
+
+
+def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | None:
+    """What an agent that is done answered: in words, in a form (`response`), or as a tool does."""
+    until = len(messages)
+    while until and isinstance(messages[until - 1], ToolMessage):
+        until -= 1
+    asking = messages[until - 1] if until else None
+    if until == len(messages) or not isinstance(asking, AIMessage):
+        return answer_in(messages)
+    for call in asking.tool_calls:
+        if response is not None and (
+            response == call["args"] or type(response).__name__ == call["name"]
+        ):
+            told = json.dumps(call["args"], ensure_ascii=False, default=str)
+            after = [one for one in messages if getattr(one, "tool_call_id", "") != call["id"]]
+            return Answer(asking, "\n".join(filter(None, (text_of(asking), told))), after)
+    calls = [one for one in answered_in(messages[until - 1 :]) if not (one.failed or one.held)]
+    brought = [one.said for one in calls if TRUST not in one.answer.additional_kwargs]
+    return Answer(asking, "\n".join(brought), messages)
+
+
+def note_of(
+    message: BaseMessage, speakers: Speakers, memory: MemoryCoordinator, config: RunnableConfig
+) -> list[dict[str, Any]]:
+    """A human message as it is stored; nothing if it says nothing."""
+    if not (text := storable(text_of(message))):
+        return []
+    told = speakers.of(message)
+    key, _ = keys_of(message, config, speakers)
+    return [{**told, **kept(text, memory, key)}]
+
+
+def kept(
+    text: str, memory: MemoryCoordinator, key: str, whole: str | None = None
+) -> dict[str, Any]:
+    """A text as a memory of the session: of a long one both ends.
+
+    What is private is not cut: the gate is to judge all of it.
+    """
+    cut = text if private(whole or text, memory.gate) else both_ends(text, _LONGEST)
+    return {"content": cut, "key": key, "session_id": memory.context.session_id}
+
+
+def keys_of(
+    message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None
+) -> tuple[str, str]:
+    """What a message is remembered under, and what it asks to be reminded of.
+
+    The same for the same message of a thread; without a thread, of the same words. A human message
+    that no person wrote has another one: a run around this one may know that a person did.
+    """
+    text = storable(text_of(message))
+    key = uuid5(NAMESPACE_OID, f"{thread_of(config) or text}\0{message.id or text}")
+    if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
+        key = uuid5(key, _AGENT)
+    return str(key), str(uuid5(key, PROSPECTIVE))
+
+
+def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
+    """What messages, whoever wrote them, may have been remembered under."""
+    said = [one for one in messages if isinstance(one, HumanMessage | AIMessage)]
+    found = {key for one in said for key in keys_of(one, config)}
+    return found.union(str(uuid5(UUID(keys_of(one, config)[0]), _AGENT)) for one in said)
