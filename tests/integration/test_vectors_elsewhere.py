@@ -69,8 +69,8 @@ def test_a_store_works_with_pgvector_in_another_schema_whatever_the_role_looks_i
         assert store.optimize() == (Tier.WORKING,)
     use(elsewhere)
     with psycopg.connect(elsewhere) as conn:
-        (where,) = conn.execute("SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'").fetchall()  # fmt: skip
-    assert where == ("extensions",)
+        types = "SELECT typnamespace::regnamespace::text FROM pg_type WHERE typname = 'halfvec'"
+        assert conn.execute(types).fetchall() == [("extensions",)]
 
 
 def test_a_role_without_create_sets_up_where_all_that_it_may_not_create_exists(owner: str) -> None:
@@ -93,7 +93,8 @@ def test_names_that_a_role_finds_first_elsewhere_are_not_taken_for_postgres_own(
 ) -> None:
     with TieredStore(elsewhere, index=text_index()) as store:
         store.setup()
-    mine = "CREATE FUNCTION public.to_tsvector(regconfig, text) RETURNS tsvector LANGUAGE sql AS $$ SELECT ''::tsvector $$"
+    mine = """CREATE FUNCTION public.to_tsvector(regconfig, text) RETURNS tsvector
+              LANGUAGE sql AS $$ SELECT ''::tsvector $$"""
     execute(elsewhere, mine)
     with login(elsewhere, APPLICATION) as web:
         execute(elsewhere, f"ALTER ROLE {name_in(web)} SET search_path = public, pg_catalog")
