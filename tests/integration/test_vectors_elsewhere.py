@@ -139,3 +139,15 @@ def test_a_role_that_may_not_look_where_pgvector_is_is_told_so_as_it_connects(
         execute(elsewhere, grant)
         with TieredStore(plain, index=text_index()):
             pass
+
+
+def test_a_text_search_configuration_is_named_with_its_schema(elsewhere: str) -> None:
+    mine = "CREATE TEXT SEARCH CONFIGURATION extensions.mine (COPY = pg_catalog.simple)"
+    own = "CREATE TEXT SEARCH CONFIGURATION public.own (COPY = pg_catalog.simple)"
+    execute(elsewhere, mine, own)
+    for language in ("mine", "public.own"):
+        index = {"fields": ["text"], "language": language}
+        with TieredStore(elsewhere, index=index, schema_prefix=f"{language[-3:]}_") as store:
+            store.setup()
+            store.put(SPACE, "a", {"text": "the zebras"})
+            assert [item.key for item in store.search(SPACE, query="zebras", limit=1)] == ["a"]
