@@ -22,7 +22,6 @@ from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Row
 from langmem_tiers.postgres.sql import Statement, statements
-from langmem_tiers.postgres.target import CONNECTION_SETTINGS
 from langmem_tiers.recall.candidates import Candidate
 
 CALIBRATED, MATCH = "calibrated", "match"
@@ -40,6 +39,9 @@ _BY_HAND = (
 
 _ID = Candidate._fields.index("id")
 """The column of the statement that holds a memory's id."""
+_TOLD = {"local": False, "timeout": "0", "actor": "", "role": None, "tenant": ""}
+_OWN = Call("enter", {**_TOLD, "path": "pg_catalog, public, pg_temp"})
+"""What the store's own connections are told."""
 
 
 class Coordinators:
@@ -66,9 +68,9 @@ class RawRecall:
 
     def __init__(self, url: str, texts: Mapping[str, Statement], calls: Mapping[str, Call]) -> None:
         self._conn = psycopg.connect(url, autocommit=True, prepare_threshold=0)
-        self._conn.execute(CONNECTION_SETTINGS, {"timeout": "0"})
         register_vector(self._conn)
         self._cursor = psycopg.RawCursor(self._conn)
+        self._cursor.execute(texts["enter"].text, _values(_OWN, texts["enter"].names))
         self._count = texts["count_accesses"]
         self._asked = {
             question: (texts[call.name].text, _values(call, texts[call.name].names))

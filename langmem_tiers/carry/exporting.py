@@ -14,6 +14,7 @@ from langmem_tiers.carry.file import FORMAT, Header, Writer, checked_target
 from langmem_tiers.core.carried import CARRIED, of
 from langmem_tiers.forget import parts
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script, aside
+from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.postgres.sql import snapshot
 
 
@@ -66,6 +67,7 @@ def export(how: Exporting) -> Flow[ExportReport]:
     try:
         yield from parts.begin(how.tenant, writer.part, how.now)
         yield Script(snapshot())
+        yield Query((NO_HURRY,))
         header = yield from _header(how)
         yield from aside(partial(writer.begin, header))
         for table in header.rows:

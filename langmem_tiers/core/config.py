@@ -326,7 +326,7 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     except InvalidTypeError as error:
         raise ConfigurationError(f'{error}; give paths, such as ["content"]') from error
     language = index.get("language", "english")
-    if not isinstance(language, str) or not re.fullmatch(r"\w+", language):
+    if not isinstance(language, str) or not re.fullmatch(r"(\w+\.)?\w+", language):
         raise ConfigurationError("index `language` names a Postgres text search configuration")
     vector = None if index.get("dims") is None else _parse_vector(index)
     return IndexOptions(vector=vector, fields=tuple(paths), language=language)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Never, Self
 
 import psycopg
@@ -18,7 +19,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query
-from langmem_tiers.postgres.target import Target
+from langmem_tiers.postgres.target import OF_CONNECTION, Target
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.store import TieredStore
 
@@ -41,7 +42,10 @@ _STRATEGIES = {
 _ENTER = """SELECT set_config('langmem_tiers.tenant', %(tenant)s, true),
                    set_config('langmem_tiers.user', %(user_id)s, true),
                    set_config('transaction_read_only', 'on', true),
-                   set_config('timezone', 'UTC', true)"""
+                   set_config('timezone', 'UTC', true),
+                   (SELECT set_config('search_path', format('pg_catalog, %%I', n.nspname), true)
+                    FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+                    WHERE e.extname = 'vector')"""
 """It stands here and not in queries.sql because SQLAlchemy runs it, where no flow runs. All of it
 ends with the transaction, so that a connection pooler hands nobody a tenant."""
 
@@ -147,14 +151,32 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
         )
 
 
+async def _without_session(
+    target: Target, options: Mapping[str, Any]
+) -> psycopg.AsyncConnection[Any]:
+    """Connect, to prepare nothing where the connection is a pooler's; see `Connection.learn`."""
+    conn: psycopg.AsyncConnection[Any]
+    conn = await psycopg.AsyncConnection.connect(target.conninfo, **options)
+    try:
+        cursor = await conn.execute(OF_CONNECTION, {"type": None}, prepare=False)
+        ((process, *_),) = await cursor.fetchall()
+        if process != conn.info.backend_pid and not target.is_told_to_prepare:
+            conn.prepare_threshold = None
+        await conn.set_autocommit(False)
+    except BaseException:
+        await conn.close()
+        raise
+    return conn
+
+
 def _engine(target: Target, context: MemoryContext) -> PGEngine:
     """Connections on which every transaction reads, and sees what this context does alone."""
 
     async def connect() -> psycopg.AsyncConnection[Any]:
         options = target.connection_options()
         name = f"{options.get('application_name', 'langmem-tiers')} documents"
-        options.update(autocommit=False, application_name=name)
-        return await psycopg.AsyncConnection.connect(target.conninfo, **options)
+        options.update(application_name=name)
+        return await _without_session(target, options)
 
     def enter(conn: Connection) -> None:
         asks = {name: one or "" for name, one in context.whose.items()}

@@ -3,42 +3,52 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.pq.abc import PGconn
-from psycopg.types import TypeInfo
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.errors import translated
+from langmem_tiers.postgres.flow import Build
 from langmem_tiers.postgres.sql import Statement
-from langmem_tiers.postgres.target import CONNECTION_SETTINGS, POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.target import OF_CONNECTION, POOL_TIMEOUT_SECONDS, Target
 from langmem_tiers.postgres.waiting import Awaits, Timed, Waits
 from langmem_tiers.postgres.walls import ACTING, Wall
-from langmem_tiers.postgres.wire import arrivals, learn_types, learn_vectors
+from langmem_tiers.postgres.wire import arrivals, learn_times, learn_types, learn_vectors
 from langmem_tiers.postgres.work import AWAITED, Side
 
 T = TypeVar("T")
 
-_TIMEOUT = "SHOW statement_timeout"
-_NO_TIMEOUT = "SET statement_timeout = 0"
-_TIMEOUT_AGAIN = "SELECT set_config('statement_timeout', %s, false)"
-"""These stand here and not in queries.sql because no flow runs them, only a build."""
+_HOLD = (
+    "SELECT pg_try_advisory_xact_lock({0:d}), current_setting('statement_timeout'), "
+    "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
+    "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
+)
+"""What holds the lock of a build stands idle for as long as that takes. It is sent without
+parameters: with some, its snapshot would be kept, and the index wait for that in vain."""
+_KEPT = 2
+"""Cursors of a connection that are kept: for what a transaction is told, and one statement."""
 
 
 class _Kept(Timed):
-    """A connection that keeps one cursor for calls of a single statement.
+    """A connection that keeps the cursors for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
     """
 
     new_cursor: Any
+    is_pooled = False
+    """Whether its next transaction may run in another session."""
+    settings: Mapping[str, Any]
+    """What its transactions are told first where it is; see `Target.settings`."""
     _knows_vectors = False
-    _single: Any = None
+    _cursors: tuple[Any, ...] = ()
 
     def __init__(self, pgconn: PGconn) -> None:
         """Wrap what libpq opened."""
@@ -47,15 +57,16 @@ class _Kept(Timed):
         learn_types(self)
         self._arrivals = arrivals(self)
 
-    @property
-    def single(self) -> Any:
-        """The cursor kept."""
-        if self._single is None:
-            self._single = self.new_cursor(self)
-        return self._single
+    def cursor_at(self, place: int) -> Any:
+        """The cursor for a statement of a round trip."""
+        if place >= _KEPT:
+            return self.new_cursor(self)
+        if not self._cursors:
+            self._cursors = tuple(self.new_cursor(self) for _ in range(_KEPT))
+        return self._cursors[place]
 
-    def is_ready(self: Any, vector_type: str | None) -> Work[bool]:
-        """Whether it stands, and knows vectors if it is to; False once it is closed.
+    def is_ready(self: Any, target: Target) -> Work[bool]:
+        """Whether it stands, and knows what `learn` asks; False once it is closed.
 
         A server that goes away says so, or closes the socket: looking takes a microsecond, and
         the server is asked only if something came.
@@ -63,26 +74,44 @@ class _Kept(Timed):
         try:
             if self._arrivals.poll(0):
                 yield self.execute("")
-            yield from self.learn_vectors(vector_type)
+            yield from self.learn(target)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
         return not self.closed
 
-    def learn_vectors(self: Any, vector_type: str | None) -> Work[None]:
-        """Look the vector type up, as long as it is not known; setup may create it later."""
-        if vector_type and not self._knows_vectors:
-            self._single = None  # it would go on with what it learned before
-            self._knows_vectors = learn_vectors(self, (yield TypeInfo.fetch(self, vector_type)))
+    def learn(self: Any, target: Target) -> Work[None]:
+        """Ask where pgvector is, as long as it is not known; setup may create it later.
 
-    def unhurried(self: Any, work: Work[T]) -> Work[T]:
-        """Let statements outside a transaction take as long as they take."""
-        cursor = yield self.execute(_TIMEOUT, prepare=False)
-        (before,) = yield cursor.fetchall()
-        yield self.execute(_NO_TIMEOUT, prepare=False)
-        result = yield from work
-        yield self.execute(_TIMEOUT_AGAIN, before, prepare=False)
-        return result
+        A connection is a pooler's where another process answers than the one that it was told of.
+        What is set or prepared there is found by others, so its transactions are told each time,
+        and prepare nothing.
+        """
+        if self._knows_vectors:
+            return
+        cursor = yield self.execute(OF_CONNECTION, {"type": target.vector_type}, prepare=False)
+        ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
+        self.settings = target.settings(timeout, vectors_in)
+        if self.is_pooled or process != self.info.backend_pid:
+            self.share(target)
+        else:
+            yield from self._enter(target.statements["enter"])
+        self._cursors = ()  # they would go on with what they learned before
+        learned = learn_vectors(self, *oids)
+        self._knows_vectors = learned or (vectors_in is not None and target.vector_type is None)
+
+    def share(self: Any, target: Target | None = None) -> None:
+        """Rely on nothing that a session keeps."""
+        self.is_pooled = True
+        learn_times(self)
+        if target is None or not target.is_told_to_prepare:
+            self.prepare_threshold = None
+
+    def _enter(self: Any, enter: Statement) -> Work[None]:
+        """Tell a session of our own once what every statement relies on."""
+        told = {**self.settings, "local": False, "role": None, "tenant": ""}
+        values = [told[name] for name in enter.names]
+        yield self.new_cursor(self).execute(enter.text, values, prepare=False)
 
 
 class Connection(_Kept, Waits, psycopg.Connection[Any]):
@@ -105,6 +134,8 @@ class Connections:
         self.target = target
         self.side = side
         self.wall = Wall()
+        self.is_pooled = False
+        """Whether a pooler stands between, of which only an error told."""
         self._lock = threading.Lock()
         self._recovery: Any = None
         """What replaces the pool just now, for all who wait for it."""
@@ -156,6 +187,11 @@ class Connections:
             raise deadline.late("a server whose connection was lost does not answer")
         recovery.result()
 
+    def share(self, conn: Any, pool: Any) -> None:
+        """Rely on no session from now on, after what was prepared in one was not there."""
+        conn.share()
+        self.is_pooled = pool.suspect = True
+
     def give_back(self, conn: Any, pool: Any) -> Work[None]:
         """Return a connection to its pool, dead or alive."""
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
@@ -184,8 +220,9 @@ class Connections:
 
     def _configure(self, conn: Any) -> Work[None]:
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        yield conn.execute(CONNECTION_SETTINGS, self.target.connection_settings(), prepare=False)
-        yield from conn.learn_vectors(self.target.vector_type)
+        if self.is_pooled:
+            conn.share()
+        yield from conn.learn(self.target)
 
     def _reach(self) -> Work[None]:
         """See that the server answers; one of our own is started again if it does not."""
@@ -197,19 +234,54 @@ class Connections:
             yield self.side.aside(self.target.revive)
             yield from self._probe()
 
-    def _probe(self) -> Work[None]:
+    def alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
+        """Do work on a connection of its own, which is closed after it."""
         kind: Any = AsyncConnection if self.side is AWAITED else Connection
-        conn = yield kind.connect(self.target.conninfo, **self.target.connection_options())
-        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
+        given = {**self.target.connection_options(), **options}
+        opened = kind.connect(self.target.conninfo, **given)
+        # what a thread has, it holds at once: a signal as it yields would lose it
+        conn = (yield opened) if self.side is AWAITED else opened
         try:
-            roles = self.target.roles
-            acting = roles.taken
-            if acting is None:
-                cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
-                ((acting,),) = yield cursor.fetchall()
-            self.wall = Wall(acting, roles.name_taken)
+            return (yield from work(conn))
         finally:
             yield conn.close()
+
+    def build(self, build: Build) -> Work[bool]:
+        """Build while another connection's transaction holds the lock; False where it is held.
+
+        What builds can be in no transaction, and a lock of its session might be left on a pooler's
+        connection. The holder keeps no snapshot that an index would have to wait for.
+        """
+
+        def build_all(conn: Any) -> Work[None]:
+            for statement in build.statements:
+                yield conn.execute(statement.encode(), prepare=False)
+
+        def hold(conn: Any) -> Work[bool]:
+            yield conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED", prepare=False)
+            cursor = yield conn.execute(_HOLD.format(build.lock).encode(), prepare=False)
+            ((held, timeout, _),) = yield cursor.fetchall()
+            if held:
+                hurry = {} if timeout == "0" else self.target.unhurried()
+                yield from self.alone(build_all, **hurry)
+            return bool(held)
+
+        return (yield from self.alone(hold))
+
+    def _probe(self) -> Work[None]:
+        yield from self.alone(self._acts)
+
+    def _acts(self, conn: Any) -> Work[None]:
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
+        roles = self.target.roles
+        cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
+        ((acting, role, closed),) = yield cursor.fetchall()
+        if closed is not None:
+            raise DatabaseError(
+                f"the role {role} may not use the schema {closed}, where pgvector is: have its "
+                f"owner run GRANT USAGE ON SCHEMA {closed} TO {role}"
+            )
+        self.wall = Wall(roles.taken or acting, roles.name_taken)
 
     def _new_pool(self) -> Any:
         awaited = self.side is AWAITED

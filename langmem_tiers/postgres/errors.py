@@ -20,7 +20,7 @@ from langmem_tiers.core.errors import (
     PoolExhaustedError,
     QueryTimeoutError,
 )
-from langmem_tiers.postgres.flow import Effect, Query, Script
+from langmem_tiers.postgres.flow import Build, Effect, Query, Script
 from langmem_tiers.postgres.waiting import Overdue, Unanswered
 
 NOT_SET_UP = (
@@ -36,11 +36,21 @@ _MISSING = (
 _NO_DATABASE = re.compile(r'database "([^"]*)" does not exist')
 """What a server says by whom nobody was let in: the driver tells no code of it. In another language
 it is told as any connection that was refused."""
-_TRANSIENT = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
+UNPREPARED = (
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+)
+"""How a server says that another one has prepared a statement, or that somebody else has: the
+connection is a pooler's."""
 _WAITED = (
     "look for what holds the locks that it waits for, or for what lies between here and Postgres, "
     "ask for less at once, or raise call_timeout_ms: open the store with "
     "bounds=Bounds(call_timeout_ms=…)"
+)
+_TRANSIENT = (
+    psycopg.errors.SerializationFailure,
+    psycopg.errors.DeadlockDetected,
+    *UNPREPARED,
 )
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
@@ -69,19 +79,25 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
         return QueryTimeoutError(_timed_out(error, effect))
     if (missing := _missing(error, effect)) is not None:
         return NotSetUpError(missing)
+    if (refused := _refused(error, effect)) is not None:
+        return DatabaseError(refused)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
         return DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
             "that it runs and that the connection string is right, its database included, then "
             "repeat the call"
         )
-    if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return DatabaseError(
-            f"this role lacks a right ({_first_line(error)}): setup needs CREATE on the database, "
-            "and a superuser to run `CREATE EXTENSION vector` once if it is not there; an "
-            "application or a worker needs to be a member of its role"
-        )
     return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+
+
+def _refused(error: psycopg.Error, effect: Effect | None) -> str | None:
+    """What helps where somebody may not do what was asked."""
+    if isinstance(effect, Build) and "unsupported startup parameter" in str(error):
+        return f"this pooler takes no options ({_first_line(error)}): {_UNHURRIED}"
+    if not isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return None
+    helps = effect.otherwise if isinstance(effect, Script) else ""
+    return f"this role lacks a right ({_first_line(error)}): {helps or _RIGHTS}"
 
 
 def _missing(error: psycopg.Error, effect: Effect | None) -> str | None:
@@ -110,6 +126,16 @@ def _timed_out(error: psycopg.Error, effect: Effect | None) -> str:
     return f"Postgres broke the statement off ({_first_line(error)}): {_more_time(effect)}"
 
 
+_RIGHTS = (
+    "setup needs CREATE on the database, and a superuser to run `CREATE EXTENSION vector` once if "
+    "it is not there; an application or a worker needs to be a member of its role"
+)
+_UNHURRIED = (
+    "an index is built by a role whose own statement_timeout is 0 (ALTER ROLE … SET "
+    "statement_timeout = 0), or by a store that connects to the server itself, not to a pooler"
+)
+
+
 def _more_time(effect: Effect | None) -> str:
     """What helps where Postgres broke a statement off: a recall has a time-out of its own."""
     if isinstance(effect, Query) and any(call.name == "limit_time" for call in effect.calls):
@@ -117,6 +143,8 @@ def _more_time(effect: Effect | None) -> str:
             "raise query_timeout_ms in CoordinatorSettings, or narrow what is asked by tiers, "
             "project_id or memory_types"
         )
+    if isinstance(effect, Build):
+        return _UNHURRIED
     return (
         "look for what holds the locks that it waits for, ask for less at once, or raise "
         "statement_timeout_ms: open the store with bounds=Bounds(statement_timeout_ms=…)"

@@ -113,9 +113,14 @@ class Lookup(NamedTuple):
 
 
 class Script(NamedTuple):
-    """Run a script without parameters in the flow's transaction. Answered with nothing."""
+    """Run a script without parameters in the flow's transaction. Answered with nothing.
+
+    One that begins the transaction goes before anything that the transaction is told.
+    """
 
     text: str
+    otherwise: str = ""
+    """What a role does that may not run it."""
 
 
 class Build(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import (
     ConfigurationError,
+    DatabaseError,
     DimensionMismatchError,
     MigrationError,
     NotSetUpError,
@@ -51,6 +52,8 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     migrations = {"migrations": f"{options.schema('memory')}.migrations"}
     _, _, ((exists,),) = yield Query((NO_HURRY, _LOCK, Call("has_migrations", migrations)))
     (applied,) = (yield Query((Call("applied_migrations", {}),))) if exists else ((),)
+    if not applied:
+        yield from _make_room(options)
     for migration in pending(sql.migrations(options), dict(applied)):
         yield Script(migration.text)
         record = {
@@ -66,6 +69,34 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     yield from _choose_language(options, dict(settings))
     yield from _switch_audit(options, dict(settings))
     yield from _build_walls(options, None if reshaped else dict(settings).get("walls"))
+
+
+def _make_room(options: StoreOptions) -> Flow[None]:
+    """Create the extension and the schemas, as far as they are not there.
+
+    Raises:
+        DatabaseError: if this role may not; it says what somebody who may has to run.
+    """
+    schemas = {"schemas": [options.schema(name) for name in ("memory", *TIERS)]}
+    (((role, database, may_create, extended, missing, foreign),),) = yield Query(
+        (Call("room", schemas),)
+    )
+    todo = [] if extended else ["CREATE EXTENSION vector;"]
+    todo += [] if may_create else [f"CREATE SCHEMA {one} AUTHORIZATION {role};" for one in missing]
+    todo += [f"ALTER SCHEMA {one} OWNER TO {role};" for one in foreign]
+    otherwise = (
+        f"have an administrator run in the database {database}\n\n    "
+        + "\n    ".join(todo)
+        + "\n\n"
+        "and call setup again"
+    )
+    if todo and extended:
+        raise DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
+    if not extended:  # some servers let roles do so of whom they do not tell it
+        yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", otherwise)
+        yield Query((Call("find_vectors", {}),))
+    for schema in missing:
+        yield Script(f"CREATE SCHEMA {schema}")
 
 
 def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> list[sql.Migration]:
@@ -255,8 +286,9 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     vector = options.index.vector if options.index else None
     if vector is None or not vector.ann:
         return ()
-    _, ((stored, have, broken, *_),), rows = yield Query(
-        (NO_HURRY, state_call(options), Call("largest_tenants", {})), commit=True
+    asked = (state_call(options), Call("largest_tenants", {}), Call("find_vectors", {}))
+    _, ((stored, have, broken, *_),), rows, ((vectors_in, _),) = yield Query(
+        (NO_HURRY, *asked), commit=True
     )
     check_shape(stored, vector)
     outgrown = {tier for tier, largest in rows if largest > options.exact_limit}
@@ -264,6 +296,6 @@ def build_ann_indexes(options: StoreOptions) -> Flow[tuple[Tier, ...]]:
     if not missing:
         return ()
     statements = [sql.drop_ann_index(schema, vector) for schema in broken]
-    statements += [sql.ann_index(options, vector, tier) for tier in missing]
+    statements += [sql.ann_index(options, vector, tier, vectors_in) for tier in missing]
     built = yield Build(tuple(statements), BUILD_LOCK)
     return missing if built else ()

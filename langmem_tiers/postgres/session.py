@@ -17,6 +17,7 @@ from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.driving import driven
 from langmem_tiers.postgres.errors import (
     ENDED,
+    UNPREPARED,
     can_roll_back,
     changed,
     interruption,
@@ -46,7 +47,7 @@ from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.planning import planned, with_planning
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.postgres.waiting import GRACE_SECONDS
-from langmem_tiers.postgres.walls import Sent
+from langmem_tiers.postgres.walls import Sent, entered
 from langmem_tiers.postgres.work import AWAITED, Side, within
 
 _ATTEMPTS = 5
@@ -104,7 +105,7 @@ class Session:
             if isinstance(effect, Script):
                 return (yield from self._script(effect))
             if isinstance(effect, Build):
-                return (yield from self._build(effect))
+                return (yield from self._database.build(effect))
             return (yield from self._query(checked_kind(effect, Query, "what a flow yields")))
         except (psycopg.Error, PoolTimeout) as error:
             raise interruption(error) or translated(error, effect) from error
@@ -138,22 +139,13 @@ class Session:
 
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
+        begins = not self._open
         yield from self._begin(conn)
         self._past.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
-
-    def _build(self, build: Build) -> Work[bool]:
-        conn = yield from self._connection()
-        try:
-            locked = yield conn.execute("SELECT pg_try_advisory_lock(%s)", (build.lock,))
-            if (yield locked.fetchall()) != [(True,)]:
-                return False
-            yield from conn.unhurried(_one_after_another(conn, build.statements))
-        except BaseException:
-            yield conn.close()  # which also lets go of the lock
-            raise
-        yield conn.execute("SELECT pg_advisory_unlock(%s)", (build.lock,))
-        return True
+        if begins and conn.is_pooled:  # after what may say how the transaction is to be
+            (enters,) = entered((), conn.settings)
+            yield from self._call(conn.cursor_at(0), enters.call)
 
     def _query(self, query: Query) -> Work[list[Rows]]:
         sent = self._database.behind_the_wall(query)  # who may not ask takes no connection
@@ -164,8 +156,7 @@ class Session:
                 yield from self._do_past(conn)
                 rows = yield from self._execute(conn, query, sent)
             except psycopg.Error as error:
-                if isinstance(error, ENDED):
-                    yield conn.close()  # as the server does next
+                yield from self._heed(error, conn)
                 lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
                 if lost and (began_before or self._database.target.writes(query)):
                     raise outcome_unknown(error) from error
@@ -181,6 +172,13 @@ class Session:
                     yield from self._release()
                 return rows
         raise AssertionError("unreachable")
+
+    def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
+        """Do what an error says of its connection."""
+        if isinstance(error, UNPREPARED):
+            self._database.share(conn, self._pool)
+        if isinstance(error, ENDED):
+            yield conn.close()  # as the server does next
 
     def _do_past(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
@@ -202,8 +200,10 @@ class Session:
             self._open = False
 
     def _execute(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Rows]]:
+        if conn.is_pooled and not self._open:
+            sent = entered(sent, conn.settings)
         if len(sent) == 1 and query.commit and not self._open:
-            cursors = [(yield from self._call(conn.single, query.calls[0]))]
+            cursors = [(yield from self._call(conn.cursor_at(0), query.calls[0]))]
         else:
             timed = with_planning(sent, conn)
             cursors = yield from within(conn.pipeline(), self._sent(conn, query, timed))
@@ -220,8 +220,8 @@ class Session:
             if not query.commit:
                 yield from self._begin(conn)
             cursors = []
-            for call, _ in sent:
-                cursor = yield from self._call(conn.new_cursor(conn), call)
+            for place, (call, _) in enumerate(sent):
+                cursor = yield from self._call(conn.cursor_at(place), call)
                 cursors.append(cursor)
             if query.commit and self._open:
                 yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
@@ -249,7 +249,7 @@ class Session:
             if self._database.pool.suspect:
                 yield from self._database.recover(self._database.pool, self._deadline)
             conn = yield from self._take()
-            if (yield from conn.is_ready(self._database.target.vector_type)):
+            if (yield from conn.is_ready(self._database.target)):
                 return conn
             yield from self._release()
         raise psycopg.OperationalError("one connection after the other was lost at once")
@@ -271,11 +271,6 @@ class Session:
         conn, self._conn, self._open, self._past = self._conn, None, False, []
         if conn is not None:
             yield from self._database.give_back(conn, self._pool)
-
-
-def _one_after_another(conn: Any, statements: Sequence[str]) -> Work[None]:
-    for statement in statements:
-        yield conn.execute(statement.encode(), prepare=False)
 
 
 class Database(Connections):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Self
@@ -34,30 +35,27 @@ ALIVE: Final = {
 """How libpq hears of a network that drops packets, of which nobody is told: after 25 seconds at
 rest, and 15 with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
 
-CONNECTION_SETTINGS = (
-    "SELECT set_config('plan_cache_mode', 'force_generic_plan', false), "
-    "set_config('enable_seqscan', 'off', false), set_config('timezone', 'UTC', false), "
-    "set_config('max_parallel_workers_per_gather', '0', false), set_config('jit', 'off', false), "
-    "set_config('langmem_tiers.actor', %(actor)s::text, false), "
-    "(SELECT set_config(s.name, %(timeout)s::text, false) FROM pg_settings s "
-    "WHERE s.name = 'statement_timeout' AND %(timeout)s::text <> '0' "
-    "AND s.setting::bigint NOT BETWEEN 1 AND %(timeout)s::text::bigint)"
+OF_CONNECTION = (
+    "SELECT pg_catalog.pg_backend_pid(), s.reset_val::pg_catalog.int8, "
+    "pg_catalog.quote_ident(n.nspname), t.oid, t.typarray "
+    "FROM pg_catalog.pg_settings s "
+    "LEFT JOIN pg_catalog.pg_extension e ON e.extname = 'vector' "
+    "LEFT JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace "
+    "LEFT JOIN pg_catalog.pg_type t ON t.typnamespace = n.oid AND t.typname = %(type)s::text "
+    "WHERE s.name = 'statement_timeout'"
 )
-"""Every statement is static and written for one plan: planning it again for each call costs
-more than most of them take, and a plan made while tables were empty must not last. To begin
-parallel workers or to compile takes longer than any, but seems cheap beside what is switched off.
-Times come in UTC. No statement takes for ever; a shorter time-out of the database or role stays.
-The audit log is told who acts.
+"""What a new connection is asked: which process serves it, how long the role's statements may take,
+and where pgvector is. It changes nothing, as the next transaction may be another one's to serve.
 
-It stands here and not in queries.sql because the pool runs it on each new connection, where no
-flow runs and nothing has to be filled in."""
+It stands here and not in queries.sql as no flow runs it."""
 
 
 TRANSACTION_LIMITS = (
-    "SELECT set_config(name, '300s', false) FROM pg_settings "
+    "SELECT set_config(name, '300s', true) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""How long a checkpointer's transaction may stand still or, from Postgres 17 on, take."""
+"""How long a checkpointer's transaction may stand still or, from Postgres 17 on, take. It is told
+to each, as the connection may be a pooler's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +119,10 @@ class Target:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
 
-    def acting(self) -> dict[str, str]:
+    def acting(self) -> dict[str, str | None]:
         """The parameters of ACTING."""
-        return {"memories": self.memories, "worker": self.roles.worker}
+        roles = self.roles
+        return {"memories": self.memories, "worker": roles.worker, "taken": roles.name_taken}
 
     def writes(self, query: Query) -> bool:
         """Whether a query changes what must be neither lost nor done twice."""
@@ -158,15 +157,32 @@ class Target:
             "row_factory": tuple_row,
         }
 
+    @property
+    def is_told_to_prepare(self) -> bool:
+        """Whether somebody has said when statements are prepared."""
+        return "prepare_threshold" in self._kwargs()
+
+    def unhurried(self) -> dict[str, str]:
+        """Options of a connection whose statements take as long as they take."""
+        of_url = conninfo_to_dict(self.conninfo).get("options")
+        options = self._kwargs().get("options", of_url) or ""
+        return {"options": f"{options} -c statement_timeout=0"}
+
     def _kwargs(self) -> Mapping[str, Any]:
         given = self.pool.get("kwargs")
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(given)}")
         return given or {}
 
-    def connection_settings(self) -> dict[str, str]:
-        """The parameters of CONNECTION_SETTINGS."""
-        return {"timeout": str(self.statement_timeout_ms or 0), "actor": self.actor}
+    def settings(self, servers_timeout: int, vectors_in: str | None) -> dict[str, Any]:
+        """The parameters of `enter` for a transaction; a shorter time-out of the role stays."""
+        times = [time for time in (self.statement_timeout_ms, servers_timeout) if time]
+        return {
+            "local": True,
+            "timeout": str(min(times, default=0)),
+            "actor": self.actor,
+            "path": ", ".join(filter(None, ("pg_catalog", vectors_in, "pg_temp"))),
+        }
 
     def embedder(self) -> Embeddings:
         """The embedding model, which a flow only asks for if one is configured."""
@@ -246,8 +262,22 @@ _CREDENTIALS: Final = re.compile(r":[^@]*@")
 _LAST_PORT: Final = 65_535
 
 
-def _limited(conn: psycopg.Connection[DictRow]) -> None:
-    conn.execute(TRANSACTION_LIMITS)
+class _Limited(psycopg.Connection[DictRow]):
+    """A connection whose round trips, which are a transaction each, are told their limits."""
+
+    @contextmanager
+    def pipeline(self) -> Iterator[psycopg.Pipeline]:
+        """Begin a round trip."""
+        with super().pipeline() as pipeline:
+            self.execute(TRANSACTION_LIMITS)
+            yield pipeline
+
+
+def _without_session(conn: psycopg.Connection[DictRow]) -> None:
+    """Prepare nothing on a connection of a pooler's; see `Connection.learn`."""
+    (found,) = conn.execute(OF_CONNECTION, {"type": None}, prepare=False).fetchall()
+    if found["pg_backend_pid"] != conn.info.backend_pid:
+        conn.prepare_threshold = None
 
 
 def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRow]]:
@@ -264,7 +294,8 @@ def checkpointer_pool(conninfo: str) -> ConnectionPool[psycopg.Connection[DictRo
         open=False,
         timeout=POOL_TIMEOUT_SECONDS,
         check=ConnectionPool.check_connection,
-        configure=_limited,
+        configure=_without_session,
+        connection_class=_Limited,
         kwargs={
             **options,
             **_unsaid(conninfo, application_name="langmem-tiers", connect_timeout=5, **ALIVE),

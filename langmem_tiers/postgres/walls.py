@@ -8,7 +8,7 @@ of a transaction that is about several, what belongs together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.errors import TenantRequiredError
 from langmem_tiers.core.roles import Role
@@ -19,10 +19,15 @@ ACTING: Final = (
     "SELECT CASE "
     "WHEN c.oid IS NULL OR NOT c.relforcerowsecurity OR pg_has_role(c.relowner, 'USAGE') "
     "OR (SELECT r.rolbypassrls FROM pg_roles r WHERE r.rolname = current_user) THEN 'owner' "
-    "WHEN pg_has_role(to_regrole(%(worker)s), 'USAGE') THEN 'worker' ELSE 'application' END "
+    "WHEN pg_has_role(to_regrole(%(worker)s), 'USAGE') THEN 'worker' ELSE 'application' END, "
+    "coalesce(to_regrole(%(taken)s)::text, quote_ident(current_user)), "
+    "(SELECT quote_ident(n.nspname) FROM pg_extension e "
+    "JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector' AND NOT "
+    "has_schema_privilege(coalesce(to_regrole(%(taken)s), current_user::regrole), n.oid, 'USAGE')) "
     "FROM (SELECT to_regclass(%(memories)s)) AS m (oid) LEFT JOIN pg_class c ON c.oid = m.oid"
 )
-"""What the role is that connects. It stands here and not in queries.sql as no flow runs it."""
+"""What the role is that connects, its name, and where pgvector is if it may not look there. It
+stands here and not in queries.sql as no flow runs it."""
 
 _FOR_SETUP: Final = frozenset({"any_vector", "any_lexeme"})
 """What setup asks, by the rights of whoever connects."""
@@ -86,6 +91,13 @@ class Wall(NamedTuple):
         else:
             for one in distinct:
                 yield one, _part(call, statement, [i for i, of in enumerate(tenants) if of == one])
+
+
+def entered(sent: Sequence[Sent], settings: Mapping[str, Any]) -> Sequence[Sent]:
+    """What is sent where a transaction is told its settings, with its first tenant if any."""
+    names_tenant = bool(sent) and sent[0].place is None
+    whose = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
+    return [Sent(Call("enter", {**settings, **whose}), None), *sent[names_tenant:]]
 
 
 def _is_walled(call: Call, statements: Mapping[str, Statement]) -> bool:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import select
 import struct
+from datetime import UTC, datetime, timedelta
 from json import JSONDecoder
 from typing import Any
 
 import psycopg
+from psycopg.abc import AdaptContext
 from psycopg.adapt import Buffer, Dumper, Loader
 from psycopg.pq import Format
-from psycopg.types import TypeInfo
 from psycopg.types.array import ListDumper
+from psycopg.types.datetime import TimestamptzBinaryLoader
 
 from langmem_tiers.core.errors import NotSetUpError
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
@@ -67,6 +69,24 @@ class _JsonbLoader(Loader):
         return _parse(str(data[1:], "utf-8"))[0]
 
 
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class _TimeLoader(TimestamptzBinaryLoader):
+    """Reads times in UTC, whatever the time zone of the session is."""
+
+    def __init__(self, oid: int, context: AdaptContext | None = None) -> None:  # noqa: ARG002
+        """Look at no connection."""
+        super().__init__(oid, None)
+
+    def load(self, data: Buffer) -> datetime:
+        """Add microseconds to the epoch."""
+        try:
+            return _EPOCH + timedelta(microseconds=int.from_bytes(data, signed=True))
+        except OverflowError:  # the driver says what is wrong with it
+            return super().load(data)
+
+
 class _NoVectorDumper(_VectorDumper):
     """Stands in where the database has no vector type yet."""
 
@@ -80,14 +100,21 @@ def learn_types(conn: psycopg.BaseConnection[Any]) -> None:
     conn.adapters.register_dumper(list, _ListDumper)
 
 
-def learn_vectors(conn: psycopg.BaseConnection[Any], info: TypeInfo | None) -> bool:
+def learn_times(conn: psycopg.BaseConnection[Any]) -> None:
+    """Let a connection read times in UTC where only its transactions are told so."""
+    conn.adapters.register_loader("timestamptz", _TimeLoader)
+
+
+def learn_vectors(
+    conn: psycopg.BaseConnection[Any], oid: int | None, array_oid: int | None
+) -> bool:
     """Let a connection send vectors in binary; False where the database has no type for them."""
-    if info is None:
+    if oid is None:
         conn.adapters.register_dumper(PackedVector, _NoVectorDumper)
         conn.adapters.register_dumper(PackedVectors, _NoVectorDumper)
         return False
-    one = type("_OneVector", (_VectorDumper,), {"oid": info.oid})
-    many_oids = {"oid": info.array_oid, "element_oid": info.oid}
+    one = type("_OneVector", (_VectorDumper,), {"oid": oid})
+    many_oids = {"oid": array_oid, "element_oid": oid}
     conn.adapters.register_dumper(PackedVector, one)
     many = type("_ManyVectors", (_VectorsDumper,), many_oids)
     conn.adapters.register_dumper(PackedVectors, many)

@@ -235,10 +235,13 @@ def role(database_url: str) -> Iterator[str]:
 def test_a_role_that_may_not_install_the_extension_can_use_an_installed_one(
     database_url: str, role: str
 ) -> None:
-    with pytest.raises(DatabaseError, match=r"permission denied.*GRANT|owner|superuser"):
+    with pytest.raises(
+        DatabaseError,
+        match=r"(?s)permission denied.*CREATE EXTENSION vector;\n.*CREATE SCHEMA memory",
+    ):
         set_up(role)
     execute(database_url, f"GRANT CREATE ON DATABASE {name_of(database_url)} TO plain")
-    with pytest.raises(DatabaseError, match=r"(?s)extension.*superuser|CREATE EXTENSION"):
+    with pytest.raises(DatabaseError, match=r"\n\n    CREATE EXTENSION vector;\n\nand call"):
         set_up(role)
     assert catalog(database_url)["schemas"] == []
     execute(database_url, "CREATE EXTENSION vector")
@@ -266,7 +269,7 @@ def test_a_role_that_may_only_use_the_tables_can_run_setup_on_a_ready_database(
 
 def test_a_setup_that_fails_in_the_middle_leaves_everything_as_it_was(database_url: str) -> None:
     for obstacle in (
-        "CREATE EXTENSION vector; CREATE SCHEMA long_term",
+        "CREATE EXTENSION vector; CREATE SCHEMA long_term; CREATE TABLE long_term.memories (a int)",
         """CREATE SCHEMA memory; CREATE TABLE memory.vectors (mine int);
            CREATE VIEW memory.depends AS SELECT * FROM memory.vectors""",
     ):

@@ -20,6 +20,8 @@ _PARTS = re.compile(r"\{part (\w+)(?: (\w+))?\}")
 _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
+_MAKES_ROOM = re.compile(r"^CREATE (?:EXTENSION|SCHEMA)\b[^;]*;\n", re.MULTILINE)
+"""What setup does by itself, as somebody else may have done it before."""
 _NOBODYS = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
 _BEHIND_THE_WALL = re.compile(rf"\{{memory\}}\.(?!(?:{_NOBODYS})\b)\w+")
 _ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
@@ -150,7 +152,7 @@ def _loaded(
 
 
 def migrations(options: StoreOptions) -> list[Migration]:
-    """The schema's history in order, filled in for this store."""
+    """The schema's history in order, filled in for this store, in schemas that are there."""
     found = []
     for file in sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda f: f.name):
         if match := _MIGRATION.fullmatch(file.name):
@@ -159,7 +161,7 @@ def migrations(options: StoreOptions) -> list[Migration]:
                 Migration(
                     version=int(match[1]),
                     name=match[2],
-                    text=_fill(text, _schemas(options)),
+                    text=_fill(_MAKES_ROOM.sub("", text), _schemas(options)),
                     checksum=hashlib.sha256(text.encode()).hexdigest(),
                 )
             )
@@ -207,13 +209,18 @@ def ann_index_name(vector: VectorOptions) -> str:
     return f"vectors_hnsw_{vector.distance.value}"
 
 
-def ann_index(options: StoreOptions, vector: VectorOptions, tier: str) -> str:
-    """The statement that builds one tier's HNSW index, outside a transaction."""
+def ann_index(
+    options: StoreOptions, vector: VectorOptions, tier: str, vectors_in: str = "public"
+) -> str:
+    """The statement that builds one tier's HNSW index, outside a transaction.
+
+    pgvector is in the schema `vectors_in`: nobody has told what builds it where to look.
+    """
     suffix = {"cosine": "cosine_ops", "l2": "l2_ops", "inner_product": "ip_ops"}
     fill = {
         "schema": options.schema(tier),
         "index": ann_index_name(vector),
-        "opclass": f"{vector.vector_type}_{suffix[vector.distance]}",
+        "opclass": f"{vectors_in}.{vector.vector_type}_{suffix[vector.distance]}",
         "m": str(vector.m),
         "ef_construction": str(vector.ef_construction),
     }

@@ -1449,8 +1449,27 @@ WHERE m.tenant = %(tenant)s AND (m.expires_at IS NULL OR m.expires_at > %(alive_
   AND {part seen}
 GROUP BY 1, 2;
 
+-- name: enter
+-- What every statement relies on. Behind a pooler it is the first of each transaction and ends with it, as the
+-- next one on that connection is somebody else's; a connection of our own is told once. Every statement is
+-- static and written for one plan: planning it again for each call costs more than most of them take, and a
+-- plan made while tables were empty must not last. To begin parallel workers or to compile takes longer than
+-- any, but seems cheap beside what is switched off. Names mean what Postgres and pgvector call so, whatever the
+-- role looks in. Times are UTC. No statement takes for ever. The audit log is told who acts. Then whose rows
+-- are seen, as in act_for.
+SELECT set_config('plan_cache_mode', 'force_generic_plan', %(local)s::boolean),
+       set_config('enable_seqscan', 'off', %(local)s::boolean),
+       set_config('max_parallel_workers_per_gather', '0', %(local)s::boolean),
+       set_config('jit', 'off', %(local)s::boolean),
+       set_config('search_path', %(path)s::text, %(local)s::boolean),
+       set_config('timezone', 'UTC', %(local)s::boolean),
+       set_config('statement_timeout', %(timeout)s::text, %(local)s::boolean),
+       set_config('langmem_tiers.actor', %(actor)s::text, %(local)s::boolean),
+       set_config('role', coalesce(%(role)s::text, current_setting('role')), true),
+       set_config('langmem_tiers.tenant', %(tenant)s::text, true);
+
 -- name: act_for
--- For this transaction: whose rows are seen, and by whose rights, where a role is to be taken.
+-- For the rest of this transaction: whose rows are seen, and by whose rights, where a role is to be taken.
 SELECT set_config('role', coalesce(%(role)s::text, current_setting('role')), true),
        set_config('langmem_tiers.tenant', %(tenant)s::text, true);
 
@@ -1588,6 +1607,29 @@ GROUP BY n.tier;
 -- name: lock_setup
 -- One setup at a time in this database.
 SELECT pg_advisory_xact_lock(%(lock)s::bigint);
+
+-- name: room
+-- Who sets up and where, and what is missing: whether the role may create schemas and the extension is there,
+-- which of the schemas are not, and which are another role's.
+SELECT quote_ident(current_user), quote_ident(current_database()),
+       has_database_privilege(current_database(), 'CREATE'),
+       EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'vector'),
+       ARRAY(
+           SELECT w.name FROM unnest(%(schemas)s::text[]) WITH ORDINALITY AS w (name, ord)
+           WHERE NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = w.name) ORDER BY w.ord
+       ),
+       ARRAY(
+           SELECT n.nspname::text FROM pg_namespace n
+           WHERE n.nspname = ANY (%(schemas)s::text[]) AND NOT pg_has_role(n.nspowner, 'USAGE')
+           ORDER BY 1
+       );
+
+-- name: find_vectors
+-- Where pgvector is; the rest of the transaction looks there.
+SELECT quote_ident(n.nspname),
+       set_config('search_path', format('pg_catalog, %I, pg_temp', n.nspname), true)
+FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+WHERE e.extname = 'vector';
 
 -- name: has_migrations
 -- Whether setup has been here; a role that may only use the tables can ask this.

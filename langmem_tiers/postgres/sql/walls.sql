@@ -67,6 +67,14 @@ BEGIN
         EXECUTE format(
             'GRANT USAGE ON SCHEMA {memory}, {short_term}, {working}, {long_term} TO %I', called
         );
+        -- The schema of pgvector is often another's: who may not look there is told so as it connects.
+        BEGIN
+            EXECUTE format('GRANT USAGE ON SCHEMA %s TO %I', (
+                SELECT e.extnamespace::regnamespace FROM pg_extension e WHERE e.extname = 'vector'
+            ), called);
+        EXCEPTION WHEN insufficient_privilege THEN
+            NULL;
+        END;
         EXECUTE format('GRANT SELECT ON {memory}.migrations, {memory}.settings TO %I', called);
         EXECUTE format('GRANT USAGE ON SEQUENCE {memory}.memory_ids TO %I', called);
         EXECUTE format('GRANT EXECUTE ON FUNCTION {memory}.sees_rows, {memory}.audit_read, '
