@@ -13,6 +13,7 @@ from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
+from langmem_tiers.graph.agent_lessons import AgentLessons
 from langmem_tiers.graph.agents import (
     AgentMiddleware,
     AgentState,
@@ -28,7 +29,6 @@ from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
-    Careful,
     OnError,
     by_words,
     careful_of,
@@ -37,7 +37,7 @@ from langmem_tiers.graph.node import (
     of_state,
     run_of,
 )
-from langmem_tiers.graph.ran import Answer, Handler, Started
+from langmem_tiers.graph.ran import Answer, Handler
 from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
@@ -45,7 +45,7 @@ from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of
 from langmem_tiers.graph.speakers import Begun
 from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
-from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
+from langmem_tiers.graph.tool_calls import held_by_reminder
 from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn, store_heard
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
@@ -151,7 +151,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._turns = lessons, holdout, Turns()
-        self._tool_lessons = _AgentsLessons(
+        self._tool_lessons = AgentLessons(
             self._careful,
             hold_repeats=hold_repeats,
             with_errors=False,  # the model's next call puts them there, whoever made the answer
@@ -382,18 +382,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
 
-class _AgentsLessons(ToolLessons):
-    """Lessons around the calls of an agent, which know of each whether its tool ran."""
-
-    def __init__(self, careful: Careful, **options: Any) -> None:
-        super().__init__(**options, run=_run)
-        self.calls, self._careful = Started(), careful
-
-    def _started(self, request: ToolCallRequest, ran: str) -> None:
-        if (run := _run(request)) is not None:
-            self.calls.note(run.id, request.tool_call["id"], ran)
-
-
 def _checked(
     outcome: Callable[[Any], bool | None] | None,
     *,
@@ -406,9 +394,3 @@ def _checked(
     if model is not None:
         checked_model(model)
     return outcome, model
-
-
-def _run(request: ToolCallRequest) -> Run | None:
-    """The run that a tool call belongs to."""
-    noted = noted_in(request.state)
-    return None if noted is None else Run(noted["run"])
