@@ -59,6 +59,8 @@ class Reflexion:
     tags: tuple[str, ...] = ()
     failure: Signature | None = None
     """What failed, without its accidents: the same failure recalls the lesson."""
+    title: str | None = None
+    """What stands over it in place of the task, which is then told below."""
 
     def __post_init__(self) -> None:
         """Refuse what teaches nothing."""
@@ -66,13 +68,16 @@ class Reflexion:
             checked_text(getattr(self, name), name)
         if not isinstance(self.failure, Signature | None):
             raise InvalidTypeError(f"failure is a Signature, not {type(self.failure).__name__}")
+        if self.title is not None:
+            checked_text(self.title, "title")
         object.__setattr__(self, "tags", tuple(normalised_tags(self.tags)))
 
     def to_memory_format(self) -> str:
         """The lesson as the text that is stored, embedded, and shown to a model."""
+        head = f"Lesson from {self.title or self.task_id}"
         return "\n".join(
             (
-                f"Lesson from {self.task_id}",
+                head if self.title is None else f"{head}\nAsked: {self.task_id}",
                 f"Tried: {self.original_approach}",
                 f"Failed because: {self.failure_reason}",
                 f"Do instead: {self.improved_approach}",
@@ -128,13 +133,10 @@ class FailedAttempt:
         return signature(self.error, tool=self.tool)
 
     @property
-    def title(self) -> str:
-        """The title of its lesson: the tool and its error, and nothing that anybody asked for.
-
-        It is the task where no tool is named.
-        """
+    def title(self) -> str | None:
+        """The title of its lesson: the tool and its error; None, for the task, without a tool."""
         if self.tool is None:
-            return self.task_id
+            return None
         failure = self.failure
         said = "" if failure.error != NO_CLASS else shortened(failure.template, _TITLE)
         return f"{self.tool}: {said or failure.error}"
@@ -144,7 +146,8 @@ class FailedAttempt:
         if self.succeeded_with is None:
             return None
         return Reflexion(
-            task_id=self.title,
+            task_id=self.task_id,
+            title=self.title,
             original_approach=self.approach,
             failure_reason=self.error,
             improved_approach=self.succeeded_with,
