@@ -31,7 +31,7 @@ class Statements:
         if database is None:
             raise ValueError("the store is not open")
         begin = database.session
-        database.session = lambda ask=None: _Noting(lambda: begin(ask), self)  # type: ignore[assignment, method-assign, return-value]
+        database.session = lambda *given, **named: _Noting(lambda: begin(*given, **named), self)  # type: ignore[assignment, method-assign]
         try:
             yield self
         finally:

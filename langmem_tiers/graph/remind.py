@@ -16,6 +16,7 @@ from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     GOING_ON,
@@ -25,7 +26,7 @@ from langmem_tiers.graph.node import (
     careful_of,
     check_keys,
     checked_of_state,
-    going_on,
+    errors_of,
     last_question,
     node,
     of_state,
@@ -92,7 +93,7 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
-        on_error: See `create_reflexion_node`.
+        on_error: As for the recall node: `continue` tells it in `memory_errors` too.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator, name: Those of every node; see `create_recall_node`.
@@ -112,8 +113,8 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge, keys)
-    how: Any = {"asking": asking, "careful": careful_of(on_error, "continue"), "name": name}
-    return node(name, partial(_reminded, **how), Remembered(context, coordinator))
+    body = partial(_reminded, asking=asking, careful=careful_of(on_error, "continue"))
+    return node(name, body, Remembered(context, coordinator))
 
 
 def _reminded(
@@ -123,17 +124,18 @@ def _reminded(
     *,
     asking: Reminding,
     careful: Careful,
-    name: str,
 ) -> Flow[dict[str, Any]]:
     """Raise what is due; where that fails, nothing is shown, nor is what was raised before.
 
     Who acknowledges what the state holds saw none of it.
     """
+    told: dict[str, str] = {}
+    with careful("remind", get_runtime(), told):
+        return (yield from remind(memory, state, config, asking=asking))
     nothing: dict[str, Any] = {"reminders_text": ""}
     if of_state(state, "reminders", None) is not None:
         nothing["reminders"] = []
-    doing = remind(memory, state, config, asking=asking)
-    return (yield from going_on(careful, name, doing, nothing))
+    return {**nothing, **errors_of(state, told, known=True)}
 
 
 def create_acknowledge_node(

@@ -312,9 +312,11 @@ class Database(Connections):
             if self._leave is not None:
                 yield self.side.aside(self._leave)
 
-    def session(self, ask: Callable[[Ask], Any] | None = None) -> Session:
-        """A new unit of work; see `Session`."""
-        return Session(self, ask)
+    def session(
+        self, ask: Callable[[Ask], Any] | None = None, deadline: Deadline | None = None
+    ) -> Session:
+        """Begin a unit of work; see `Session`."""
+        return Session(self, ask, deadline)
 
     def behind_the_wall(self, query: Query) -> Sequence[Sent]:
         """What is sent for a query; see `Wall`."""
@@ -339,4 +341,4 @@ class Database(Connections):
 
     def _write(self, together: Sequence[Together], deadline: Deadline) -> Work[None]:
         flow = together[0].flow([one.item for one in together])
-        yield from driven(flow, Session(self, deadline=deadline))
+        yield from driven(flow, self.session(deadline=deadline))

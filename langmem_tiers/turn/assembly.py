@@ -15,6 +15,8 @@ from langmem_tiers.core.errors import (
     BudgetExceededError,
     ConfigurationError,
     DatabaseError,
+    EmbeddingError,
+    EmbeddingFailedError,
     InvalidInputError,
     InvalidTypeError,
     short,
@@ -179,10 +181,8 @@ def _asked(
             found[stage.source] = _section_of(answer, stage, error)
         except Exception as wrong:  # a user's source, and a model, can raise anything
             source = stage.source
-            mistakes = (
-                () if source in turn.own_sources else (InvalidInputError, BudgetExceededError)
-            )
-            if isinstance(wrong, (*_GOING_ON, *mistakes, *_signals())):
+            mistaken = source not in turn.own_sources and _is_mistake(wrong)
+            if mistaken or isinstance(wrong, (*_GOING_ON, *_signals())):
                 wrong.add_note(f"raised by the source {source!r} of the turn")
                 raise
             over = isinstance(wrong, TimeoutError) and _is_over(told)
@@ -191,6 +191,12 @@ def _asked(
             _log.warning("the source %r of a turn failed: %s", source, failed[source])
             _log.debug("the source %r of a turn failed", source, exc_info=wrong)
     return found
+
+
+def _is_mistake(error: Exception) -> bool:
+    """Whether an error says that a turn is built wrongly; a model that fails may mend itself."""
+    wrong = isinstance(error, InvalidInputError | BudgetExceededError | EmbeddingError)
+    return wrong and not isinstance(error, EmbeddingFailedError)
 
 
 def _left(told: Mapping[str, Any]) -> float | None:

@@ -159,9 +159,9 @@ MISSING: Final = {
     }.items()
     for name in verbs
     for verb in (name, f"a{name}")
-} | {"open_tier", "aopen_tier", "import_chat_history", "aimport_chat_history"}
-"""What is about something that is not there: a move, an archive, a turn, an extra, a table, an
-export; and what a context that names a user may not ask for, such as the log."""
+} | {"open_tier", "aopen_tier", "import_chat_history", "aimport_chat_history", "TieredStore"}
+"""What is about something that is not there: a database, a move, an archive, a turn, an extra, a
+table, an export; and what a context that names a user may not ask for, such as the log."""
 
 
 def test_an_error_shows_whatever_was_given_in_a_line() -> None:

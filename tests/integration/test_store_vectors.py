@@ -53,9 +53,9 @@ async def test_scores_are_the_metric_itself(open_store: Opener) -> None:
 
 async def test_the_index_of_a_store_is_kept_as_given() -> None:
     index = text_index()
-    store = TieredStore("", index=index)
+    store = TieredStore("dbname=app", index=index)
     assert store.index_config is index
-    assert TieredStore("").index_config is None
+    assert TieredStore("dbname=app").index_config is None
 
 
 async def test_a_coroutine_function_can_embed(url: str) -> None:

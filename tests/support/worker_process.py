@@ -26,6 +26,7 @@ from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from langmem_tiers.graph.worker import ConsolidationWorker
 from langmem_tiers.postgres.target import checkpointer_pool
+from langmem_tiers.postgres.waiting import Waits
 from tests.support.cycles import POLICY
 from tests.support.opening import Clock, text_index
 
@@ -179,23 +180,26 @@ class _Waits:
 
     def count(self) -> None:
         """From now on."""
-        wait: Callable[..., Any] = psycopg.Connection.wait
         sync = os.fsync
 
-        def waited(conn: Any, waiting: Any, *args: Any, **options: Any) -> Any:
-            if self._is_due("server"):
-                if self._plan.sent:
-                    waiting = self._sent(conn, waiting)
-                else:
-                    self._befall(conn)
-            return wait(conn, waiting, *args, **options)
+        def counting(wait: Callable[..., Any]) -> Callable[..., Any]:
+            def waited(conn: Any, waiting: Any, *args: Any, **options: Any) -> Any:
+                if self._is_due("server"):
+                    if self._plan.sent:
+                        waiting = self._sent(conn, waiting)
+                    else:
+                        self._befall(conn)
+                return wait(conn, waiting, *args, **options)
+
+            return waited
 
         def synced(handle: int) -> None:
             if self._is_due("disk"):
                 self._befall()
             sync(handle)
 
-        psycopg.Connection.wait = waited  # type: ignore[method-assign,assignment]
+        for kind in (psycopg.Connection, Waits):  # a checkpointer's, and the store's own
+            kind.wait = counting(kind.wait)  # type: ignore[method-assign]
         os.fsync = synced  # type: ignore[assignment]
 
     def _is_due(self, waits_for: str) -> bool:
