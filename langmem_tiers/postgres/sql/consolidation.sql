@@ -242,11 +242,7 @@ WITH RECURSIVE below AS (
     FROM below b
     CROSS JOIN LATERAL (
         SELECT l.id FROM {memory}.lineage l
-        WHERE l.tenant = %(tenant)s AND l.source = b.id AND NOT EXISTS (
-            SELECT FROM {memory}.events e
-            WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
-              AND e.target = l.id AND e.undone_at IS NULL
-        ) OFFSET 0
+        WHERE l.tenant = %(tenant)s AND l.source = b.id AND {part otherwise} OFFSET 0
     ) l
 )
 SELECT m.id
@@ -276,11 +272,7 @@ CROSS JOIN LATERAL (
         FROM above a
         CROSS JOIN LATERAL (
             SELECT l.source FROM {memory}.lineage l
-            WHERE l.tenant = %(tenant)s AND l.id = a.id AND NOT EXISTS (
-                SELECT FROM {memory}.events e
-                WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
-                  AND e.target = l.id AND e.undone_at IS NULL
-            ) OFFSET 0
+            WHERE l.tenant = %(tenant)s AND l.id = a.id AND {part otherwise} OFFSET 0
         ) l
         WHERE a.depth < 100
     )

@@ -24,6 +24,14 @@ AND CASE WHEN m.valid_from IS NOT NULL THEN m.valid_from <= %(true_at)s::timesta
          OR least(m.occurred_at, m.created_at) <= %(as_of)s::timestamptz END
 AND (%(known_at)s::timestamptz IS NULL OR m.created_at <= %(known_at)s::timestamptz)
 
+-- part: otherwise
+-- Whether the memory of the edge l came from its source otherwise than by superseding it.
+NOT EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded' AND e.target = l.id
+      AND e.undone_at IS NULL
+)
+
 -- part: outdated
 -- Whether the memory m came, directly or not, from one that was superseded at `true_at` of what is
 -- known at `known_at`. What superseded it, and what came from that, rests on what is so now. Most
@@ -38,11 +46,7 @@ CASE WHEN EXISTS (
         FROM above a
         CROSS JOIN LATERAL (
             SELECT l.source FROM {memory}.lineage l
-            WHERE l.tenant = %(tenant)s AND l.id = a.id AND NOT EXISTS (
-                SELECT FROM {memory}.events e
-                WHERE e.tenant = %(tenant)s AND e.id = l.source AND e.kind = 'superseded'
-                  AND e.target = l.id AND e.undone_at IS NULL
-            ) OFFSET 0
+            WHERE l.tenant = %(tenant)s AND l.id = a.id AND {part otherwise} OFFSET 0
         ) l
     )
     SELECT FROM above a
