@@ -12,7 +12,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langmem_tiers.core.memory import Source
+from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.extra import ManagedValue
@@ -67,7 +67,8 @@ class Speakers(NamedTuple):
         named = storable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
         if self.person(message):
-            return {"speaker": name or "user", "source": Source.USER.value}
+            own = name and name.lower() not in ROLES  # a person speaks for no assistant
+            return {"speaker": name if own else "user", "source": Source.USER.value}
         return {
             "speaker": name or "assistant",
             "source": Source.AGENT.value,

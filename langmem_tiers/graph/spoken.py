@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -36,6 +36,8 @@ class Heard(TypedDict):
     """Those of human messages that came in another way: a tool, say, put them there."""
     left: list[dict[str, Any]]
     """What could not be stored yet, as it is to be."""
+    at: NotRequired[str]
+    """When the turn's messages came, as ISO 8601."""
 
 
 class Answer(NamedTuple):
@@ -67,20 +69,22 @@ def hear(
     new = [one for one in open_ones if str(one.id) not in known["said"]]
     there = {str(one.id) for one in messages}
     notes = [note for one in new for note in note_of(one, speakers, memory, config)]
+    # A message of an earlier turn that is stored only now was said then.
+    then = {"occurred_at": known["at"]} if "at" in known else {}
     return Heard(
         # A run that is given nothing goes on with what was said before.
         said=[str(one.id) for one in open_ones] if new else known["said"],
         others=[one for one in known["others"] if one in there],
-        left=[*known["left"], *notes],
+        left=[*({**then, **one} for one in known["left"]), *notes],
+        at=memory.now.isoformat(),
     )
 
 
 def ended(heard: Heard, messages: Sequence[BaseMessage], left: Sequence[dict[str, Any]]) -> Heard:
     """What was heard, once the turn is over: whatever else came meanwhile is no person's."""
     came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
-    return Heard(
-        said=heard["said"], others=[*dict.fromkeys((*heard["others"], *came))], left=[*left]
-    )
+    others = [*dict.fromkeys((*heard["others"], *came))]
+    return Heard(**{**heard, "others": others, "left": [*left]})
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:

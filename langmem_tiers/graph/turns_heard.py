@@ -35,7 +35,7 @@ def store_heard(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
     if not heard or not heard["left"]:
         return {}
     yield from asked(memory.store_many, memory.astore_many, heard["left"])
-    return {HEARD: Heard(said=heard["said"], others=heard["others"], left=[])}
+    return {HEARD: Heard(**{**heard, "left": []})}
 
 
 def remember_turn(

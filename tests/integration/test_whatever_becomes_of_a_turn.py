@@ -32,7 +32,7 @@ from langmem_tiers import (
 from langmem_tiers.graph.recall import MemoryState
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.graphs import ACME, call, off_the_loop, pay
-from tests.support.opening import refusing
+from tests.support.opening import Clock, refusing
 
 DOG = "My dog Rex is afraid of thunder."
 CAT = "My cat Mia sleeps on the piano."
@@ -232,7 +232,9 @@ async def test_what_could_not_be_stored_is_stored_at_the_end_of_the_turn(
     assert await stored(way.store) == {DOG: "user", HEARS: "assistant"}
 
 
-async def test_what_could_not_be_stored_in_a_turn_is_stored_in_the_next(way: Way, url: str) -> None:
+async def test_what_could_not_be_stored_in_a_turn_is_stored_in_the_next_with_its_own_day(
+    way: Way, url: str, clock: Clock
+) -> None:
     model = scripted(HEARS, "Noted, both.")
     made = agent(way.store, model, own={"recall": False, "remind": False})
     with refusing(url):
@@ -240,9 +242,13 @@ async def test_what_could_not_be_stored_in_a_turn_is_stored_in_the_next(way: Way
         assert state["messages"][-1].text == HEARS
         assert state["memory_errors"].keys() == {"remember"}
     assert await stored(way.store) == {}
+    then = clock.now
+    clock.advance(days=4)
     state = await way(made, said(CAT), config=thread(), context=ACME)
     assert state["memory_errors"] == {}
     assert await stored(way.store) == {DOG: "user", CAT: "user", "Noted, both.": "assistant"}
+    found = await MemoryCoordinator(way.store, context=ACME).aget_context("", limit=9)
+    assert {one.content: one.occurred_at for one in found}[DOG] == then
 
 
 async def test_what_is_deleted_after_its_turn_stays_gone_though_it_stands_among_the_messages(

@@ -222,6 +222,12 @@ async def test_what_a_node_signs_with_its_name_is_no_persons_and_what_ada_signs_
     assert found[PAGE][:2] == ("search", "agent")
 
 
+async def test_a_person_whose_message_bears_an_assistants_name_is_the_user(way: Way) -> None:
+    made = agent_on(way.store, scripted("Noted."), TieredMemoryMiddleware())
+    await way(made, person(name="Assistant"), context=ACME)
+    assert (await told(way.store))[ASKED] == ("user", "user", 1.0)
+
+
 async def test_two_people_of_one_thread_are_told_apart_and_each_takes_back_their_own(
     way: Way,
 ) -> None:
