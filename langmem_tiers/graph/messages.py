@@ -92,8 +92,8 @@ Ran = Callable[[Called], bool]
 def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     """Find which calls ran from their answers.
 
-    What stands around a tool node marks the answers of the calls that ran. Where one answer is
-    marked, the marked ones ran; else all ran whose answer does not say that the call was held.
+    A wrapper of the tool node marks the answers of the calls that ran. Where one answer is marked,
+    the marked ones ran; else all ran whose answer does not say that the call was held.
     """
     if any(RAN in one.additional_kwargs for one in messages):
         return lambda one: one.ran
