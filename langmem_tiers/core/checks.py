@@ -128,7 +128,7 @@ def checked_function(given: object, what: str) -> None:
 
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 9000
-"""The years between which a clock may be: our own choice. Ages and lives reach beyond a clock."""
+"""The years between which a clock may be: our own choice. Ages and lives reach to both sides."""
 
 
 def checked_clock(clock: Any) -> Callable[[], datetime]:

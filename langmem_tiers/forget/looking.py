@@ -217,7 +217,7 @@ def _seeds(asked: Asked) -> Flow[tuple[dict[int, str], dict[int, Known]]]:
 
 
 def _named(tenant: str, subject: Subject) -> Flow[dict[int, str]]:
-    """Find memories that a subject is named by, in their intentions or their archived places."""
+    """Find memories whose intentions, or whose archived places, name a subject."""
     seeds: dict[int, str] = {}
     page = {"tenant": tenant, "limit": PAGE, "after": 0}
     while rows := (yield from _rows("intentions_page", page)):

@@ -22,7 +22,7 @@ and accents. The classes between and before them are letters of other scripts.""
 _SHORTEST: Final = 3
 """The fewest letters that two near words have in common."""
 _LONG: Final = 6
-"""The letters from which on a word may differ in its last two, not just one: our own choice."""
+"""The length from which on a word may differ in its last two letters, not one: our own choice."""
 _ENDING: Final = 3
 """The most letters by which a near word may be longer: our own choice."""
 

@@ -63,7 +63,7 @@ class TieredMemoryState(AgentState[Any]):
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
     """The turn; the checkpoint keeps it too, as a resumed agent is still in the same turn."""
     memory_heard: NotRequired[Annotated[Heard, PrivateStateAttr]]
-    """What was heard; the checkpoint keeps it too, so that a later turn stores what is left."""
+    """The words heard; the checkpoint keeps them too, so that a later turn stores what is left."""
     memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
     """Always None; reading it notes the run around this one."""
     memory_errors: NotRequired[dict[str, str]]

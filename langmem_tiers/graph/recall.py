@@ -51,7 +51,7 @@ class MemoryState(TypedDict, total=False):
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
     recalled_question: str
-    """What a human said last: it stays the question where a summary has taken its place."""
+    """The last words of a human: they stay the question where a summary has taken their place."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
     revised: list[dict[str, Any]]

@@ -17,7 +17,7 @@ ITEMS_IN_A_CALL: Final = 200
 two seconds on a shared core."""
 
 _PARTS: Final = 4
-"""The part of its time that a write waits for others is a fourth; then it goes alone."""
+"""A write waits a fourth of its time for those that go with it, and then goes alone."""
 _MORE_TIME: Final = "open the store with bounds=Bounds(call_timeout_ms=…)"
 
 

@@ -35,7 +35,7 @@ class Examination:
     """The role that was looked at: an application's, where the login is no application's."""
     checks: tuple[Check, ...]
     backup: str
-    """The advice for dumping all tenants."""
+    """The way to dump all tenants."""
 
     @property
     def ok(self) -> bool:

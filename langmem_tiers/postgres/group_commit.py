@@ -6,8 +6,8 @@ transaction. A single writer notices nothing; sixteen share the wait for the dis
 - whoever waits longest takes off next, with everybody who waits by then;
 - if a flight fails, unless for want of a server or a connection, its passengers go again one by
   one, and each gets its own error; where nobody knows whether it has committed, all are told so;
-- a caller who is cancelled or interrupted leaves a flight that has taken off alone, and takes none
-  that has not;
+- a caller who is cancelled or interrupted leaves the flight alone once it has taken off, and takes
+  none that has not;
 - a write that waits for a lock keeps no other from the disk: a flight of several has a fourth of a
   call's time, and if that is too little each goes alone, all at once; so does whoever has waited as
   long for a flight.

@@ -92,7 +92,7 @@ def _make_room(options: StoreOptions) -> Flow[None]:
     )
     if todo and extended:
         raise DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
-    if not extended:  # some servers allow it to roles that they call unable
+    if not extended:  # some servers let a role do so whose rights do not show it
         yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", otherwise)
         yield Query((Call("find_vectors", {}),))
     for schema in missing:

@@ -243,7 +243,7 @@ class _Rooms:
 
 
 def _yields(there: Occupant, one: Write) -> bool:
-    """Tell whether a memory may go for a write: less or equal trust, and not its own source."""
+    """Tell whether a memory may go for a write: trusted no more, and no source of it."""
     return there.trust <= one.trust and (one.place, there.key) not in one.sources
 
 

@@ -34,7 +34,7 @@ INTENTION_KEPT: Final = timedelta(days=30)
 
 
 CYCLE_AWAITED: Final = timedelta(days=30)
-"""The time after it expires that a memory waits for a cycle that would lift it: our own choice."""
+"""The time that an expired memory waits for a cycle that would lift it: our own choice."""
 
 
 class Upkeep:
