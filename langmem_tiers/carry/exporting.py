@@ -56,7 +56,7 @@ def counted(tenant: str) -> Flow[dict[str, int]]:
 def export(how: Exporting) -> Flow[ExportReport]:
     """Write all of a tenant, as of one moment, whatever is written meanwhile.
 
-    What earlier exports of the tenant left on this machine, as they were broken off, is removed.
+    It removes the files that broken-off exports of the tenant left on this machine.
 
     Raises:
         InvalidInputError: if the file cannot be written, or is there already.

@@ -131,7 +131,7 @@ class Writer:
         """Begin the file; nobody but its owner may read it."""
         self._path = path
         self.part = path.absolute().with_name(f"{path.name}.{uuid4().hex}.part")
-        """Where it is until it is whole; the file is held as long."""
+        """The place of the file until it is whole; it is held until then."""
         self._rows = Counter[str]()
         self._hash = hashlib.sha256()
         self._writing = Lock()

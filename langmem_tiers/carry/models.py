@@ -1,4 +1,4 @@
-"""What the verbs read of a row: what one of them could not read is refused at the door.
+"""The fields of a row that verbs read: a row that one of them could not read is refused at import.
 
 Triggers, states and receipts are read by the very models that write them.
 """
@@ -23,7 +23,7 @@ from langmem_tiers.state.flows import EMOTION, GOAL, SPEND, TASK, TRANSACTION
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task, of_value
 
 _TURN: Final = "turn/"
-"""What the names of events begin with that a turn decided."""
+"""The beginning of the names of events that a turn decided."""
 _COMMITTED: Final = "committed"
 _GONE: Final = frozenset(("rejected", "evicted"))
 _INFINITE: Final = ("infinity", "-infinity")
@@ -70,7 +70,7 @@ class Told(_Read):
 
 
 class Move(Told):
-    """The detail of what was done to a memory."""
+    """The detail of an event of a memory."""
 
     key: str | None = None
     namespace: str | None = None
@@ -95,7 +95,7 @@ class Gone(Move):
 
 
 class Kept(_Read):
-    """What a turn stored."""
+    """A memory that a turn stored."""
 
     key: str
     namespace: str
@@ -105,7 +105,7 @@ class Kept(_Read):
 
 
 class Committed(Told):
-    """The detail of how a turn ended that was committed."""
+    """The detail of the end of a committed turn."""
 
     began: Moment
     summary: dict[str, int]
@@ -118,7 +118,7 @@ class Committed(Told):
 
 
 def check_read(table: str, row: Mapping[str, Any]) -> None:
-    """See that every verb can read a row whose columns are of their types.
+    """Check that every verb can read a row whose columns are of their types.
 
     Raises:
         InvalidInputError: if one could not.

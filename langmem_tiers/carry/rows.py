@@ -66,7 +66,7 @@ def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
 def check_row(
     table: str, row: Mapping[str, Any], columns: Mapping[str, Column], tenant: str
 ) -> None:
-    """See that a row can be one of this table and tenant, and that every verb can read it.
+    """Check that a row can be one of this table and tenant, and that every verb can read it.
 
     Raises:
         InvalidInputError: if it cannot.

@@ -157,8 +157,8 @@ def steps(
     """The steps that a policy asks for.
 
     They are session_end, rise, expire, merge, supersede, outdated, demote, promote, decay and
-    archive, in this order. Without a `judge`, what says the same and what contradicts is proposed
-    only. `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
+    archive, in this order. Without a `judge`, repetitions and contradictions are only proposed.
+    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
     """
     rise, merge, supersede = policy.rise, policy.merge, policy.supersede
     promotion = policy.promotion

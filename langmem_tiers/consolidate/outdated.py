@@ -1,4 +1,4 @@
-"""Proposing what rests on something that was superseded: it may be wrong by now, or not."""
+"""Proposing memories that rest on a superseded one: they may be wrong by now, or not."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PROPOSED = f"{RESTS}: proposed"
 
 
 class Outdated(CycleStep):
-    """Proposes what came from a memory that was superseded since; it changes nothing itself."""
+    """Proposes memories that came from one superseded since; it changes nothing itself."""
 
     name = "outdated"
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """Find what came from memories that were superseded since the last cycle."""
+        """Find the memories that came from one superseded since the last cycle."""
         return stored.select(cycle, "select_outdated", after, limit, step=self.name)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
@@ -45,10 +45,10 @@ class Outdated(CycleStep):
         return Proposal(decisions=[], kept=counted(PROPOSED for _ in findings), findings=findings)
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:  # noqa: ARG002 - nothing is ever decided
-        """Change nothing: somebody retracts it, supersedes it, or lets it stand."""
+        """Change nothing: somebody else retracts, supersedes, or keeps each memory."""
         yield from ()
         return StepCounts()
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
-        """Note that everything has been looked at."""
+        """Note that everything has been seen."""
         return stored.note_seen(cycle, self.name)

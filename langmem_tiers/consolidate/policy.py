@@ -172,7 +172,8 @@ class ConsolidationPolicy:
     merge: MergePolicy | None = field(default_factory=MergePolicy)
     """What says the same lives on in one of them, with the evidence of all."""
     supersede: SupersedePolicy | None = field(default_factory=SupersedePolicy)
-    """What newer memories contradict was true until then; what came from that is proposed."""
+    """Newer memories end those that they contradict, which were true until then; memories that came
+    from these are proposed."""
     promotion: PromotionPolicy | None = SPECIFIED
     """working to long_term, by evidence; and back, where later outcomes turn."""
     decay: bool = True

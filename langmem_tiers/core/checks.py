@@ -128,7 +128,7 @@ def checked_function(given: object, what: str) -> None:
 
 
 _FIRST_YEAR, _LAST_YEAR = 1900, 9000
-"""Years between which a clock may be: our own choice; ages and lives reach to either side of it."""
+"""The years between which a clock may be: our own choice. Ages and lives reach to both sides."""
 
 
 def checked_clock(clock: Any) -> Callable[[], datetime]:
@@ -141,10 +141,10 @@ def checked_clock(clock: Any) -> Callable[[], datetime]:
 
 
 def _checked_now(clock: Callable[[], Any]) -> datetime:
-    """Read a clock; refuse what is no moment, has no zone, or lies where times cannot be reckoned.
+    """Read a clock.
 
     Raises:
-        ConfigurationError: then.
+        ConfigurationError: if that is no moment, has no zone, or is too far off to reckon with.
     """
     now = clock()
     if not (isinstance(now, datetime) and now.utcoffset() is not None):

@@ -117,10 +117,10 @@ class Bounds:
     for as long as it takes. A shorter one of the database or the role stays. A recall has its own,
     the coordinator's `query_timeout_ms`; migrations and index builds have none."""
     call_timeout_ms: int | None = 10_000
-    """Milliseconds that a call may take, waiting for a connection, for locks, for the embedding
-    model and for Postgres included; None or 0 for as long as it takes. A call of more than 200
-    items has as much for each further 200. Opening has as much for itself; what tends, moves or
-    forgets all of a tenant's memory takes as long as it takes."""
+    """Milliseconds that a call may take, waits for a connection, for locks, for the embedding model
+    and for Postgres included; None or 0 for no limit. A call of more than 200 items has as much for
+    each further 200. Opening has as much for itself. A call that tends, moves or forgets all of a
+    tenant's memory has no limit."""
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""

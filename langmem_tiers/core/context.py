@@ -32,7 +32,7 @@ USER_HERE = "{user_id}"
 
 
 class Caller(NamedTuple):
-    """Who stores and recalls, in whichever session: a user of a tenant, in a project."""
+    """The one who stores and recalls, in any session: a user of a tenant, in a project."""
 
     tenant: str
     user_id: str | None
@@ -40,7 +40,7 @@ class Caller(NamedTuple):
 
 
 def _explained(kind: type[T]) -> type[T]:
-    """Have a class say what to name where its fields are missing or unknown.
+    """Let a class say which fields to name where some are missing or unknown.
 
     LangGraph makes a context of whatever mapping a client sends.
     """
@@ -151,7 +151,7 @@ class MemoryContext:
 
     @property
     def caller(self) -> Caller:
-        """Whom what is kept in memory between two calls is kept for."""
+        """Return the caller whom a process keeps things in mind for between two calls."""
         return Caller(self.tenant, self.user_id, self.project_id)
 
     def reaches(self, tier: Tier | str, namespace: tuple[str, ...]) -> bool:

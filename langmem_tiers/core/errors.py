@@ -171,7 +171,7 @@ class NotSetUpError(DatabaseError):
 
 
 class QueryTimeoutError(DatabaseError):
-    """A statement or a call took longer than it may and was broken off: nothing of it is left."""
+    """A statement or a call took too long and was broken off: nothing of it is left."""
 
 
 class MigrationError(DatabaseError):

@@ -48,7 +48,7 @@ QUARANTINED: Final = "quarantined"
 STATES: Final = frozenset(
     ("consolidated", "demoted", "superseded", "retracted", "suspect", QUARANTINED)
 )
-"""What a memory may be that is not current."""
+"""The states of a memory that is not current."""
 
 THRESHOLD: Final = 0.3
 """Below this trust a memory is quarantined: all sources are above it, what instructs its reader is
@@ -156,7 +156,7 @@ class Recollection:
     """Accesses, each counting half after 30 days, as of the last one or of the last cycle of
     consolidation, whichever is later."""
     outdated: bool = False
-    """Whether it came, directly or not, from a memory that has been superseded: it may be wrong by
+    """True if it came, directly or not, from a memory that has been superseded: it may be wrong by
     now. Nobody has judged that; `explain` shows the chain."""
     review: ReviewResult | None = None
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""

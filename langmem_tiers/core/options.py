@@ -108,9 +108,9 @@ class StoringOptions(TypedDict, total=False):
         source_task: The task it comes from.
         metadata: Anything else that is JSON.
         key: A key of one's own, under which storing again replaces it; else a new UUID.
-        recalled: What was recalled in this run, as texts or recollections, beside what the same
-            tenant, user and project recalled in the last hour on this store: what repeats it is no
-            new evidence.
+        recalled: What was recalled in this run, as texts or recollections. The store adds what the
+            same tenant, user and project recalled in the last hour. A memory that repeats any of
+            it is no new evidence.
     """
 
     source: str

@@ -28,7 +28,7 @@ RECALLED_DOUBTED = " (from {source}, unverified)"
 """The same of what is trusted less than what an agent says."""
 
 RECALLED_OUTDATED = " (rests on what has changed since)"
-"""Marks what came from a memory that was superseded."""
+"""Marks a memory that came from a superseded one."""
 
 LESSONS_HEAD = "Lessons:"
 REMINDERS_HEAD = "Reminders, due now:"

@@ -155,7 +155,7 @@ def _keyed(asked: Asked) -> Flow[Keyed]:
 
 
 def _spelled(subject: Subject) -> list[str]:
-    """The names of a subject, in one order whatever order they were given in."""
+    """Return the names of a subject in one order, whatever order they were given in."""
     return sorted(" ".join(one) for one in subject.names)
 
 
@@ -245,7 +245,7 @@ def _take_away(found: Found, how: Forgetting, vectors: Mapping[str, Any]) -> Flo
 
 
 def _trace_calls(tenant: str, of: Scrubbing) -> dict[str, Call]:
-    """The calls that take away what is in other tables, by table; each answers how many went."""
+    """Return the calls that clear other tables, by table; each answers how many rows went."""
     own: dict[str, Any] = {"tenant": tenant}
     events = {
         **own,
@@ -321,12 +321,12 @@ def _changed_words(found: Found) -> Iterator[Known]:
 
 
 def _name_hash(asked: Asked, key: Keyed) -> str:
-    """The hash of what was asked for; that of a user is found in what is left."""
+    """Return the hash of what was asked for; that of a user can be found in what is left."""
     return key.hashes.exact(asked.name) if asked.kind == "user" else key.named
 
 
 def _name_hashes(asked: Asked, key: Keyed) -> dict[str, int]:
-    """The hash of each name of a subject, with how many words it has."""
+    """Return the hash of each name of a subject, with the number of its words."""
     if asked.subject is None:
         return {}
     return {key.hashes.exact(" ".join(one)): len(one) for one in asked.subject.names}

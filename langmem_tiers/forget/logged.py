@@ -27,7 +27,7 @@ class Told(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What may name somebody: places, a user, and who acted."""
+        """Return the texts that may name somebody: places, a user, and who acted."""
         whose = (self.told[name] for name in ("user", "actor") if name in self.told)
         places = ((*labels_of(namespace), key) for namespace, key in self.places)
         return [*(name for place in places for name in place), *whose]

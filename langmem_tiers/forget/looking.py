@@ -127,7 +127,7 @@ class Found:
 
     @property
     def scrubbed(self) -> int:
-        """How many others lose what they quote, or who holds them."""
+        """Return how many others lose what they quote, or who holds them."""
         some = self.scrubbing
         return len(some.changed) + len(self.quoting) + len({*some.held} - {*some.intentions})
 
@@ -217,7 +217,7 @@ def _seeds(asked: Asked) -> Flow[tuple[dict[int, str], dict[int, Known]]]:
 
 
 def _named(tenant: str, subject: Subject) -> Flow[dict[int, str]]:
-    """Memories whose intentions, or whose places among what is archived, name a subject."""
+    """Find memories whose intentions, or whose archived places, name a subject."""
     seeds: dict[int, str] = {}
     page = {"tenant": tenant, "limit": PAGE, "after": 0}
     while rows := (yield from _rows("intentions_page", page)):
@@ -300,7 +300,7 @@ def _logged(found: Found) -> Flow[list[int]]:
 
 
 def _waiting(tenant: str, scrubber: Scrubber, to: Scrubbing) -> Flow[None]:
-    """Add the intentions of others that wait for it, and what runs were shown under its name."""
+    """Add the intentions of others that wait for it, and what was shown under its name."""
     page: dict[str, Any] = {"tenant": tenant, "limit": PAGE, "after": 0}
     while rows := (yield from _rows("intentions_page", page)):
         others = [one for one in (Waiting(*row) for row in rows) if one.id not in scrubber.erased]

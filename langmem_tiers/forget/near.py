@@ -1,4 +1,4 @@
-"""Other spellings of a subject's names: what may be meant, and is told and left."""
+"""Other spellings of a subject's names, which may mean it: they are told, and left."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from langmem_tiers.forget.subject import Subject, bare, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 
 MOST: Final = 20
-"""Forms that are told, those that stand most often: our own choice."""
+"""The number of forms that are told, the most frequent first: our own choice."""
 
 
 class _Forms(NamedTuple):
-    """The forms that were met: in how many rows each stands, and how it was written first."""
+    """The forms that were met, each with the number of its rows, and as it was first written."""
 
     subject: Subject
     gone: Container[int]
@@ -26,7 +26,7 @@ class _Forms(NamedTuple):
     written: dict[str, str]
 
     def add(self, value: object) -> None:
-        """Note what stands in a row."""
+        """Note the forms in a row."""
         met = set[str]()
         for text in strings_of(value, names=True):
             for form in self.subject.near_in(text):
@@ -35,27 +35,27 @@ class _Forms(NamedTuple):
         self.rows.update(met)
 
     def add_all(self, several: Iterable[object]) -> None:
-        """Note what stands in each of several rows."""
+        """Note the forms in each of several rows."""
         for one in several:
             self.add(one)
 
     def add_memories(self, several: Iterable[Known]) -> None:
-        """Note what stands in memories that stay."""
+        """Note the forms in memories that stay."""
         stay = (one for one in several if one.id not in self.gone)
         self.add_all([m.value, m.key, m.speaker, *labels_of(m.namespace)] for m in stay)
 
     def add_waiting(self, several: Iterable[Waiting]) -> None:
-        """Note what intentions wait for that stay."""
+        """Note the forms in what the intentions that stay wait for."""
         self.add_all(one.trigger for one in several if one.id not in self.gone)
 
     def most(self) -> tuple[NearForm, ...]:
-        """Those that stand most often."""
+        """Return the most frequent forms."""
         told = sorted(self.rows.items(), key=lambda one: (-one[1], one[0]))
         return tuple(NearForm(self.written[form], number) for form, number in told[:MOST])
 
 
 def near_forms(found: Found) -> Flow[tuple[NearForm, ...]]:
-    """What stands in what stays and is near a name of the subject."""
+    """Find the forms near a name of the subject in what stays."""
     subject = found.asked.subject
     if subject is None:
         return ()

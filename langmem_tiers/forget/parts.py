@@ -1,7 +1,7 @@
 """Files of exports that were broken off: they hold what a tenant has said, and have no name yet.
 
-Who writes such a file holds a lock on it, and the database says where it is. So whoever comes later
-knows which are left of a process that was killed.
+The process that writes such a file holds a lock on it, and the database says where it is. So a
+later process knows which files a killed one left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, aside, rows_of
 
 try:
     import fcntl
-except ImportError:  # on Windows no open file can be removed, so none has to be locked
+except ImportError:  # Windows removes no open file, so none has to be locked
     fcntl = None  # type: ignore[assignment]
 
 
@@ -33,11 +33,11 @@ class Part(NamedTuple):
 
     @property
     def is_here(self) -> bool:
-        """Whether it was begun on this machine."""
+        """Tell whether it was begun on this machine."""
         return self.machine == platform.node()
 
     def __str__(self) -> str:
-        """Which file, and where."""
+        """Name the file, and its machine."""
         return f"{plain(self.path)} on {plain(self.machine)}"
 
 
@@ -48,20 +48,20 @@ def lock(descriptor: int) -> None:
 
 
 def begin(tenant: str, path: Path, now: datetime) -> Flow[None]:
-    """Note that an export is written into a file, which is locked and empty still."""
+    """Note that an export is written into a file, which is locked and still empty."""
     params = {"tenant": tenant, "part": str(path), "machine": platform.node(), "now": now}
     yield Query((Call("begin_export", params),), commit=True)
 
 
 def end(tenant: str, path: Path) -> Flow[None]:
-    """Note that nothing is left under that name."""
+    """Note that no file is left under that name."""
     yield Query((Call("end_export", {"tenant": tenant, "part": str(path)}),), commit=True)
 
 
 def left(tenant: str | None) -> Flow[list[Part]]:
-    """The files that are left of exports, of a tenant or of all that are seen.
+    """Find the files that exports left, of a tenant or of all tenants in sight.
 
-    Those of other machines are named, unless they are seen here and somebody writes them.
+    Files of other machines are among them, unless this one sees them and somebody writes them.
     """
     parts = [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]
     there: list[Part] = yield from aside(lambda: [one for one in parts if _is_left(one)])
@@ -69,7 +69,7 @@ def left(tenant: str | None) -> Flow[list[Part]]:
 
 
 def clean(tenant: str) -> Flow[list[Part]]:
-    """Remove what exports of a tenant left where this machine sees it; what is left elsewhere."""
+    """Remove the files that a tenant's exports left here; return those left elsewhere."""
     elsewhere = []
     for one in [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
         if (yield from aside(partial(_is_gone, one))):
@@ -88,7 +88,7 @@ def _is_left(one: Part) -> bool:
 
 
 def _is_gone(one: Part) -> bool:
-    """Whether a file is not there any more, once it is removed if nobody writes it."""
+    """Remove a file that nobody writes, and tell whether it is gone."""
     path = Path(one.path)
     if not path.exists():
         return one.is_here
@@ -100,7 +100,7 @@ def _is_gone(one: Part) -> bool:
 
 @contextmanager
 def _unused(path: Path) -> Iterator[Any]:
-    """The file, held, if it is there and nobody writes it."""
+    """Hold a file, if it is there and nobody writes it."""
     try:
         file = path.open("rb")
     except OSError:

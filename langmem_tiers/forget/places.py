@@ -1,6 +1,6 @@
-"""Where texts of a tenant stand: `forget` and `verify_forgotten` both look at all of it.
+"""The places of a tenant's texts: `forget` and `verify_forgotten` both look at all of them.
 
-A test compares this with the database's catalog, and tries each place.
+A test compares them with the database's catalog, and tries each place.
 """
 
 from __future__ import annotations

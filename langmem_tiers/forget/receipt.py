@@ -51,15 +51,15 @@ class PlannedThread(NamedTuple):
 
 
 class NearForm(NamedTuple):
-    """What is written nearly as a subject's name is, and stays unless it is named too."""
+    """A form that is written nearly as a subject's name is; it stays unless it is named too."""
 
     form: str
-    """As it is written somewhere."""
+    """The form, as it is written in one place."""
     rows: int
-    """In how many memories, states, events and reminders."""
+    """The number of memories, states, events and reminders that have it."""
 
     def __str__(self) -> str:
-        """The form, and how often."""
+        """Return the form, and how often it stands."""
         return f"{plain(self.form)} ({self.rows:,})"
 
 
@@ -86,10 +86,10 @@ class ForgetPlan:
     A thread that has another name than its session is not known.
     """
     unfinished: tuple[str, ...] = ()
-    """Files of exports that were broken off, which may hold it: those that are on this machine are
-    removed. A file that an export has finished is nobody's but yours."""
+    """Files of exports that were broken off, which may hold it; those on this machine are removed.
+    A file that an export has finished is yours to remove."""
     near: tuple[NearForm, ...] = ()
-    """Of a subject, what is written nearly as its name is: it stays, unless it is named as well."""
+    """The forms written nearly as a subject's name is: they stay, unless they are named as well."""
 
     def __str__(self) -> str:
         """A line for each thing."""
@@ -141,7 +141,7 @@ class ForgetReceipt:
     scrubbed: int
     """How many other memories, and events of others, lost what they quoted."""
     names: Mapping[str, int] = field(default_factory=dict)
-    """Of each name of a subject the hash, and how many words it has."""
+    """The hash of each name of a subject, with the number of its words."""
     files: Mapping[str, str | None] = field(default_factory=dict)
     """The archive files that were removed, each with the one in its place, if any."""
     threads: tuple[str, ...] = ()
@@ -149,7 +149,7 @@ class ForgetReceipt:
     named_threads: tuple[str, ...] = ()
     """Those where it was said or shown, and which stand, as no checkpointer was given."""
     unfinished: tuple[str, ...] = ()
-    """Files of exports that were broken off on other machines: they may hold it. Remove them there.
+    """Files of exports that were broken off on other machines; they may hold it. Remove them there.
     """
 
     def __str__(self) -> str:
@@ -165,13 +165,13 @@ class ForgetReceipt:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What the database keeps of it: all but what follows from the checkpointer and files."""
+        """Return what the database keeps of it: all but the parts on the checkpointer and files."""
         told = json.loads(json.dumps(self.to_json()))
         return {name: one for name, one in told.items() if name not in _FOLLOWS}
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of what the database keeps of it, as the audit log has it."""
+        """Return the SHA-256 of what the database keeps of it, as the audit log has it."""
         told = json.dumps(self.given, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(told.encode()).hexdigest()
 

@@ -56,7 +56,7 @@ class Recall(NamedTuple):
 
     @property
     def names(self) -> list[str | None]:
-        """What may name somebody beside what was asked and answered."""
+        """Return the texts that may name somebody, beside the question and the answer."""
         return [self.turn, self.recall, self.user_id, self.root, self.project]
 
 
@@ -71,7 +71,7 @@ class Waiting(NamedTuple):
 
     @property
     def told(self) -> list[Any]:
-        """What it waits for."""
+        """Return what it waits for."""
         return [self.trigger, *(self.words or ()), self.name]
 
 
@@ -88,7 +88,7 @@ class Shown(NamedTuple):
 
     @property
     def names(self) -> list[str | None]:
-        """What may name somebody."""
+        """Return the texts that may name somebody."""
         return [self.run, *self[2:]]
 
 
@@ -113,7 +113,7 @@ class Scrubbing:
     intentions: list[int] = field(default_factory=list)
     """Intentions whose memories stay."""
     held: list[int] = field(default_factory=list)
-    """Intentions that are held by a run whose name goes."""
+    """Intentions that a run holds whose name goes."""
     shown: list[Shown] = field(default_factory=list)
     turns: set[str] = field(default_factory=set)
     """Turns of whose events some went or changed."""
@@ -217,11 +217,11 @@ class Scrubber:
         return any(map(self._holds, parts))
 
     def waits(self, one: Waiting) -> bool:
-        """Whether what an intention waits for repeats anything of it."""
+        """Tell whether what an intention waits for repeats anything of it."""
         return any(map(self.passages.repeated_in, strings_of(one.told, names=True)))
 
     def named(self, *texts: str | None) -> bool:
-        """Whether one of these names the subject."""
+        """Tell whether one of these texts names the subject."""
         subject = self.passages.subject
         return subject is not None and subject.is_named_among(texts)
 

@@ -1,7 +1,7 @@
-"""A person or a thing that is to be forgotten: by which names it is found, and what is near them.
+"""A person or a thing that is to be forgotten: the names that find it, and the forms near them.
 
-Names are compared by their words without case, accents and points. An ending or another spelling is
-no name for certain: it is near one, and is only ever told.
+Names are compared by their words without case, accents and points. A form with another ending or
+spelling may be another name: it is near one, and is only ever told.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from langmem_tiers.core.reading import spaced
 
 _WORD: Final = re.compile(r"[^\W_]+")
 _LEFT_OUT: Final = frozenset((*range(10, 37), *range(200, 255)))
-"""Canonical combining classes of what may be left out in writing: points of Hebrew and Arabic, and
-accents. Those between and before them are letters of other scripts."""
+"""The canonical combining classes of marks that writing may leave out: points of Hebrew and Arabic,
+and accents. The classes between and before them are letters of other scripts."""
 _SHORTEST: Final = 3
-"""Letters that two words have in common at least which are near."""
+"""The fewest letters that two near words have in common."""
 _LONG: Final = 6
-"""Letters of a word of which the last two may differ, and not just one: our own choice."""
+"""The length from which on a word may differ in its last two letters, not one: our own choice."""
 _ENDING: Final = 3
-"""Letters by which what is near may be longer: our own choice."""
+"""The most letters by which a near word may be longer: our own choice."""
 
 
 def bare(text: str) -> str:
-    """A text without case, accents and points."""
+    """Return a text without case, accents and points."""
     if text.isascii():
         return text.lower()
     marked = normalize("NFD", spaced(text).casefold())
@@ -36,7 +36,7 @@ def bare(text: str) -> str:
 
 
 def bare_words(text: str) -> list[str]:
-    """The words of a name in order, as names are compared."""
+    """Return the words of a name in order, as names are compared."""
     return _WORD.findall(bare(text))
 
 
@@ -56,7 +56,7 @@ def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
 
 
 def labels_of(namespace: str) -> list[str]:
-    """The names that stand in a stored namespace, behind its tenant."""
+    """Return the names in a stored namespace, behind its tenant."""
     return [name for label in decode("", namespace)[1:] if (name := named_by(label)) is not None]
 
 
@@ -69,7 +69,7 @@ class Subject:
         self._heads = frozenset(one[:_SHORTEST] for name in self.names for one in name)
 
     def is_named_in(self, text: str) -> bool:
-        """Whether a text has one of the names as a phrase."""
+        """Tell whether a text has one of the names as a phrase."""
         folded = bare(text)
         possible = [name for name in self.names if all(one in folded for one in name)]
         if not possible:
@@ -78,7 +78,7 @@ class Subject:
         return any(name in _runs(found, len(name)) for name in possible)
 
     def is_named_among(self, texts: Sequence[str | None]) -> bool:
-        """Whether one of these texts has one of the names."""
+        """Tell whether one of these texts has one of the names."""
         return any(one is not None and self.is_named_in(one) for one in texts)
 
     def is_meant_by(
@@ -100,7 +100,7 @@ class Subject:
         return None
 
     def near_in(self, text: str) -> Iterator[str]:
-        """What of a text is near a name, as it is written there, and is none."""
+        """Find the parts of a text that are near a name and are none, as they are written."""
         told = [(one, bare(one)) for one in _WORD.findall(spaced(text))]
         if not any(word[:_SHORTEST] in self._heads for _, word in told):
             return
@@ -110,7 +110,7 @@ class Subject:
         yield from runs or single
 
     def _near(self, name: tuple[str, ...], told: Sequence[tuple[str, str]]) -> Iterator[str]:
-        """So many words in a row as a name has that are near it."""
+        """Find the runs of as many words as a name has that are near it."""
         for start in range(len(told) - len(name) + 1):
             run = told[start : start + len(name)]
             words = tuple(word for _, word in run)
@@ -122,7 +122,7 @@ class Subject:
 
 
 def _is_near(known: str, word: str) -> bool:
-    """Whether a word begins as another one does, but for an ending."""
+    """Tell whether a word begins as another one does, but for an ending."""
     if known == word:
         return True
     same = max(_SHORTEST, len(known) - (2 if len(known) >= _LONG else 1))

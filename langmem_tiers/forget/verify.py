@@ -63,7 +63,7 @@ class Checking(NamedTuple):
         return self.keyed.exact(" ".join(words_of(text)))
 
     def _named(self, text: str) -> bool:
-        """Whether so many words in a row are a name of the subject."""
+        """Tell whether a text has a name of the subject as a phrase."""
         said = bare_words(text)
         sizes = set(self.receipt.names.values())
         starts = ((start, size) for size in sizes for start in range(len(said) - size + 1))
@@ -88,7 +88,7 @@ def verify(
     """Look whether anything of it is there, and name what is.
 
     Raises:
-        InvalidInputError: if it is another tenant's or database's, or was changed.
+        InvalidInputError: if the receipt is another tenant's or database's, or was changed.
         ArchiveError: if an archive that is needed is missing or damaged.
     """
     keyed, new = yield from hashes_of(tenant)
@@ -112,7 +112,7 @@ def verify(
 
 
 def _check_given(receipt: ForgetReceipt) -> Flow[None]:
-    """See that a receipt says what it said when it was given.
+    """Check that a receipt says what it said when it was given.
 
     Raises:
         InvalidInputError: if it does not, or the database's own record of it was changed.
@@ -203,7 +203,7 @@ def _said(one: Checking, tenant: str) -> Flow[list[Trace]]:
 
 
 def _named(one: Checking, tenant: str) -> Flow[list[Trace]]:
-    """Rows whose triggers or names hold it."""
+    """Find rows whose triggers or names hold it."""
     found: list[Trace] = []
     page: dict[str, Any] = {"tenant": tenant, "limit": PAGE, "after": 0}
     while rows := (yield from rows_of("intentions_page", **page)):

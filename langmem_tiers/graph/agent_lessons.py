@@ -1,4 +1,4 @@
-"""Lessons around the tool calls of an agent, which knows of each call whether its tool ran."""
+"""Lessons around the tool calls of an agent, which knows which of its tools ran."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from langmem_tiers.learn.outcome import Run
 
 
 class AgentLessons(ToolLessons):
-    """Lessons around the calls of an agent, which know of each whether its tool ran."""
+    """Lessons around the tool calls of an agent; they know which of its tools ran."""
 
     def __init__(self, careful: Careful, **options: Any) -> None:
-        """Go on as `careful` says where memory fails; `options` are those of `ToolLessons`."""
+        """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
         super().__init__(**options, run=_run)
         self.calls, self._careful = Started(), careful
 

@@ -34,13 +34,13 @@ def trust_after(
     person: Callable[[BaseMessage], bool] | None = None,
     trust: float = 1.0,
 ) -> float:
-    """How far is trusted what is said after these messages, by whoever heard them and is no person.
+    """Return how far to trust what a listener who is no person says after these messages.
 
-    As far as what was brought since a person spoke, whatever is trusted the least of it; wholly, in
-    0…1, where nothing was. Brought is what a tool answers, in whatever form, also a provider's, and
-    what a summary tells. The tools by which an agent keeps its tasks and this package's own bring
-    nothing, but for the memories that a search found. So is a human message that no `person` wrote:
-    it is trusted as far as `trust`, and no further than what it says.
+    It is trusted, in 0…1, as far as the least trusted text that was brought since a person spoke,
+    and wholly where nothing was. A tool's answer is brought, in whatever form, also a provider's,
+    and so is a summary. The tools by which an agent keeps its tasks and this package's own bring
+    nothing, but for the memories that a search found. A human message that no `person` wrote is
+    brought too: it is trusted as far as `trust`, and no further than its text.
     """
     turn = this_turn(messages) if person is None else _since(messages, person)
     found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
@@ -57,13 +57,13 @@ def trust_after(
 def _since(
     messages: Sequence[BaseMessage], person: Callable[[BaseMessage], bool]
 ) -> Sequence[BaseMessage]:
-    """The messages from a person's last one on; all if there is none."""
+    """Return the messages from a person's last one on; all if there is none."""
     places = [place for place, one in enumerate(messages) if person(one)]
     return messages[places[-1] :] if places else messages
 
 
 def _written(message: BaseMessage, person: Callable[[BaseMessage], bool]) -> bool:
-    """Whether something else than a person wrote a human message; a summary is no such."""
+    """Tell whether something else than a person wrote a human message; a summary is none."""
     summary = message.additional_kwargs.get(SUMMARY)
     return isinstance(message, HumanMessage) and not summary and not person(message)
 

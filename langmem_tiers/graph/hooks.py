@@ -131,7 +131,7 @@ def create_user_prompt_node(
 
     Args:
         prompt: What the user said: a key of the state, or a function of it. If not given, it is
-            what the human messages since the last answer say, as far as people wrote them.
+            the text of the human messages since the last answer that people wrote.
         before_tools: Names of tools that a prompt may intend something before.
         intends: `keywords`, or `asked`; see `MemoryHooks`.
         expire_days: After how many days what names no occasion expires; None for never.
@@ -226,7 +226,7 @@ def create_session_end_node(
         concepts: What was learned, each with a `description` and a `category`, likewise.
         model: A chat model that sums up what happened, and what was learned; rules do if not given.
         on_error: `tell` writes what went wrong to the log and to `session["error"]`; `raise` leaves
-            it to the graph and its retry policy. The notes are there for another try.
+            it to the graph and its retry policy. The notes stay for another try.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
@@ -246,7 +246,7 @@ def create_session_end_node(
         told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
         told["trust"] = yield from trusting(messages_of(state), memory.gate, config)
         stopping = _stopped(memory, told, model)
-        if memory.context.session_id is None:  # which is refused
+        if memory.context.session_id is None:  # a mistake, which is raised
             return {"session": (yield from stopping)}
         return {"session": (yield from careful.hook(name, stopping))}
 
@@ -284,7 +284,7 @@ def _said_last(state: Any) -> tuple[str, str | None]:
 
 
 class _Said(NamedTuple):
-    """A prompt, the id of its message, and who said it."""
+    """A prompt, the id of its message, and its speaker."""
 
     text: str
     message_id: str | None = None
@@ -292,7 +292,7 @@ class _Said(NamedTuple):
 
 
 def _said(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[list[_Said]]:
-    """What people said since the last answer."""
+    """Find the prompts of people since the last answer."""
     speakers = yield from speakers_in(config, memory.gate)
     people = (one for one in unanswered(messages_of(state)) if speakers.person(one))
     return [_Said(storable(text_of(one)), one.id, speakers.of(one)["speaker"]) for one in people]
@@ -301,9 +301,9 @@ def _said(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow
 def _submitted(
     name: str, careful: Careful, hooks: MemoryHooks, said: Sequence[_Said]
 ) -> Flow[dict[str, Any]]:
-    """Keep prompts, up to one that fails, and tell what became of the last.
+    """Keep prompts, up to one that fails, and return the result of the last.
 
-    Where nothing was said, nothing is kept.
+    Without a prompt it keeps nothing.
     """
     done: dict[str, Any] = {}
     verbs = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit

@@ -78,8 +78,8 @@ def create_reflexion_node(
         attempts: What failed, as a function of the state. If not given, it is each failed tool
             call of this turn among `messages`; and where the node is given to
             `add_node(error_handler=…)`, the exception of the node that failed after its retries.
-        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
-            `raise`, which leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
+            stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
@@ -120,8 +120,8 @@ def create_outcome_node(
     Args:
         success: Whether it succeeded: a key of the state, or a function of it. While that is
             None nothing is credited.
-        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
-            `raise`, which leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
+            stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
@@ -159,8 +159,8 @@ def create_promotion_node(
     Args:
         policy: What a memory must have shown; the coordinator's own if not given.
         model: A chat model that generalises what is promoted; rules do if not given.
-        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
-            `raise`, which leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
+            stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
@@ -205,8 +205,8 @@ def create_evolution_node(
             given, the metrics alone decide.
         threshold: The importance from which on it is stored, from 0 to 1.
         extract_entities: Finds who and what its texts are about; see `evolve`.
-        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
-            `raise`, which leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
+            stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.
@@ -249,8 +249,8 @@ def create_skill_node(
         success: Whether the run succeeded: a key of the state, or a function of it. While that is
             None, and where no tool was called, nothing is kept.
         min_support: Runs that a sequence of calls has to succeed in.
-        on_error: `continue` where Postgres or a model fails: the log and the stream tell it; or
-            `raise`, which leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
+            stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`.
         coordinator: Makes the coordinator from a store and `context`.

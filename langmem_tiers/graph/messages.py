@@ -60,7 +60,7 @@ class Called(NamedTuple):
 
     @property
     def ran(self) -> bool:
-        """Whether the tool was seen to run, with just these arguments."""
+        """Tell whether the tool was seen to run, with just these arguments."""
         return bool(self.answer.additional_kwargs.get(RAN) == digest(self.approach))
 
     @property
@@ -86,14 +86,14 @@ def approach_of(call: ToolCall) -> str:
 
 
 Ran = Callable[[Called], bool]
-"""Whether a call that was answered ran."""
+"""Tells whether a call that was answered ran."""
 
 
 def as_marked(messages: Sequence[BaseMessage]) -> Ran:
-    """Which calls ran, as their answers tell.
+    """Find which calls ran from their answers.
 
-    Where one of the answers is marked, as what stands around a tool node marks what ran, those that
-    are marked; else all but those that say that they were held.
+    A wrapper of the tool node marks the answers of the calls that ran. Where one answer is marked,
+    the marked ones ran; else all ran whose answer does not say that the call was held.
     """
     if any(RAN in one.additional_kwargs for one in messages):
         return lambda one: one.ran
@@ -101,7 +101,7 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
 
 
 def as_seen(started: Started, run: str | None) -> Ran:
-    """Which calls ran, where all of them are watched: those marked, and those seen to start."""
+    """Find which calls ran where all are watched: those marked, and those seen to start."""
 
     def ran(one: Called) -> bool:
         return one.ran or started.knows(run, one.call["id"], digest(one.approach))
@@ -116,8 +116,8 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
     and resembles it without being the same: a call beside it knew nothing of it, another one was
     about something else, and where the same call works later the failure passed by itself. Where a
     call of another tool worked in between, that may be what made it work, and nothing is drawn. The
-    task is what the human asked for. A call that did not run has not failed: whoever rejected or
-    answered it in the tool's place decided so.
+    task is what the human asked for. A call that did not run has not failed: somebody rejected it,
+    or answered it in the tool's place.
     """
     known = convert_to_messages(messages)
     calls = list(calls_in(this_turn(known), ran or as_marked(known)))
@@ -135,12 +135,12 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
 
 
 def calls_in(messages: Sequence[BaseMessage], ran: Ran | None = None) -> Iterator[Called]:
-    """The tool calls that ran, as the messages or `ran` tell, in the order of their answers."""
+    """Find the calls that ran, as the messages or `ran` tell, in the order of their answers."""
     return filter(ran or as_marked(messages), answered_in(messages))
 
 
 def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
-    """The tool calls that were answered, in the order of their answers; some did not run."""
+    """Find the tool calls that were answered, in the order of their answers; some did not run."""
     asked: dict[str | None, tuple[ToolCall, int]] = {}
     for step, one in enumerate(messages):
         if isinstance(one, AIMessage):

@@ -61,11 +61,11 @@ class TieredMemoryState(AgentState[Any]):
     recalled_turn: NotRequired[Annotated[str, UntrackedValue, PrivateStateAttr]]
     """The name its memories are kept under, and no more: streams show the whole state."""
     recalled_run: NotRequired[Annotated[Noted, PrivateStateAttr]]
-    """In the checkpoint as well: an agent that is resumed is still in the same turn."""
+    """The turn; the checkpoint keeps it too, as a resumed agent is still in the same turn."""
     memory_heard: NotRequired[Annotated[Heard, PrivateStateAttr]]
-    """In the checkpoint as well: what was said and not stored yet is stored in a later turn."""
+    """The words heard; the checkpoint keeps them too, so that a later turn stores what is left."""
     memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
-    """Reads the run around this one."""
+    """Always None; reading it notes the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a judge failed: the error of what was to be
     done."""
@@ -79,10 +79,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     What matters for the user's message, and what is due of that which was intended, is shown to the
     model: in the system message of the request, never among the saved messages, and the same for a
     whole turn, however many tools are called in it. When a tool has failed, what was learned from
-    that failure before stands in its answer. What was said is remembered before the model answers,
+    that failure before stands in its answer. It remembers what was said before the model answers,
     whatever becomes of the turn, and the answer when the agent is done. The memory is that of the
-    store the agent was created with; whose it is says the run's context, a `MemoryContext` or a
-    mapping with its fields, and over it the arguments here.
+    store the agent was created with. The run's context, a `MemoryContext` or a mapping with its
+    fields, says whose memory it is; the arguments here come before it.
 
     Example:
         ```python
@@ -137,8 +137,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
                 True extracts the lessons, a chat model draws them.
             holdout: The share of memories that each turn goes without; see `get_context`.
-            on_error: `continue` without memory where Postgres or a model fails, an embedding or a
-                chat model: the log, the stream and `memory_errors` tell it; or `raise`.
+            on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
+                fails, and tells the log, the stream and `memory_errors`; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
             options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
         """
@@ -154,7 +154,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._tool_lessons = AgentLessons(
             self._careful,
             hold_repeats=hold_repeats,
-            with_errors=False,  # the model's next call puts them there, whoever made the answer
+            with_errors=False,  # the model's next call adds them, whoever made the answer
             lessons=lessons,
             holdout=holdout,
             context=context,
@@ -165,7 +165,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
-        """Note what the turn is about and what was said, while it stands among the messages."""
+        """Note the turn's subject and what was said, while it stands among the messages."""
         memory, told = self._memory(runtime), dict[str, str]()
         before, bounds = noted_in(state), memory.tiered_store.options.bounds
         noted = turn_of(state, run_of(runtime), bounds)
@@ -266,7 +266,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         noted: Noted,
         told: dict[str, str],
     ) -> Flow[Shown]:
-        """What a turn is shown: what was found at its first call, or the same, read again."""
+        """Return what a turn is shown: what its first call found, or the same, read again."""
         if (known := self._shown(request.state)) is not None:
             return known
         asking, about = question_of(noted, request.state)
@@ -292,7 +292,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Raise what is due for a turn: leased, until the model has answered."""
         if not self._remind:
             return ()
-        # What waits for a session to start is due in the first turn of a thread.
+        # An intention that waits for a session to start is due in the first turn of a thread.
         begins = noted.get("begins", False)
         with self._careful("remind", request.runtime, told):
             return (
@@ -332,7 +332,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         return ()
 
     def _ran(self, state: Any) -> Ran:
-        """Which calls of tools ran: each of them passes by here."""
+        """Tell which tool calls ran: each of them passes by here."""
         noted = noted_in(state)
         return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
 
@@ -343,7 +343,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         noted: Noted,
         told: dict[str, str],
     ) -> Flow[Sequence[Recollection]]:
-        """Read again what a turn was shown before it was interrupted, as far as it stands still."""
+        """Read again what a turn was shown before an interrupt, as far as it is still there."""
         places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
         store = memory.tiered_store
         with self._careful("recall", request.runtime, told):
@@ -359,7 +359,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         noted: Noted,
         told: dict[str, str],
     ) -> Flow[dict[str | None, list[Recollection]]]:
-        """What was learned from what just failed, by the ids of the answers that tell of it."""
+        """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
         known = taught_in(request.messages)
         failed = just_failed(request.messages, self._ran(request.state)) if self._lessons else ()
@@ -378,7 +378,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         return lessons
 
     def _shown(self, state: Any) -> Shown | None:
-        """What this run shows in its turn; None if that is gone, or not known yet."""
+        """Return what this run shows in its turn; None if that is gone, or not known yet."""
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
 

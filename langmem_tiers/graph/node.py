@@ -212,7 +212,7 @@ class Careful(NamedTuple):
 
     spares: tuple[type[Exception], ...]
     fails: tuple[type[Exception], ...]
-    """Those of them that it fails by all the same, but for what was said at too great length."""
+    """Those of them that fail the run all the same, but for the refusal of too long a text."""
 
     @contextmanager
     def __call__(
@@ -242,8 +242,8 @@ class Careful(NamedTuple):
         return {"error": told[name]}
 
 
-# A model's client can raise anything. Not told are mistakes of who built the graph, what does not
-# mend itself, and what is no error at all.
+# A model's client can raise anything. A mistake in the graph, an error that does not mend itself
+# and an exception that is no error are raised, not told.
 GOING_ON: Final = Careful(
     (Exception,),
     (NotSetUpError, MigrationError, ConfigurationError, InvalidInputError, GraphBubbleUp),
@@ -264,7 +264,7 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
 
 
 def going_on(careful: Careful, name: str, doing: Flow[T], instead: T) -> Flow[T]:
-    """What a node does; where that fails and the run goes on, what it says instead."""
+    """Do what a node does; where that fails and the run goes on, return `instead`."""
     with careful(name, get_runtime()):
         return (yield from doing)
     return instead
@@ -278,9 +278,9 @@ def by_words(failed: str | None) -> dict[str, str]:
 def errors_of(
     state: Any, told: Mapping[str, str], known: object, mended: str | None = None
 ) -> dict[str, Any]:
-    """What the state says of errors: those of its turn, if that is `known`, and what is `told`.
+    """Return the errors for the state: those of its turn, if that is `known`, and those `told`.
 
-    What is `mended` was tried again, and is told anew if it failed again.
+    The error `mended` was tried again: it stays only if it is told again.
     """
     before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
     still = {name: one for name, one in before.items() if known and name != mended}

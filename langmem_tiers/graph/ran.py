@@ -1,7 +1,7 @@
-"""Which calls of tools ran: a tool says so by starting, and the answer to its call is marked.
+"""Finding which tool calls ran: a tool is seen to start, and the answer to its call is marked.
 
 A call that a person rejects, answers or changes has an answer as well, and so has one that a guard
-refuses; no wording tells them from what a tool says.
+refuses. Their wording does not tell them from a tool's answers.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from langmem_tiers.graph.runs import handed_over
 from langmem_tiers.postgres.flow import Flow
 
 RAN: Final = "langmem_tiers_ran"
-"""Marks the answer to a call that ran, among its `additional_kwargs`: by a digest of that call."""
+"""The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
 Answer: TypeAlias = ToolMessage | Command[Any]
 Handler: TypeAlias = Callable[[ToolCallRequest], Any]
 """Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
 _MOST: Final = 1024
-"""Calls of which is known in this process that they ran, the latest."""
+"""The number of calls, the latest, that this process knows to have run."""
 
 
 class _Watcher(BaseCallbackHandler):
-    """Sees the tool start that a call is of."""
+    """Sees the tool of a call start."""
 
     run_inline = True
 
     def __init__(self, call_id: str | None) -> None:
         self._call_id = call_id
         self.started: str | None = None
-        """The digest of what ran; None if nothing did."""
+        """The digest of the call that ran; None if none did."""
 
     def on_tool_start(
         self,
@@ -50,7 +50,7 @@ class _Watcher(BaseCallbackHandler):
         inputs: dict[str, Any] | None = None,
         **options: Any,
     ) -> None:
-        """Note what starts first; a tool may call others in its turn."""
+        """Note the tool that starts first; it may call others in its turn."""
         own = options.get("tool_call_id", self._call_id) == self._call_id
         if own and self.started is None:
             args = {"input": input_str} if inputs is None else inputs
@@ -68,16 +68,16 @@ def approach(tool: str, args: Mapping[str, Any]) -> str:
 
 
 def digest(said: str) -> str:
-    """A short name of a call's text."""
+    """Return a short name for a call's text."""
     return blake2b(said.encode(), digest_size=8).hexdigest()
 
 
 def watched(
     handler: Handler, request: ToolCallRequest, note: Callable[[str], None] = lambda _: None
 ) -> Flow[Answer]:
-    """Run a tool call, and mark its answer if the tool ran; `note` is told as well.
+    """Run a tool call, mark its answer if the tool ran, and tell `note`.
 
-    Where the call raises, as an error that others make an answer of, `note` alone is told.
+    Where the call raises, others make an answer of the error, and `note` alone is told.
     """
     call = request.tool_call
     with _watching(call["id"]) as watcher:
@@ -103,28 +103,28 @@ def _watching(call_id: str | None) -> Iterator[_Watcher]:
 
 
 class Started:
-    """Which calls ran in this process, where another makes the answer of an error of the tool.
+    """The calls that ran in this process, for answers that others make of a tool's error.
 
-    After a restart it knows none of them, and a call without a mark has not run.
+    After a restart it knows none of them: a call without a mark then counts as not run.
     """
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Begin with no calls."""
         self._seen: dict[tuple[str, str | None], str] = {}
 
     def note(self, run: str, call_id: str | None, ran: str) -> None:
-        """Keep in mind that a call of a run ran."""
+        """Note that a call of a run ran."""
         self._seen[run, call_id] = ran
         for oldest in list(self._seen)[:-_MOST]:
             self._seen.pop(oldest, None)
 
     def knows(self, run: str | None, call_id: str | None, ran: str) -> bool:
-        """Whether just this call ran in this run."""
+        """Tell whether just this call ran in this run."""
         return run is not None and self._seen.get((run, call_id)) == ran
 
 
 def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
-    """The answer to a call with the mark, in whatever form it comes."""
+    """Return the answer to a call with the mark, in whatever form it comes."""
     if isinstance(answer, ToolMessage):
         if answer.tool_call_id != call_id:
             return answer
@@ -137,7 +137,7 @@ def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
 
 
 def _each(several: Any, call_id: str | None, ran: str) -> Any:
-    """The same of a list that holds the answer; all else stays as it is."""
+    """Mark the answer in a list that holds it; all else stays as it is."""
     if not isinstance(several, list):
         return several
     answers = (ToolMessage, Command)

@@ -51,7 +51,7 @@ class MemoryState(TypedDict, total=False):
     recalled_run: str
     """The run they were recalled for: what the outcome node credits."""
     recalled_question: str
-    """What a human said last: it is recalled for still where a summary has taken its place."""
+    """The last words of a human: they stay the question where a summary has taken their place."""
     remembered: list[str]
     """The keys of what was stored of what was said."""
     revised: list[dict[str, Any]]
@@ -84,16 +84,16 @@ def create_recall_node(
     `recalled_question` of the state, and `memory_errors` where Postgres or a model fails; see
     `MemoryState`. Each recall is a run of its own, which `create_outcome_node` credits; a retry of
     the node is the same run, a loop that comes by again another one. Its memory is that of the
-    store the graph was compiled with. Whose it is says the run's context, a `MemoryContext` or a
-    mapping with its fields, and over it the arguments here.
+    store the graph was compiled with. The run's context, a `MemoryContext` or a mapping with its
+    fields, says whose memory it is; the arguments here come before it.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is
             what the last human message says. An empty one gets the newest memories.
         lessons: Lessons at most that come first, beside the `limit` of the others; 0 for none.
         holdout: The share of memories that each recall goes without; see `get_context`.
-        on_error: `continue` where Postgres or a model fails: the log, the stream and
-            `memory_errors` tell it; `raise` leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log, the stream
+            and `memory_errors`; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.

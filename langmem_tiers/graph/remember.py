@@ -71,11 +71,11 @@ def create_remember_node(
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
     The human messages since the last answer and, if it is the last message, the assistant's answer
     are `episodic` memories of the session with their speakers: the message's `name`, else `user`.
-    Where the human asks to be reminded of something, the message, or of a long one the sentences
-    that ask, is a `prospective` memory, and what else it says an `episodic` one. In a graph within
-    a graph a human message may be an agent's; docs/agents.md says when. A second one before the
-    model keeps what a graph removes. Of a message of more than 20,000 characters both ends are
-    kept. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
+    Where the human asks to be reminded of something, the message is a `prospective` memory. Of a
+    long one only the sentences that ask are, and the rest is an `episodic` one. In a graph within
+    a graph a human message may be an agent's; docs/agents.md says when. A second such node, before
+    the model, keeps what a graph removes. A message of more than 20,000 characters keeps both its
+    ends. What the answer repeats of the state's `recalled` is no news. A retry of the node, and a
     run that is repeated, store nothing twice. It writes the state keys `remembered`, the keys of
     what was stored, `revised`, and `memory_errors` if that fails.
 
@@ -85,8 +85,8 @@ def create_remember_node(
             it is.
         judge: A chat model that says what a message takes back or corrects, in one request each.
             Without one fitted weights do, which find what is said plainly.
-        on_error: `continue` where Postgres or a model fails: the log, the stream and
-            `memory_errors` tell it; `raise` leaves it to the graph and its retry policy.
+        on_error: `continue` goes on where Postgres or a model fails, and tells the log, the stream
+            and `memory_errors`; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Example:
@@ -144,45 +144,45 @@ def decided_by(judge: BaseChatModel | None, *, revise: bool) -> BaseChatModel | 
 
 
 class Kept(NamedTuple):
-    """What was made of messages and their answer."""
+    """The memories that messages and their answer became."""
 
     results: list[StoreResult]
     revised: list[dict[str, Any]]
-    """What a message took back (`retracted`) or corrected (`superseded`): the key of each, and
-    the move, which `rollback` undoes."""
+    """The memories that a message took back (`retracted`) or corrected (`superseded`): the key of
+    each, and the move, which `rollback` undoes."""
     errors: dict[str, str]
     """What the judge failed by, if it did."""
 
 
 class Told(NamedTuple):
-    """What was said in a turn, and what else is known of it."""
+    """The messages of a turn, and what else is known of it."""
 
     memory: MemoryCoordinator
     config: RunnableConfig
     speakers: Speakers
     humans: Sequence[BaseMessage]
-    """What was said to the agent since its last answer."""
+    """The messages to the agent since its last answer."""
     answer: Answer | None
     trust: float
-    """How far the agent is trusted by then."""
+    """The trust in the agent by then."""
     recalled: Sequence[object]
-    """What the agent was shown: what it repeats of that is no news."""
+    """The memories that the agent was shown: what it repeats of them is no news."""
     left: Sequence[dict[str, Any]] | None = None
-    """What of all that was said is not stored yet; None if nothing of it is."""
+    """The part of what was said that is not stored yet; None if nothing of it is stored."""
 
     @property
     def question(self) -> BaseMessage | None:
-        """The last thing that was said, if a person did."""
+        """Return the last message, if a person wrote it."""
         last = self.humans[-1] if self.humans else None
         return last if last is not None and self.speakers.person(last) else None
 
     def note_of(self, message: BaseMessage) -> list[dict[str, Any]]:
-        """A human message as it is stored before it is answered."""
+        """Return a human message as it is stored before it is answered."""
         return note_of(message, self.speakers, self.memory, self.config)
 
 
 class _Notes(NamedTuple):
-    """What is to be written: what is told anew, and the keys of what goes for that."""
+    """The memories to write, and the keys of those that they replace."""
 
     notes: list[dict[str, Any]]
     gone: list[str]
@@ -194,7 +194,7 @@ def told_in(
     config: RunnableConfig,
     recalled: Sequence[object],
 ) -> Flow[Told]:
-    """What was said and answered, as the messages of a graph tell it that end with the answer."""
+    """Find what was said and answered in the messages of a graph, which end with the answer."""
     speakers = yield from speakers_in(config, memory.gate)
     trust = yield from trusting(messages, memory.gate, config)
     humans, answer = unanswered(messages), answer_in(messages)
@@ -204,9 +204,9 @@ def told_in(
 def remember(told: Told, *, decides: BaseChatModel | bool) -> Flow[Kept]:
     """Store what was said to an agent, and the agent's last word on it.
 
-    People spoke before anything was `recalled`; what the assistant repeats of it is no evidence.
+    People spoke before anything was `recalled`. If the assistant repeats that, it is no evidence.
     What the assistant says after its tools did is trusted no further than what these brought.
-    What the last message takes back is taken back first (`decided_by`). Where it says nothing
+    What the last message takes back goes first (`decided_by`). Where that message says nothing
     else, it and its answer come from that, and so are not recalled either.
     """
     memory, question = told.memory, told.question
@@ -230,7 +230,7 @@ def remember(told: Told, *, decides: BaseChatModel | bool) -> Flow[Kept]:
 
 
 def _settled(told: Told, message: BaseMessage, notes: list[dict[str, Any]]) -> _Notes:
-    """What is still to be written of a message, parts of which may be stored."""
+    """Find what is still to be written of a message, parts of which may be stored."""
     whole = told.note_of(message)
     left = None if told.left is None else {one["key"] for one in told.left}
     if left is None or any(one["key"] in left for one in whole):
@@ -244,7 +244,7 @@ def _settled(told: Told, message: BaseMessage, notes: list[dict[str, Any]]) -> _
 def _written(
     told: Told, before: Sequence[_Notes], last: _Notes, says: Sequence[dict[str, Any]]
 ) -> Flow[list[StoreResult]]:
-    """Write what was said and answered; before its answer a message may have stood as a whole."""
+    """Write what was said and answered; a message may be stored whole before its answer."""
     memory = told.memory
     mine = {note["key"] for one in told.humans for note in told.note_of(one)}
     notes = [
@@ -261,7 +261,7 @@ def _written(
 
 
 def _answer(told: Told, asking: Sequence[dict[str, Any]], answered: str) -> list[dict[str, Any]]:
-    """The answer as a memory, but for one to a message that does little but ask to be reminded."""
+    """Make a memory of the answer, unless its message does little but ask to be reminded."""
     rest = sum(len(one["content"]) for one in asking if "memory_type" not in one)
     if told.answer is None or not answered:
         return []
@@ -273,7 +273,7 @@ def _answer(told: Told, asking: Sequence[dict[str, Any]], answered: str) -> list
 
 
 def _wants(notes: Sequence[dict[str, Any]]) -> bool:
-    """Whether it is asked to be reminded of something."""
+    """Tell whether notes ask to be reminded of something."""
     return any("memory_type" in one for one in notes)
 
 
@@ -294,7 +294,7 @@ def _superseded(
 
 
 def _revision(told: Told, answer: str, *, decides: BaseChatModel | bool) -> Flow[Revision]:
-    """What the last message takes back."""
+    """Find what the last message takes back."""
     memory, question = told.memory, told.question
     if decides is False or question is None or not (text := storable(text_of(question))):
         return Revision()
@@ -332,9 +332,9 @@ def beside(
     memory: MemoryCoordinator,
     config: RunnableConfig,
 ) -> dict[str, Any]:
-    """Options of a turn's recall: what its messages were remembered as is seen anyway.
+    """Return options of a turn's recall, which leave out the memories of its own messages.
 
-    So is what was said to the run around this one, which handed it on.
+    They also leave out what was said to the run around this one, which handed it on.
     """
     seen = keys_seen([*messages_around(config), *messages], config)
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
@@ -344,7 +344,7 @@ def beside(
 
 
 def _notes(told: Told, message: BaseMessage, answer: str) -> list[dict[str, Any]]:
-    """A human message as memories: what a user asks to be reminded of is one of its own."""
+    """Make memories of a human message: a wish to be reminded is one of its own."""
     if not (whole := told.note_of(message)):
         return []
     text = storable(text_of(message))

@@ -93,7 +93,7 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
-        on_error: As for the recall node: `continue` tells it in `memory_errors` too.
+        on_error: As for the recall node.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator, name: Those of every node; see `create_recall_node`.
@@ -125,9 +125,9 @@ def _reminded(
     asking: Reminding,
     careful: Careful,
 ) -> Flow[dict[str, Any]]:
-    """Raise what is due; where that fails, nothing is shown, nor is what was raised before.
+    """Raise what is due; where that fails, show nothing, also not what was raised before.
 
-    Who acknowledges what the state holds saw none of it.
+    So nobody acknowledges a reminder that was not shown.
     """
     told: dict[str, str] = {}
     with careful("remind", get_runtime(), told):

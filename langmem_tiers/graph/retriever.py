@@ -19,7 +19,7 @@ from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
 from langmem_tiers.recall.ranking import ProfileFunction
 
 FAILED: Final = "memory_failed"
-"""The custom event by which a run is told that it goes without memory: what failed, and by what."""
+"""The custom event that tells a run that it goes without memory: what failed, and why."""
 
 
 class TieredMemoryRetriever(BaseRetriever):
@@ -71,8 +71,8 @@ class TieredMemoryRetriever(BaseRetriever):
     exclude: tuple[str, ...] = ()
     review: Literal["rules", "model"] | None = None
     on_error: Literal["continue", "raise"] = "continue"
-    """What becomes of a call where Postgres fails or takes too long: no documents, told by the log
-    and a custom event `memory_failed`; or an error."""
+    """The way on where Postgres fails or takes too long: `continue` returns no documents, and tells
+    the log and a custom event `memory_failed`; `raise` raises the error."""
 
     if not TYPE_CHECKING:
 
@@ -109,7 +109,7 @@ class TieredMemoryRetriever(BaseRetriever):
         return self._going_on(recalled, run_manager)
 
     def _going_on(self, recalled: Flow[Recollections], run_manager: Any) -> Flow[list[Document]]:
-        """The documents of a recall; none where it fails, which is told to who listens."""
+        """Return the documents of a recall; where it fails none, and tell who listens."""
         told: dict[str, str] = {}
         with careful_of(self.on_error, "continue")("recall", None, told):
             found = yield from unit(recalled)

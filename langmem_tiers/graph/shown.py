@@ -1,4 +1,4 @@
-"""The turn of an agent: what it is about, and what its model is shown from the first call on."""
+"""The turn of an agent: its question, and the memories that its model sees from its first call."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remind.intentions import Reminder
 
 _TURNS: Final = 256
-"""Turns of which is kept what they are shown, the latest: where it is gone it is read again."""
+"""The number of turns, the latest, whose memories are kept; those of others are read again."""
 
 
 class Noted(TypedDict):
-    """A turn in an agent's state: what it is about is found where it begins.
+    """A turn in an agent's state; its question is found where it begins.
 
-    Later no message need tell: a summary takes its place, or the model sees others.
+    Later the question may be gone: a summary takes its place, or the model sees other messages.
     """
 
     run: str
-    """What its memories are credited by."""
+    """The run that its memories are credited by."""
     message_id: str | None
-    """The human's message that it answers."""
+    """The id of the human message that it answers."""
     asked: NotRequired[str]
-    """What that says, as far as it is a question to memory."""
+    """The part of that message that is a question to memory."""
     begins: NotRequired[bool]
-    """Whether it is the first of its thread."""
+    """True if it is the first turn of its thread."""
     shown: NotRequired[list[list[Any]]]
-    """Where what it is shown lies, best first, as `[namespace, key]`, once a model was shown it."""
+    """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
     reminds: NotRequired[bool]
-    """Whether that is shown what is due as well."""
+    """True if the turn is shown what is due as well."""
 
 
 class Shown(NamedTuple):
@@ -48,7 +48,7 @@ class Shown(NamedTuple):
     found: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()
     text: str = ""
-    """The same for a prompt, to the letter the same at each call."""
+    """The same as text for a prompt, identical at each call."""
 
     @classmethod
     def of(
@@ -60,7 +60,7 @@ class Shown(NamedTuple):
         *,
         keys: bool = False,
     ) -> Shown:
-        """What was found and what is due; the latter is not said among the memories as well."""
+        """Take what was found and what is due; what is due is not told among the memories too."""
         said = {one.content for one in due}
         others = [one for one in found if one.content not in said]
         lines = [reminder_line(one, keys=keys) for one in due]
@@ -68,15 +68,15 @@ class Shown(NamedTuple):
 
     @property
     def places(self) -> list[list[Any]]:
-        """Where what was found lies, as JSON."""
+        """Return the places of what was found, as JSON."""
         return [[list(one.namespace), one.key] for one in self.found]
 
 
 class Turns(dict[str, Shown]):
-    """What the latest turns are shown, by their names; several threads may use it."""
+    """The memories that the latest turns are shown, by name; several threads may use it."""
 
     def keep(self, name: str, turn: Shown) -> Shown:
-        """Keep what a turn is shown."""
+        """Keep the memories that a turn is shown."""
         self[name] = turn
         for oldest in list(self)[:-_TURNS]:
             self.pop(oldest, None)
@@ -84,16 +84,16 @@ class Turns(dict[str, Shown]):
 
 
 def noted_in(state: Any) -> Noted | None:
-    """The turn that a state tells of."""
+    """Return the turn that a state tells of."""
     found: Noted | None = of_state(state, "recalled_run", None)
     return found
 
 
 def turn_of(state: Any, run: Run, bounds: Bounds) -> Noted:
-    """The turn that a state is in: the one that it tells of, or another one, as that has ended.
+    """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
 
-    It goes on while its message is the last of a human, also where a summary has taken the place of
-    all that humans said.
+    A turn goes on while its message is the last of a human. It also goes on where a summary has
+    taken the place of all that humans said.
     """
     before, question = noted_in(state), last_question(messages_of(state))
     message_id = None if question is None else question.id
@@ -105,11 +105,11 @@ def turn_of(state: Any, run: Run, bounds: Bounds) -> Noted:
 
 
 def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
-    """What a turn asks, and the message that asks it, if there is one."""
+    """Return the question of a turn, and the message that asks it, if there is one."""
     messages = messages_of(state)
     about = [one for one in messages if one.id == noted["message_id"] and one.id is not None]
     asked = noted.get("asked")
-    if asked is None:  # noted by an earlier version
+    if asked is None:  # an earlier version noted it
         asked = storable(text_of(last_question(messages)))
     if not about and noted["message_id"] is not None:
         about = [HumanMessage(asked, id=noted["message_id"])]

@@ -1,4 +1,4 @@
-"""Who said a run's human messages: people, or an agent that began the run."""
+"""The speakers of a run's human messages: people, or an agent that began the run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEARD: Final = "memory_heard"
 """The key of an agent's state under which the middleware keeps what it heard in its turn."""
 _BEGUN: Final[ContextVar[RunnableConfig | None]] = ContextVar("langmem_tiers_begun", default=None)
 _OUTERMOST: Final = 1
-"""How many tasks a task of the outermost run is in, with itself."""
+"""The number of tasks that a task of the outermost run is in, itself included."""
 _NODE: Final = "branch:to:{}"
 """The channel by which LangGraph (1.2 and later) calls a node."""
 
@@ -45,17 +45,17 @@ class Begun(ManagedValue[None]):
 
 
 class Speakers(NamedTuple):
-    """Who said the human messages of a run."""
+    """The speakers of the human messages of a run."""
 
     spoken: frozenset[str] | None
-    """The ids of what people said; None if they said all that no node of the graph did."""
+    """The ids of people's messages; None if all are theirs but for those that a node signed."""
     named: Callable[[str], bool]
-    """Whether a node of the graph has this name."""
+    """Tells whether a node of the graph has this name."""
     trust: float
-    """How far is trusted what no person said."""
+    """The trust in a message that no person wrote."""
 
     def person(self, message: BaseMessage) -> bool:
-        """Whether a person said it."""
+        """Tell whether a person wrote a message."""
         if not isinstance(message, HumanMessage) or message.additional_kwargs.get(SUMMARY):
             return False
         if self.spoken is not None and message.id not in self.spoken:
@@ -63,7 +63,7 @@ class Speakers(NamedTuple):
         return not (message.name and self.named(message.name))
 
     def of(self, message: BaseMessage) -> dict[str, Any]:
-        """Who said a human message, as options of `store`: whoever it names, else the user."""
+        """Return the speaker of a human message, as options of `store`: its name, else the user."""
         named = storable(message.name or "").strip().encode()[:MAX_NAMESPACE_BYTES]
         name = named.decode(errors="ignore")
         if self.person(message):
@@ -77,12 +77,12 @@ class Speakers(NamedTuple):
 
 
 def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
-    """Who said the human messages of the run that a node, a tool or a hook runs in.
+    """Find who said the human messages of the run that a node, a tool or a hook runs in.
 
-    In the outermost run people did, but for what a node of the graph signed with its own name. In a
-    run within another one people said what the outermost run's state holds, by its id: all else was
-    written by the run around it, and is trusted no further than what that had heard by then. Where
-    the outermost run's state is not known, nothing counts as a person's.
+    In the outermost run people said them, but for those that a node of the graph signed with its
+    own name. In a run within another one people said those whose ids the outermost run's state
+    holds. The run around it wrote all others, and they are trusted no further than what that run
+    had heard by then. Where the outermost run's state is not known, none counts as a person's.
     """
     own, usual = partial(_is_node, config), gate.policy.trust.of_source(Source.TOOL)
     levels = _levels(config)
@@ -95,7 +95,7 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
         trust = yield from asked(ask, partial(asyncio.to_thread, ask))
     within = len(levels) == _OUTERMOST + 1
     if begun is None or not within:
-        # What the runs between the two have heard is not known.
+        # Nobody knows what the runs between the two have heard.
         trust = min(trust, usual)
     if begun is not None and within:
         known = partial(_is_node, begun)
@@ -107,9 +107,9 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
 
 
 def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig) -> Flow[float]:
-    """How far is trusted what is said after these messages in a run; see `trust_after`.
+    """Return how far to trust what is said after these messages in a run; see `trust_after`.
 
-    It is found in a thread where a loop waits: answers may be long.
+    Answers may be long, so a thread computes it where a loop waits.
     """
     speakers = yield from speakers_in(config, gate)
     said = said_of(channel(config, HEARD))
@@ -120,13 +120,13 @@ def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig
 
 
 def said_of(heard: Any) -> frozenset[str] | None:
-    """The ids of what people said in a turn, as the middleware heard it; None if it did not."""
+    """Return the ids of people's messages in a turn that the middleware heard; None without it."""
     known = isinstance(heard, Mapping) and "said" in heard
     return frozenset(heard["said"]) if known else None
 
 
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
-    """The task that began the run; None for the outermost one, and where that is not known."""
+    """Find the task that began the run; None for the outermost one, and where it is not known."""
     begun, levels = _BEGUN.get(), _levels(config)
     if begun is None or len(levels) <= _OUTERMOST or _levels(begun) != levels[:-1]:
         return None
@@ -134,20 +134,20 @@ def begun_in(config: RunnableConfig) -> RunnableConfig | None:
 
 
 def messages_around(config: RunnableConfig) -> list[BaseMessage]:
-    """The messages of the run around this one, as far as they are known."""
+    """Return the messages of the run around this one, as far as they are known."""
     begun = begun_in(config)
     found: Any = None if begun is None else channel(begun, "messages")
     return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
 
 
 def _levels(config: RunnableConfig) -> list[str]:
-    """The tasks that a run is in, the outermost first, and its own."""
+    """Return the tasks that a run is in, the outermost first, and its own last."""
     place = (config.get("configurable") or {}).get("checkpoint_ns") or ""
     return [one for one in str(place).split("|") if ":" in one]
 
 
 def _is_node(config: RunnableConfig, name: str) -> bool:
-    """Whether the graph of a task's run has a node of this name."""
+    """Tell whether the graph of a task's run has a node of this name."""
     found = channel(config, _NODE.format(name))
     return READ in (config.get("configurable") or {}) and found is not MISSING
 
@@ -157,7 +157,7 @@ def _either(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callabl
 
 
 def _held(config: RunnableConfig) -> dict[str, Any]:
-    """All that the state of a task's run holds, by key."""
+    """Return all that the state of a task's run holds, by key."""
     read: Any = (config.get("configurable") or {}).get(READ)
     if read is None:
         return {}
@@ -167,7 +167,7 @@ def _held(config: RunnableConfig) -> dict[str, Any]:
 
 
 def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
-    """What the outermost run's state held when its step began, if a checkpointer tells."""
+    """Return the outermost run's state when its step began, if a checkpointer tells it."""
     known: Mapping[str, Any] = config.get("configurable") or {}
     saver: Any = known.get("__pregel_checkpointer")
     first = (known.get("checkpoint_map") or {}).get("")
@@ -179,7 +179,7 @@ def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
 
 
 def _spoken(state: Mapping[str, Any], named: Callable[[str], bool]) -> frozenset[str]:
-    """The ids of what people said in the run that has this state."""
+    """Return the ids of people's messages in the run that has this state."""
     several = [one for found in state.values() for one in _humans(found)]
     if (said := said_of(state.get(HEARD))) is not None:
         several = [one for one in several if one.id in said]
@@ -188,7 +188,7 @@ def _spoken(state: Mapping[str, Any], named: Callable[[str], bool]) -> frozenset
 
 
 def _humans(found: Any) -> Iterator[HumanMessage]:
-    """The human messages in the value of a key: a message, or messages, or a run's input."""
+    """Find the human messages in the value of a key: a message, messages, or a run's input."""
     if isinstance(found, HumanMessage):
         yield found
     elif isinstance(found, Mapping):
@@ -199,9 +199,9 @@ def _humans(found: Any) -> Iterator[HumanMessage]:
 
 
 def _trusted(begun: RunnableConfig, gate: Gate) -> float:
-    """How far is trusted what a run says to a run that it begins."""
+    """Return how far to trust what a run says to a run that it begins."""
     found, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
-    if not isinstance(found, list):  # nobody knows what it heard
+    if not isinstance(found, list):  # nobody knows what the run heard
         return usual
     messages: Sequence[BaseMessage] = [one for one in found if isinstance(one, BaseMessage)]
     said, person = said_of(channel(begun, HEARD)), None

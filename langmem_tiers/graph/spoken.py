@@ -1,4 +1,4 @@
-"""What people say to an agent: found among its messages, and noted before it answers."""
+"""Finding what people say to an agent among its messages, and noting it before it answers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _AGENT: Final = "agent"
 
 
 class Heard(TypedDict):
-    """What an agent heard in its turn."""
+    """The messages that an agent heard in its turn."""
 
     said: list[str]
-    """The ids of the messages that its runs were given since its last answer."""
+    """The ids of the messages given to its runs since its last answer."""
     others: list[str]
-    """Those of human messages that came in another way: a tool, say, put them there."""
+    """The ids of human messages that came in another way: a tool, say, put them there."""
     left: list[dict[str, Any]]
-    """What could not be stored yet, as it is to be."""
+    """The notes that could not be stored yet, ready to be stored."""
     at: NotRequired[str]
-    """When the turn's messages came, as ISO 8601."""
+    """The time at which the turn's messages came, as ISO 8601."""
 
 
 class Answer(NamedTuple):
@@ -56,13 +56,13 @@ def hear(
     memory: MemoryCoordinator,
     config: RunnableConfig,
 ) -> Heard:
-    """Hear what a run was given: what is new of it is left to be stored.
+    """Hear the messages that a run was given, and leave the new ones to be stored.
 
     Args:
         messages: All messages of the agent as its run begins.
-        before: What was heard before, in this turn or the last one.
-        speakers: Who said it.
-        memory, config: What it is stored by.
+        before: The messages heard before, in this turn or the last one.
+        speakers: Their speakers.
+        memory, config: The memory and the run that they are stored by.
     """
     known = before or Heard(said=[], others=[], left=[])
     open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
@@ -81,14 +81,14 @@ def hear(
 
 
 def ended(heard: Heard, messages: Sequence[BaseMessage], left: Sequence[dict[str, Any]]) -> Heard:
-    """What was heard, once the turn is over: whatever else came meanwhile is no person's."""
+    """End the turn of what was heard: whatever else came meanwhile is no person's."""
     came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
     others = [*dict.fromkeys((*heard["others"], *came))]
     return Heard(**{**heard, "others": others, "left": [*left]})
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
-    """The human messages since an agent's last word; before that, if it is the last message."""
+    """Find the human messages since an agent's last word; before it, if that ends the messages."""
     until = len(messages) - (bool(messages) and _final(messages[-1]))
     places = [place for place, one in enumerate(messages[:until]) if _final(one)]
     since = messages[places[-1] if places else 0 : until]
@@ -97,12 +97,12 @@ def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
 
 
 def _final(message: BaseMessage) -> bool:
-    """Whether it is an agent's last word: it calls nothing."""
+    """Tell whether a message is an agent's last word: it calls nothing."""
     return isinstance(message, AIMessage) and not message.tool_calls
 
 
 def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
-    """The agent's answer, if it is the last message."""
+    """Return the agent's answer, if it is the last message."""
     last = messages[-1] if messages else None
     if not isinstance(last, AIMessage) or not _final(last):
         return None
@@ -110,7 +110,7 @@ def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
 
 
 def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | None:
-    """What an agent that is done answered: in words, in a form (`response`), or as a tool does."""
+    """Find an agent's final answer: in words, in a form (`response`), or a tool's answer."""
     until = len(messages)
     while until and isinstance(messages[until - 1], ToolMessage):
         until -= 1
@@ -132,7 +132,7 @@ def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | Non
 def note_of(
     message: BaseMessage, speakers: Speakers, memory: MemoryCoordinator, config: RunnableConfig
 ) -> list[dict[str, Any]]:
-    """A human message as it is stored; nothing if it says nothing."""
+    """Return a human message as it is stored; nothing if it says nothing."""
     if not (text := storable(text_of(message))):
         return []
     told = speakers.of(message)
@@ -143,9 +143,9 @@ def note_of(
 def kept(
     text: str, memory: MemoryCoordinator, key: str, whole: str | None = None
 ) -> dict[str, Any]:
-    """A text as a memory of the session: of a long one both ends.
+    """Return a text as a memory of the session; a long one keeps both its ends.
 
-    What is private is not cut: the gate is to judge all of it.
+    A private text is not cut, so that the gate judges all of it.
     """
     cut = text if private(whole or text, memory.gate) else both_ends(text, _LONGEST)
     return {"content": cut, "key": key, "session_id": memory.context.session_id}
@@ -154,10 +154,10 @@ def kept(
 def keys_of(
     message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None
 ) -> tuple[str, str]:
-    """What a message is remembered under, and what it asks to be reminded of.
+    """Return the keys of a message: of its memory, and of the intention that it asks for.
 
-    The same for the same message of a thread; without a thread, of the same words. A human message
-    that no person wrote has another one: a run around this one may know that a person did.
+    The same message of a thread has the same keys; without a thread, the same words have. A human
+    message that no person wrote has others: a run around this one may know that a person wrote it.
     """
     text = storable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{thread_of(config) or text}\0{message.id or text}")
@@ -167,7 +167,7 @@ def keys_of(
 
 
 def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
-    """What messages, whoever wrote them, may have been remembered under."""
+    """Return all keys that messages may be remembered under, whoever wrote them."""
     said = [one for one in messages if isinstance(one, HumanMessage | AIMessage)]
     found = {key for one in said for key in keys_of(one, config)}
     return found.union(str(uuid5(UUID(keys_of(one, config)[0]), _AGENT)) for one in said)

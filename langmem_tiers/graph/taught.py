@@ -1,4 +1,4 @@
-"""What was learned from a failure, in the answer of the call that failed."""
+"""Lessons of a failure, in the answer of the call that failed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langmem_tiers.graph.messages import TAUGHT, Called, Ran, answered_in, this_
 from langmem_tiers.recall.fence import recalled_text
 
 _LESSONS: Final = "langmem_tiers_lessons"
-"""The keys of the lessons that stand before the answer to a call, among its kwargs."""
+"""The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
 
 
 def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
@@ -26,7 +26,7 @@ def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
 
 
 def taught_in(messages: Sequence[BaseMessage]) -> set[str]:
-    """The keys of the lessons that answers of this turn teach already."""
+    """Return the keys of the lessons that answers of this turn teach already."""
     told = (one.additional_kwargs.get(_LESSONS, ()) for one in this_turn(messages))
     return {key for several in told for key in several}
 
@@ -48,7 +48,7 @@ def taught(error: ToolMessage, lessons: Sequence[Recollection]) -> ToolMessage:
 def with_taught(
     messages: Sequence[Any], lessons: Mapping[str | None, Sequence[Recollection]]
 ) -> list[Any]:
-    """The messages, with lessons before the answers that they are given for, by id."""
+    """Put lessons before the answers that they belong to, by id, and return the messages."""
     return [
         taught(one, lessons.get(one.id, ())) if isinstance(one, ToolMessage) else one
         for one in messages

@@ -165,10 +165,10 @@ class ToolLessons(Remembering):
         )
 
     _careful = GOING_ON
-    """How errors of memory are dealt with: the call goes on without."""
+    """The way to deal with errors of memory: the call goes on without it."""
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
-        """Called with the digest of each call whose tool has run, whatever came of it."""
+        """Take note of the digest of each call whose tool has run, whatever came of it."""
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, with the lessons there are."""
@@ -181,7 +181,7 @@ class ToolLessons(Remembering):
                 return _held(request, said, BY_LESSONS)
         answer = yield from watched(handler, request, partial(self._started, request))
         if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
-            return answer  # nothing is said to what a person answered, or another in its place
+            return answer  # a person, or another in the tool's place, answered it
         if answer.status != "error":
             if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
                 yield from self._let_pass(request)
@@ -194,7 +194,7 @@ class ToolLessons(Remembering):
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
-        """Lessons stand beside a call: where memory fails, it runs all the same."""
+        """Find the lessons of a call; where memory fails, the call runs without them."""
         memory, run = self._memory(request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
@@ -302,7 +302,7 @@ def held_by_reminder(
 def _raised(
     memory: MemoryCoordinator, request: ToolCallRequest, careful: Careful
 ) -> Flow[Sequence[Reminder]]:
-    """Reminders stand beside a call: where memory fails, it runs all the same."""
+    """Find the reminders of a call; where memory fails, the call runs without them."""
     call: Any = request.tool_call
     run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
     with careful("reminders of a tool call", request.runtime):

@@ -190,13 +190,13 @@ def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -
 
 @contextmanager
 def told_to_model() -> Iterator[None]:
-    """The model is told what it got wrong, or that memory is away, and the run goes on."""
+    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
     try:
         yield
     except InvalidInputError as error:
         raise ToolException(str(error)) from error
     except (NotSetUpError, MigrationError):
-        raise  # this does not mend itself
+        raise  # these do not mend themselves
     except (DatabaseError, EmbeddingFailedError) as error:
         _log.warning("a tool goes without its memory: %s", error)
         unknown = isinstance(error, OutcomeUnknownError)

@@ -156,7 +156,7 @@ def create_assemble_node(
         made = {"mode": now_in, "layout": layout, "sources": sources}
         turn = turns.turn(memory, turn_id=this_run().id, **made)
         yield from _begun(turn, of_state(state, "turn", None), question)
-        before = "" if turn.record is None else turn.record.prompt  # a summary may have replaced it
+        before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
         asked = text_of(question) or before if prompt is None else of_state(state, prompt)
         text = storable(str(asked))
         told: dict[str, str] = {}
@@ -282,9 +282,9 @@ def _context_of(
 def _begun(
     turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
 ) -> Flow[None]:
-    """Go on with the turn of a message, or begin one and leave that which another message ended.
+    """Go on with the turn of a message, or begin a new one where another message came.
 
-    Where a summary has taken the place of all that humans said, no other message came.
+    A summary that takes the place of all that humans said is no other message.
     """
     about = None if question is None else question.id
     if known and (question is None or known["about"] == about):

@@ -1,4 +1,4 @@
-"""The turn of an agent, as its middleware hears it: what was said is stored before the answer."""
+"""Hearing an agent's turn in its middleware, which stores what was said before the answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from langmem_tiers.postgres.flow import Flow
 
 
 def hear_turn(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
-    """Note in the state what a run was given that is new, before anybody can drop it."""
+    """Note a run's new messages in the state, before anybody can drop them."""
     config = ensure_config()
     speakers = yield from speakers_in(config, memory.gate)
     heard = hear(messages_of(state), of_state(state, HEARD, None), speakers, memory, config)
@@ -27,9 +27,9 @@ def hear_turn(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
 
 
 def store_heard(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
-    """Store what was said and is not stored yet: once it was recalled for, before it is answered.
+    """Store what was said and is not stored yet, after its recall and before its answer.
 
-    Stored sooner it would count among what is recalled for it, as would its words.
+    If it were stored sooner, it and its words would count among what is recalled for it.
     """
     heard: Heard | None = of_state(state, HEARD, None)
     if not heard or not heard["left"]:
@@ -45,7 +45,7 @@ def remember_turn(
     *,
     decides: BaseChatModel | bool,
 ) -> Flow[Kept]:
-    """Store the answer, and what is left; take back what was said to be wrong."""
+    """Store the answer and what is left, and take back what a message called wrong."""
     config, messages = ensure_config(), messages_of(state)
     heard: Heard | None = of_state(state, HEARD, None)
     speakers = yield from speakers_in(config, memory.gate)
@@ -53,7 +53,7 @@ def remember_turn(
     after = messages if answer is None else answer.after
     trust = yield from trusting(after, memory.gate, config)
     humans, left = unanswered(messages), None
-    if heard:  # else the run began before anything was noted, with an earlier version
+    if heard:  # else an earlier version began the run, and noted nothing
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = heard["left"]
     told = Told(memory, config, speakers, humans, answer, trust, recalled, left)
@@ -61,7 +61,7 @@ def remember_turn(
 
 
 def ended_of(state: Any, errors: Mapping[str, str]) -> dict[str, Any]:
-    """The update of the state once the turn is over."""
+    """Return the update of the state once the turn is over."""
     heard: Heard | None = of_state(state, HEARD, None)
     if not heard:
         return {}

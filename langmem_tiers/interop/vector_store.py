@@ -154,7 +154,7 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
 async def _without_session(
     target: Target, options: Mapping[str, Any]
 ) -> psycopg.AsyncConnection[Any]:
-    """Connect, to prepare nothing where the connection is a pooler's; see `Connection.learn`."""
+    """Connect, and prepare nothing if the connection is a pooler's; see `Connection.learn`."""
     conn: psycopg.AsyncConnection[Any]
     conn = await psycopg.AsyncConnection.connect(target.conninfo, **options)
     try:

@@ -56,7 +56,7 @@ class Origin(NamedTuple):
     content: str
     """Empty of what is quarantined, and of what another project keeps."""
     replaced: bool = False
-    """Whether what came of it, on this path, is what superseded it."""
+    """True if the memory that came of it, on this path, is the one that superseded it."""
 
     @property
     def key(self) -> str:
@@ -120,7 +120,7 @@ class Explanation:
 
     @property
     def outdated_by(self) -> tuple[Origin, ...]:
-        """Those of its origins that are superseded, and not by what it rests on instead."""
+        """Return its origins that are superseded, unless by one that it rests on instead."""
         return tuple(one for one in self.origins if one.state == "superseded" and not one.replaced)
 
     def __str__(self) -> str:

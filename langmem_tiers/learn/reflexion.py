@@ -28,7 +28,7 @@ PATTERN, ATTEMPT = "pattern", "episodic"
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts whose lesson is not known yet."""
 _TITLE = 80
-"""Characters of an error without a class that title its lesson: our own choice."""
+"""The characters of an error without a class that title its lesson: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Reflexion:
     failure: Signature | None = None
     """What failed, without its accidents: the same failure recalls the lesson."""
     title: str | None = None
-    """What stands over it in place of the task, which is then told below."""
+    """The title in place of the task, which then stands below it."""
 
     def __post_init__(self) -> None:
         """Refuse what teaches nothing."""
@@ -134,7 +134,7 @@ class FailedAttempt:
 
     @property
     def title(self) -> str | None:
-        """The title of its lesson: the tool and its error; None, for the task, without a tool."""
+        """Return the title of its lesson: the tool and its error; None, without a tool."""
         if self.tool is None:
             return None
         failure = self.failure
@@ -178,10 +178,10 @@ class FailedAttempt:
 
 
 def learned_by(lesson: Reflexion, context: MemoryContext) -> NewMemory:
-    """A lesson of what an agent did, as something to be stored: the own of the user it did it for.
+    """Make a lesson of what an agent did ready to be stored; the user it did that for owns it.
 
-    It holds the arguments of a call, and they may be what the user said. Without a user it is the
-    project's.
+    It holds the arguments of a call, and these may be the user's words. Without a user the project
+    owns it.
     """
     return lesson.to_memory(context, personal=None if context.user_id is None else True)
 

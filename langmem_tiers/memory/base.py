@@ -251,10 +251,10 @@ def _check(given: object, kind: Any, what: str) -> None:
 
 
 class UnderWay:
-    """What was begun for each caller and nobody waits for; several threads may use it."""
+    """The work begun for each caller that nobody waits for; several threads may use it."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin with no work."""
         self._lock = threading.Lock()
         self._futures: dict[Future[ReviewReport], Caller] = {}
 
@@ -265,7 +265,7 @@ class UnderWay:
         future.add_done_callback(self._done)
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
-        """Wait for all of a caller that are under way now; whether they are done."""
+        """Wait for all of a caller's work under way now, and tell whether it is done."""
         with self._lock:
             futures = {one for one, whose in self._futures.items() if whose == caller}
         return not wait(futures, timeout).not_done

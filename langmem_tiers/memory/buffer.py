@@ -204,7 +204,7 @@ class WorkingMemoryBuffer:
         """Write what is in mind as a text for a prompt, a section for each memory type.
 
         A section has its type's title. The most relevant memory stands first in its section, and
-        its section first.
+        the section with the most relevant one stands first.
 
         Args:
             max_memories: How many at most.
@@ -317,7 +317,7 @@ def _with(
 
 
 def _title(memory_type: str, types: MemoryTypes) -> str:
-    """The title of a type; of one that is not registered any more, its name."""
+    """Return the title of a type, or the name of one that is not registered any more."""
     return types.get(memory_type).title if memory_type in types else memory_type
 
 

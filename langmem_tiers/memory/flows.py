@@ -160,7 +160,7 @@ class MemoryFlows:
     def lacking(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[str | None]]:
-        """Why each of these cannot be derived from what it names; None where it can."""
+        """Say why each of these cannot be derived from what it names; None where it can."""
         several = [sorted(origin_keys(one)) for one in memories]
         try:
             if any(several):
@@ -293,7 +293,7 @@ class MemoryFlows:
     def standing(
         self, places: Sequence[tuple[tuple[str, ...], str]], context: MemoryContext
     ) -> Flow[list[Recollection]]:
-        """The memories there that a recall could still return, in this order; none is accessed."""
+        """Find those that a recall could still return, in this order; it accesses none."""
         if not places:
             return []
         moment = self._store.moment()

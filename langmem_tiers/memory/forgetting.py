@@ -137,8 +137,8 @@ def forget(
         user: A user of the tenant, with all that is that user's own, in all projects.
         subject: A person or a thing, in all of the tenant: what was said by that speaker, has it
             among its `entities`, or names it as a phrase in any of its words, in its place or in
-            what it waits for. Accents do not matter, endings do: the plan tells what is written
-            nearly so (`near`), and a list of names takes it along.
+            what it waits for. Accents do not matter, endings do: the plan tells near spellings
+            (`near`), and a list of names takes them along.
         tenant: The context's own tenant, by its name, with everything that it has.
         plan: Answer what would be done, and change nothing.
         checkpointer: A LangGraph checkpointer, whose threads that are called as the sessions in
@@ -177,8 +177,8 @@ def verify_forgotten(
         receipt: What `forget` answered, or its `to_json()`.
 
     Raises:
-        InvalidInputError: if it is no receipt, was changed since it was given, or is of another
-            tenant or database.
+        InvalidInputError: if this is no receipt, one of another tenant or database, or one that was
+            changed since it was given.
     """
     return verifying(memory.tiered_store, memory.context, receipt)
 
@@ -231,7 +231,7 @@ def verifying(
 def _checked(
     named: Mapping[str, str | Sequence[str] | None], context: MemoryContext
 ) -> tuple[Kind, tuple[str, ...]]:
-    """What is named, if it is one thing and may be asked for; of a subject all its names."""
+    """Return what is named, if it is one thing that may be asked for; a subject with all names."""
     given: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
     if len(given) != 1:
         several = " and ".join(k for k, _ in given) or "nothing"
@@ -246,7 +246,7 @@ def _checked(
 
 
 def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
-    """A name of what is to be forgotten, if it may be asked for."""
+    """Return a name of what is to be forgotten, if it may be asked for."""
     if not isinstance(name, str):
         raise InvalidTypeError(f"{kind} is a string, not {short(name)}")
     if kind == "key":

@@ -90,7 +90,7 @@ def on_user_prompt_submit(
     Args:
         prompt: What the user said, verbatim.
         message_id: An id of one's own, unique in the session: a retry stores nothing twice.
-        speaker: Who said it, where several people do.
+        speaker: Who said it, where several people speak.
     """
     text, named = checked_text(prompt, "the prompt"), label(message_id, "message_id")
     note = {
@@ -145,7 +145,7 @@ def on_todo_write_complete(
 ) -> Flow[StoreResult | None]:
     """Keep the workflow of a completed todo as procedural memory; None if it is not completed.
 
-    It is the own of the context's user, if one is named.
+    It belongs to the context's user, if one is named.
 
     Args:
         todo_item: `content` and `status`, and if they are known `steps`, `task_type`,
@@ -161,7 +161,7 @@ def on_todo_write_complete(
     workflow = workflow_of(todo_item, ended=hooks.memory.tiered_store.flows.now)
     if workflow is None:
         return None
-    # A todo and its steps are of what its user asked for.
+    # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
     one = {**workflow, "source": source, "trust": trust, "key": key, "personal": personal}
     (result,) = yield from unit(store_many(hooks.memory, [one]))

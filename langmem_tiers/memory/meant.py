@@ -1,4 +1,4 @@
-"""Which memory a key means to who asks, and why there is none."""
+"""Finding the memory that a key means to a caller, and saying why there is none."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | Non
     """Pick the context's own of several that have a key, else the only one there is.
 
     Raises:
-        InvalidInputError: if there are several, and none is its own.
+        InvalidInputError: if there are several, and none is the context's own.
     """
     own = [one for one in found if _is_own(one, context)]
     if own or len(found) < 2:  # noqa: PLR2004 - one, or none
@@ -60,7 +60,7 @@ def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | Non
 
 
 def reached(found: Sequence[S], context: MemoryContext) -> list[S]:
-    """Leave out what the context does not reach."""
+    """Leave out memories that the context does not reach."""
     return [one for one in found if context.reaches(one.tier, one.place[0])]
 
 

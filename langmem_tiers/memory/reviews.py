@@ -42,9 +42,9 @@ def review_waiting(memory: Memory, *, limit: int = 100) -> Flow[ReviewReport]:
 
 
 def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
-    """Wait for reviews in the background, whichever coordinator of this caller began them.
+    """Wait for reviews in the background, and tell whether all are done.
 
-    It answers whether all are done.
+    Any coordinator of this caller may have begun them.
 
     Args:
         timeout: Seconds at most; as long as they take if not given, which is a minute for
@@ -60,9 +60,9 @@ def finish_reviews(memory: Memory, timeout: float | None = None) -> bool:
 
 
 async def afinish_reviews(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
-    """Wait for reviews in the background, whichever coordinator of this caller began them.
+    """Wait for reviews in the background, and tell whether all are done.
 
-    It answers whether all are done.
+    Any coordinator of this caller may have begun them.
 
     Args:
         timeout: Seconds at most; as long as they take if not given, which is a minute for

@@ -86,11 +86,11 @@ def revise(
     Args:
         text: What the user says. What it quotes is not looked at, nor what is very long.
         judge: The chat model, if there is one.
-        key: Of the memory of the message, which is not taken back itself. If it is stored already,
-            nothing is done again.
+        key: The key of the message's own memory, which is not taken back itself. If it is stored
+            already, nothing is done again.
         answer: What the assistant answered, if it has: an assistant says what it understood.
-        speaker: Who says it, where several people speak: each takes back what they said themselves.
-        done: A key that is looked for in place of `key`, where the message is stored before it is
+        speaker: Who says it, where several people speak: each takes back only their own words.
+        done: The key to look for in place of `key`, where the message is stored before it is
             answered.
 
     Raises:
@@ -117,7 +117,7 @@ def _nothing() -> Flow[Revision]:
 
 
 class _Message(NamedTuple):
-    """What a user says."""
+    """A user's message."""
 
     said: str
     key: str | None

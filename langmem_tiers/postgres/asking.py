@@ -1,4 +1,4 @@
-"""How an embedding model is asked for vectors: no longer than a call has time."""
+"""Asking an embedding model for vectors, for no longer than a call has time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from langmem_tiers.postgres.work import AWAITED, Side
 _LONGEST_ERROR = 400
 """Characters of a model's error that are told: our own choice."""
 _THREADS = Daemons(100)
-"""Where models are asked that only block: one that never answers holds a thread, and no call."""
+"""The threads for models that only block: one that never answers holds a thread, and no call."""
 _SILENT = (
     "it gave no answer within {:g} of the {:g} seconds that a call has; for more time open the "
     "store with bounds=Bounds(call_timeout_ms=…)"
@@ -33,16 +33,16 @@ _SILENT = (
 
 
 def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) -> Work[Any]:
-    """The vectors of texts.
+    """Return the vectors of texts.
 
-    A question is sought by words alone where the model fails, so its vector has half of the time.
+    A question is sought by words alone where the model fails, so its vector has half the time.
 
     Raises:
         EmbeddingFailedError: if the model raises, or does not answer in time.
     """
     limit = deadline
     if isinstance(model, OfflineEmbeddings):
-        limit = NEVER  # it is ours, and only computes
+        limit = NEVER  # the model is ours, and only computes
     elif effect.purpose == "query" and deadline.left is not None:
         limit = Deadline(deadline.left / 2)
     try:
@@ -50,7 +50,7 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         return (yield from _in_time(ask(model, list(effect.texts), limit), side, limit))
     except (TieredMemoryError, CancelledError):
         raise
-    except Exception as error:  # a user's model can raise anything; it is the cause of ours
+    except Exception as error:  # a user's model can raise anything
         said = worded(error)
         if isinstance(error, TimeoutError) and limit.passed:
             said = _SILENT.format(limit.seconds, deadline.seconds)
@@ -82,7 +82,7 @@ def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
 
 
 async def _aside(call: Any, given: Any) -> Any:
-    """What a model answers that only blocks: no thread of the loop's own is held by one."""
+    """Ask a model that only blocks, without a thread of the loop's own."""
     return await answer_awaited(call, given, daemons=_THREADS)
 
 

@@ -54,8 +54,8 @@ _ACCOUNTS: Final = Path("/etc")
 _LONGEST_SOCKET_PATH: Final = 103 if sys.platform == "darwin" else 107
 _START_SECONDS: Final = 120  # recovery after a crash reads the log written since the checkpoint
 
-# A stop loses nothing, however hard: the next start reads the log. A server that is in use by
-# others is stopped for its silence alone.
+# A stop loses nothing, however hard: the next start reads the log. A server that others use is
+# stopped only if it is silent.
 _FAST: Final = ("fast", 15)
 _IMMEDIATE: Final = ("immediate", 10)  # Postgres kills its sessions itself after five
 _KILLED_SECONDS: Final = 10
@@ -108,8 +108,8 @@ class Cluster:
     def ensure_running(self, address: Path) -> None:
         """Return when a server of ours is ready; `address` is a name that fits a socket.
 
-        One that recovers is waited for; one that was told to stop, or says nothing at all, is
-        stopped and started anew.
+        It waits for a server that recovers. It stops one that was told to stop, or says nothing at
+        all, and starts it anew.
         """
         began = time.monotonic()
         while (answer := answer_of(address, _SILENT_AT_START)) is not Answer.READY:
@@ -134,12 +134,12 @@ class Cluster:
     def _stop(self, address: Path, answer: Answer) -> None:
         """Ask the server to stop, then tell it to, then kill it.
 
-        One that recovers from the death of a session is not asked: it would stop its recovery, and
-        wait for ever for the processes that it had begun.
+        A server that recovers from the death of a session is not asked: it would stop its
+        recovery, and wait for ever for the processes that it had begun.
         """
         asked = answer is Answer.READY or (answer is Answer.NOT_NOW and self._stopping())
         for mode, seconds in [_FAST, _IMMEDIATE] if asked else [_IMMEDIATE]:
-            with contextlib.suppress(EmbeddedServerError):  # whether it stopped is seen below
+            with contextlib.suppress(EmbeddedServerError):  # the lines below see whether it stopped
                 self._pg_ctl("stop", seconds, "-m", mode)
             if not listens(address):
                 return
@@ -159,9 +159,9 @@ class Cluster:
             raise EmbeddedServerError(msg)
 
     def _start(self, *, insisting: bool) -> None:
-        """Start the server; return also where what is left of a killed one keeps it from starting.
+        """Start the server; return too if the rest of a killed one keeps it from starting.
 
-        Who insists kills what is left: nobody can reach it.
+        With `insisting` it kills that rest, which nobody can reach.
         """
         if insisting:
             kill_all(self.data, self._postmaster())

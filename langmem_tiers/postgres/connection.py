@@ -30,10 +30,10 @@ _HOLD = (
     "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
     "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
 )
-"""What holds the lock of a build stands idle for as long as that takes. It is sent without
-parameters: with some, its snapshot would be kept, and the index wait for that in vain."""
+"""Takes the lock of a build, in a transaction that stands idle for as long as the build takes. It
+has no parameters: with some its snapshot would be kept, and the index wait for that in vain."""
 _KEPT = 2
-"""Cursors of a connection that are kept: for what a transaction is told, and one statement."""
+"""The number of cursors that a connection keeps: for its settings, and for one statement."""
 
 
 class _Kept(Timed):
@@ -44,9 +44,9 @@ class _Kept(Timed):
 
     new_cursor: Any
     is_pooled = False
-    """Whether its next transaction may run in another session."""
+    """True if its next transaction may run in another session."""
     settings: Mapping[str, Any]
-    """What its transactions are told first where it is; see `Target.settings`."""
+    """The settings that its transactions are told first if it is pooled; see `Target.settings`."""
     _knows_vectors = False
     _cursors: tuple[Any, ...] = ()
 
@@ -58,7 +58,7 @@ class _Kept(Timed):
         self._arrivals = arrivals(self)
 
     def cursor_at(self, place: int) -> Any:
-        """The cursor for a statement of a round trip."""
+        """Return the cursor for a statement of a round trip."""
         if place >= _KEPT:
             return self.new_cursor(self)
         if not self._cursors:
@@ -66,7 +66,7 @@ class _Kept(Timed):
         return self._cursors[place]
 
     def is_ready(self: Any, target: Target) -> Work[bool]:
-        """Whether it stands, and knows what `learn` asks; False once it is closed.
+        """Tell whether it stands, and knows what `learn` asks; False once it is closed.
 
         A server that goes away says so, or closes the socket: looking takes a microsecond, and
         the server is asked only if something came.
@@ -83,9 +83,9 @@ class _Kept(Timed):
     def learn(self: Any, target: Target) -> Work[None]:
         """Ask where pgvector is, as long as it is not known; setup may create it later.
 
-        A connection is a pooler's where another process answers than the one that it was told of.
-        What is set or prepared there is found by others, so its transactions are told each time,
-        and prepare nothing.
+        A connection is a pooler's if another process answers than the one that it was told of.
+        Others find what is set or prepared there. So each of its transactions is told its
+        settings, and prepares nothing.
         """
         if self._knows_vectors:
             return
@@ -96,19 +96,19 @@ class _Kept(Timed):
             self.share(target)
         else:
             yield from self._enter(target.statements["enter"])
-        self._cursors = ()  # they would go on with what they learned before
+        self._cursors = ()  # the old ones would use what they learned before
         learned = learn_vectors(self, *oids)
         self._knows_vectors = learned or (vectors_in is not None and target.vector_type is None)
 
     def share(self: Any, target: Target | None = None) -> None:
-        """Rely on nothing that a session keeps."""
+        """Rely no more on what a session keeps."""
         self.is_pooled = True
         learn_times(self)
         if target is None or not target.is_told_to_prepare:
             self.prepare_threshold = None
 
     def _enter(self: Any, enter: Statement) -> Work[None]:
-        """Tell a session of our own once what every statement relies on."""
+        """Tell a session of our own, once, the settings that every statement relies on."""
         told = {**self.settings, "local": False, "role": None, "tenant": ""}
         values = [told[name] for name in enter.names]
         yield self.new_cursor(self).execute(enter.text, values, prepare=False)
@@ -135,10 +135,10 @@ class Connections:
         self.side = side
         self.wall = Wall()
         self.is_pooled = False
-        """Whether a pooler stands between, of which only an error told."""
+        """True if an error told that a pooler stands between."""
         self._lock = threading.Lock()
         self._recovery: Any = None
-        """What replaces the pool just now, for all who wait for it."""
+        """The work that replaces the pool just now, for all who wait for it."""
         self.pool = self._new_pool()
 
     @property
@@ -171,8 +171,8 @@ class Connections:
     def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
         """Replace a pool whose server went away, once the server answers again.
 
-        The new one is not waited for: it fills while its first callers come. It is replaced by one
-        for all who come, and goes on without whoever waits no longer.
+        It does not wait for the new pool, which fills while its first callers come. One caller
+        replaces it for all, and the work goes on without those who wait no longer.
 
         Raises:
             psycopg.OperationalError: at once, while no server answers.
@@ -188,7 +188,7 @@ class Connections:
         recovery.result()
 
     def share(self, conn: Any, pool: Any) -> None:
-        """Rely on no session from now on, after what was prepared in one was not there."""
+        """Rely on no session from now on: something prepared in one was not there."""
         conn.share()
         self.is_pooled = pool.suspect = True
 
@@ -247,9 +247,9 @@ class Connections:
             yield conn.close()
 
     def build(self, build: Build) -> Work[bool]:
-        """Build while another connection's transaction holds the lock; False where it is held.
+        """Build while another connection's transaction holds the lock; False if somebody holds it.
 
-        What builds can be in no transaction, and a lock of its session might be left on a pooler's
+        A build can be in no transaction, and a lock of its session might stay on a pooler's
         connection. The holder keeps no snapshot that an index would have to wait for.
         """
 

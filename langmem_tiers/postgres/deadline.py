@@ -1,4 +1,4 @@
-"""By when a call has to be done, whatever it waits for.
+"""The time by which a call has to be done, whatever it waits for.
 
 A call's time counts while it waits for a connection, for locks, for the embedding model, for the
 writes of others and for being tried again. It does not count while a function or a chat model of
@@ -13,41 +13,41 @@ from typing import Final
 from langmem_tiers.core.errors import QueryTimeoutError
 
 ITEMS_IN_A_CALL: Final = 200
-"""Items that the time of one call is for: our own choice. A model of ours embeds them in two
-seconds on a shared core."""
+"""The number of items that one call's time is for: our own choice. A model of ours embeds them in
+two seconds on a shared core."""
 
 _PARTS: Final = 4
-"""A write that goes with others waits a fourth of its time for them, and then goes alone."""
+"""A write waits a fourth of its time for those that go with it, and then goes alone."""
 _MORE_TIME: Final = "open the store with bounds=Bounds(call_timeout_ms=…)"
 
 
 class Deadline:
-    """The time that a call has: so many seconds from now on, or no end."""
+    """The time that a call has: a number of seconds from now on, or no end."""
 
     __slots__ = ("_until", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
-        """Begin."""
+        """Begin the time now."""
         self.seconds = seconds
         self._until = None if seconds is None else monotonic() + seconds
 
     @property
     def left(self) -> float | None:
-        """Seconds that are left; None for no end."""
+        """Return the seconds that are left; None for no end."""
         return None if self._until is None else max(0.0, self._until - monotonic())
 
     @property
     def passed(self) -> bool:
-        """Whether none is left."""
+        """Tell whether no time is left."""
         return self._until is not None and monotonic() >= self._until
 
     def stood(self, seconds: float) -> None:
-        """Give back so many seconds, in which the caller's own was asked."""
+        """Give back the seconds in which a function or a model of the caller's was asked."""
         if self._until is not None:
             self._until += seconds
 
     def of(self, items: int | None) -> Deadline:
-        """The deadline of a call that does so much; None is what takes as long as it takes."""
+        """Return the deadline of a call for so many items; for None it never ends."""
         if items is None or self.seconds is None:
             return NEVER
         longer = Deadline(self.seconds * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL))
@@ -56,17 +56,17 @@ class Deadline:
 
     @property
     def part(self) -> float | None:
-        """Seconds for what has a second way if this one takes too long."""
+        """Return the seconds for a first way, where there is a second if that takes too long."""
         if self.seconds is None or self.left is None:
             return None
         return min(self.seconds / _PARTS, self.left)
 
     def within(self, limit: float) -> float:
-        """Seconds to wait for what has a limit of its own."""
+        """Return the seconds to wait for something that has a limit of its own."""
         return limit if self.left is None else min(limit, self.left)
 
     def late(self, waited_for: str) -> QueryTimeoutError:
-        """The error of a call whose time ran out before anything of it was written."""
+        """Make the error of a call whose time ran out before anything of it was written."""
         return QueryTimeoutError(
             f"the call was not done within {self.seconds:g} seconds: {waited_for}; for more time "
             f"{_MORE_TIME}"

@@ -35,7 +35,7 @@ class Examination:
     """The role that was looked at: an application's, where the login is no application's."""
     checks: tuple[Check, ...]
     backup: str
-    """How all tenants are dumped."""
+    """The way to dump all tenants."""
 
     @property
     def ok(self) -> bool:

@@ -1,4 +1,4 @@
-"""How a flow is driven to its result: effect by effect, and then the end of its session."""
+"""Driving a flow to its result: effect by effect, and then to the end of its session."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _performed(flow: Generator[E, Any, T], session: UnitOfWork[E]) -> Work[T]:
                 answer = None  # an error kept here would keep this frame in turn
             try:
                 resume, answer = flow.send, (yield from session.perform(effect))
-            except Exception as error:  # noqa: BLE001 - the flow deals with it, or lets it pass
+            except Exception as error:  # noqa: BLE001 - the flow handles it, or lets it pass
                 resume, answer = flow.throw, error
     finally:
         flow.close()

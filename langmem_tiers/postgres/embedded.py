@@ -53,9 +53,9 @@ class EmbeddedPostgres:
     The server listens on a Unix socket only, in a directory nobody else can enter. Postgres
     refuses to run as root, so a root process runs it as the owner of the data, which for new
     data is the system account `pgserver`; it is created if need be. Data and package may stand
-    where that account may not enter, such as below /root: it works in the data directory, and runs
-    a copy of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root alone can
-    change.
+    where that account may not enter, such as below /root. The account works in the data directory,
+    and runs a copy of the programs in /var/cache/langmem-tiers (or /var/tmp, /tmp), which root
+    alone can change.
 
     Linux and macOS only.
 
@@ -155,8 +155,8 @@ class EmbeddedPostgres:
         """Give this handle up; the server stops with the last handle of the last process.
 
         Stopping a handle that is not started does nothing. A server that does not end its sessions
-        and stop within half a minute is killed, and reads its log at the next start: nothing that
-        was committed is lost.
+        and stop within half a minute is killed. It reads its log at the next start, and loses
+        nothing that was committed.
 
         Raises:
             EmbeddedServerError: the server goes on after it was killed.

@@ -55,9 +55,9 @@ _WORDS: Final = 20_000
 _ASKED: Final = 32
 """Words of a question that are compared, those with the longest vectors."""
 _ORDINARY: Final = 4.5
-"""How long the vector of a word is at most that can stand for another: i 3.9, my 3.9, not 6.8."""
+"""The longest vector of a word that can stand for another: i 3.9, my 3.9, not 6.8."""
 _NEAR: Final = 0.6
-"""How near such words are at least: i and you 0.64, my and your 0.75, he and she 0.05."""
+"""The least similarity of such words: i and you 0.64, my and your 0.75, he and she 0.05."""
 _DIGITS: Final = 5
 """Of how alike words are: sums of 32 bits differ beyond, by what else is compared."""
 _UNTHREADED: Final = 200_000
@@ -141,10 +141,10 @@ class LocalEmbeddings(OfflineEmbeddings):
             ) from error
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Whether each two words can stand for each other, as "my" and "your": ordinary and near.
+        """Tell whether the two words of each pair, ordinary and near, can stand for each other.
 
-        An ordinary word has a short vector. Names, numbers and negations have long ones, so that
-        none of them stands for another, however near.
+        "My" and "your" can. An ordinary word has a short vector. Names, numbers and negations have
+        long ones, so that none of them stands for another, however near.
 
         Raises:
             EmbeddingError: the model's files are damaged, or not the expected ones.

@@ -40,7 +40,7 @@ UNPREPARED = (
     psycopg.errors.InvalidSqlStatementName,
     psycopg.errors.DuplicatePreparedStatement,
 )
-"""How a server says that another one has prepared a statement, or that somebody else has: the
+"""The errors of a server that finds a statement prepared elsewhere, or by somebody else: the
 connection is a pooler's."""
 _WAITED = (
     "look for what holds the locks that it waits for, or for what lies between here and Postgres, "
@@ -91,7 +91,7 @@ def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None)
 
 
 def _refused(error: psycopg.Error, effect: Effect | None) -> str | None:
-    """What helps where somebody may not do what was asked."""
+    """Say what helps a role that may not do what was asked."""
     if isinstance(effect, Build) and "unsupported startup parameter" in str(error):
         return f"this pooler takes no options ({_first_line(error)}): {_UNHURRIED}"
     if not isinstance(error, psycopg.errors.InsufficientPrivilege):

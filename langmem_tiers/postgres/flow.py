@@ -115,12 +115,12 @@ class Lookup(NamedTuple):
 class Script(NamedTuple):
     """Run a script without parameters in the flow's transaction. Answered with nothing.
 
-    One that begins the transaction goes before anything that the transaction is told.
+    A script that begins the transaction goes before the transaction's settings.
     """
 
     text: str
     otherwise: str = ""
-    """What a role does that may not run it."""
+    """The advice for a role that may not run it."""
 
 
 class Build(NamedTuple):
@@ -145,9 +145,9 @@ class Together(NamedTuple):
 
 
 class Lasts(NamedTuple):
-    """Say how many items a flow does, by which its deadline goes; None is what takes its time.
+    """Say how many items a flow does, which sets its deadline; None is no deadline.
 
-    What is done to many at once, as by a cycle, takes as long as it takes. Answered with nothing.
+    Work on many items at once, such as a cycle, takes as long as it takes. Answered with nothing.
     """
 
     items: int | None
@@ -176,19 +176,19 @@ def aside(call: Callable[[], T]) -> Flow[T]:
 
 
 def lasting(items: int | None, flow: Flow[T]) -> Flow[T]:
-    """A flow that does so many items; see `Lasts`."""
+    """Give a flow the time for so many items; see `Lasts`."""
     yield Lasts(items)
     return (yield from flow)
 
 
 def lasts(items: int) -> Flow[None]:
-    """Say how many items a flow does, where that gives it more time; see `Lasts`."""
+    """Say how many items a flow does, if that gives it more time; see `Lasts`."""
     if items > ITEMS_IN_A_CALL:
         yield Lasts(items)
 
 
 def unhurried(verb: Callable[P, Flow[T]]) -> Callable[P, Flow[T]]:
-    """A verb that takes as long as it takes."""
+    """Let a verb take as long as it takes."""
 
     @wraps(verb)
     def taking_its_time(*given: P.args, **options: P.kwargs) -> Flow[T]:

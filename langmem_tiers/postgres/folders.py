@@ -29,9 +29,9 @@ def exclusively(directory: Path) -> Iterator[None]:
 
 
 def own_folder_in(parent: Path, name: str) -> Path | None:
-    """Give a folder of root's there, made if need be, that all may enter and root alone changes.
+    """Return a folder of root's, made if need be, that all may enter and root alone changes.
 
-    It is None where there can be none: somebody else made it, or could put another one there.
+    It is None if somebody else made the folder, or could put another one in its place.
     """
     folder = parent.resolve() / name
     try:
@@ -45,7 +45,7 @@ def own_folder_in(parent: Path, name: str) -> Path | None:
 
 
 def _is_roots(folder: Path) -> bool:
-    """Tell whether nobody but root can change what stands in a folder, or what its path means.
+    """Tell whether root alone can change the entries of a folder, and what its path means.
 
     In a sticky folder, such as /tmp, others may make new entries, and may not touch root's.
     """
@@ -59,7 +59,7 @@ def _is_roots(folder: Path) -> bool:
 
 
 def readable_by_all(folder: Path) -> None:
-    """Let everybody read, enter and run what is in a folder, and its owner alone write."""
+    """Let everybody read, enter and run what is in a folder; let its owner alone write."""
     for directory, _, files in os.walk(folder):
         Path(directory).chmod(0o755)
         for name in files:

@@ -6,11 +6,11 @@ transaction. A single writer notices nothing; sixteen share the wait for the dis
 - whoever waits longest takes off next, with everybody who waits by then;
 - if a flight fails, unless for want of a server or a connection, its passengers go again one by
   one, and each gets its own error; where nobody knows whether it has committed, all are told so;
-- a caller who is cancelled or interrupted leaves the flight alone, and goes on none if it has not
-  taken off yet;
-- one write that waits for a lock keeps no other from the disk: a flight of several has a fourth of
-  a call's time, and if that is too little each goes alone, all at once; so does whoever has waited
-  as long for a flight.
+- a caller who is cancelled or interrupted leaves the flight alone once it has taken off, and takes
+  none that has not;
+- a write that waits for a lock keeps no other from the disk: a flight of several has a fourth of a
+  call's time, and if that is too little each goes alone, all at once; so does whoever has waited as
+  long for a flight.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
 """What would befall each passenger alone as well."""
 
 LANDING_SECONDS = 5.0
-"""How long after its deadline a caller waits to hear what became of the flight it is on."""
+"""The time after its deadline that a caller waits to hear of the flight it is on."""
 
 
 @dataclass(slots=True, eq=False)
 class _Ticket:
     together: Together
     turn: Any
-    """An event of the side's: it has flown, or is to fly the others, or alone."""
+    """An event of the side's: the ticket has flown, or is to fly the others, or to fly alone."""
     deadline: Deadline
     lifted: bool = False
     """Whether the flight that it began is a task of its own."""
     flying: bool = False
     flown: bool = False
     alone: bool = False
-    """Whether it goes by itself, with no other and at the same time as they."""
+    """True if it flies by itself, while the others fly too."""
     gone: bool = False
     """Whether its caller waits no longer: it goes on no further flight."""
     error: BaseException | None = None
@@ -66,7 +66,7 @@ class GroupCommit:
     def __init__(
         self, fly: Callable[[Sequence[Together], Deadline], Work[None]], side: Side
     ) -> None:
-        """`fly` does all of them in one transaction by a deadline, or none."""
+        """Set up; `fly` does all writes in one transaction by a deadline, or none."""
         self._fly = fly
         self._side = side
         self._lock = threading.Lock()
@@ -99,7 +99,7 @@ class GroupCommit:
             raise mine.error
 
     def _come_to_turn(self, mine: _Ticket) -> Work[None]:
-        """Wait until it has flown, is to fly the others, or goes alone."""
+        """Wait until a ticket has flown, is to fly the others, or goes alone."""
         if (yield self._side.rung(mine.turn, mine.deadline.part)):
             return
         with self._lock:
@@ -110,7 +110,7 @@ class GroupCommit:
         yield from self._landed(mine)
 
     def _landed(self, mine: _Ticket) -> Work[None]:
-        """Wait for the flight that it is on, which has a deadline itself."""
+        """Wait for the flight of a ticket, which has a deadline itself."""
         left = mine.deadline.left
         if not (yield self._side.rung(mine.turn, None if left is None else left + LANDING_SECONDS)):
             raise OutcomeUnknownError(
@@ -189,7 +189,7 @@ class GroupCommit:
                     yield from self._fly_again(passenger, limit)
 
     def _fly_again(self, passenger: _Ticket, limit: Deadline) -> Work[None]:
-        """Fly one of those whose flight has failed; alone if there is no time left for all."""
+        """Fly one passenger of a failed flight; alone if there is no time left for all."""
         if limit.passed:
             passenger.alone = True
             return
@@ -197,12 +197,12 @@ class GroupCommit:
             yield from self._fly([passenger.together], limit)
         except QueryTimeoutError:
             passenger.alone = True
-        except Exception as error:  # noqa: BLE001 - it raises it where it waits
+        except Exception as error:  # noqa: BLE001 - its waiting caller raises it
             passenger.error = error
 
 
 def _limit(passengers: Sequence[_Ticket]) -> Deadline:
-    """The deadline of a flight: its only passenger's, or a part of the shortest of several."""
+    """Return the deadline of a flight: its only passenger's, or a part of the shortest one."""
     first, *others = (one.deadline for one in passengers)
     if not others:
         return first

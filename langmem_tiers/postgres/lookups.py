@@ -23,14 +23,14 @@ class Lookups:
     def __init__(
         self, read: Callable[[Sequence[Lookup], Deadline | None], Awaitable[Rows]]
     ) -> None:
-        """`read` answers the rows of these keys, by a deadline; one of its own if None is given."""
+        """Set up; `read` answers the rows of keys by a deadline; for None it has one of its own."""
         self._read = read
         self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
     async def find(self, lookup: Lookup, deadline: Deadline) -> Rows:
-        """The rows of one key.
+        """Return the rows of one key.
 
         Raises:
             QueryTimeoutError: if they are not there by the deadline.

@@ -72,10 +72,10 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
 
 
 def _make_room(options: StoreOptions) -> Flow[None]:
-    """Create the extension and the schemas, as far as they are not there.
+    """Create the extension and the schemas that are not there.
 
     Raises:
-        DatabaseError: if this role may not; it says what somebody who may has to run.
+        DatabaseError: if this role may not; it says what an allowed role has to run.
     """
     schemas = {"schemas": [options.schema(name) for name in ("memory", *TIERS)]}
     (((role, database, may_create, extended, missing, foreign),),) = yield Query(
@@ -92,7 +92,7 @@ def _make_room(options: StoreOptions) -> Flow[None]:
     )
     if todo and extended:
         raise DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
-    if not extended:  # some servers let roles do so of whom they do not tell it
+    if not extended:  # some servers let a role do so whose rights do not show it
         yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", otherwise)
         yield Query((Call("find_vectors", {}),))
     for schema in missing:

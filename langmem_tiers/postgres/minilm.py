@@ -71,7 +71,7 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         return LocalEmbeddings().alike(asked, texts)
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Whether words can stand for each other, by the table of `LocalEmbeddings`: see there."""
+        """Tell whether words can stand for each other; see `LocalEmbeddings.interchangeable`."""
         return LocalEmbeddings().interchangeable(pairs)
 
     def _load(self) -> Model:

@@ -1,8 +1,8 @@
-"""Statements that a connection has yet to plan have more time, the first time.
+"""Giving more time to a statement that a connection has yet to plan.
 
-A recall is planned once a connection, which takes the server fifty milliseconds and more; on a busy
-one, where a pool grows by several connections at once, ten times as long. If it were broken off
-meanwhile it would be planned anew by the next recall, and broken off again.
+Each connection plans a recall once, which takes the server fifty milliseconds and more. A busy
+server, where a pool grows by several connections at once, takes ten times as long. If planning were
+broken off, the next recall would plan anew, and be broken off again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from langmem_tiers.postgres.flow import Call
 from langmem_tiers.postgres.walls import Sent
 
 PLANNING_MS: Final = 1_000
-"""Milliseconds more for what is planned first: our own choice."""
+"""The milliseconds more for a statement that is yet to be planned: our own choice."""
 _LIMIT: Final = "limit_time"
 
 
@@ -25,7 +25,7 @@ class Plans(Protocol):
 
 
 def with_planning(sent: Sequence[Sent], conn: Plans) -> Sequence[Sent]:
-    """What is sent, in which a time-out counts planning where that is still to be done."""
+    """Lengthen the time-out of what is sent where planning is still to be done."""
     names = {one.call.name for one in sent}
     if _LIMIT not in names or names <= conn.planned:
         return sent
@@ -35,7 +35,7 @@ def with_planning(sent: Sequence[Sent], conn: Plans) -> Sequence[Sent]:
 
 
 def planned(sent: Sequence[Sent], conn: Plans) -> None:
-    """Note what was planned, once it has been answered."""
+    """Note the statements that were planned, once they have been answered."""
     if any(one.call.name == _LIMIT for one in sent):
         conn.planned |= {one.call.name for one in sent}
 

@@ -1,4 +1,4 @@
-"""A running Postgres as it is seen from outside: by its socket, and by its processes."""
+"""A running Postgres, seen from outside: by its socket, and by its processes."""
 
 import contextlib
 import enum
@@ -21,7 +21,7 @@ _PROCESSES: Final = Path("/proc")
 
 
 class Answer(enum.Enum):
-    """How a server answers who wants to connect."""
+    """The answer of a server to a client that wants to connect."""
 
     NONE = enum.auto()
     """Nobody listens."""
@@ -44,9 +44,9 @@ def answer_of(directory: Path, seconds: float) -> Answer:
         except (FileNotFoundError, ConnectionRefusedError):
             return Answer.NONE
         except (ConnectionResetError, BrokenPipeError):
-            return Answer.NOT_NOW  # it ended meanwhile, or ended this session
+            return Answer.NOT_NOW  # the server has ended, or has ended this session
         except (TimeoutError, BlockingIOError):
-            return Answer.SILENT  # BlockingIOError: its queue is full
+            return Answer.SILENT  # BlockingIOError: the server's queue is full
     if not said or _CANNOT_CONNECT_NOW in said:
         return Answer.NOT_NOW
     return Answer.READY
@@ -61,12 +61,12 @@ def listens(directory: Path) -> bool:
         except (FileNotFoundError, ConnectionRefusedError):
             return False
         except (TimeoutError, BlockingIOError):
-            return True  # its queue is full
+            return True  # the server's queue is full
     return True
 
 
 def may_serve(pid: int, data: Path) -> bool:
-    """Tell whether a process id may be that of a Postgres on this data: where unknown, it may."""
+    """Tell whether a process id may be a Postgres on this data; True where that is unknown."""
     try:
         name, _, rest = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
         living = name.endswith("(postgres") and not rest.lstrip().startswith("Z")
@@ -76,7 +76,7 @@ def may_serve(pid: int, data: Path) -> bool:
 
 
 def kill_all(data: Path, postmaster: int | None) -> None:
-    """Kill the processes of the Postgres on this data; what it acknowledged is in its log."""
+    """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
     known = [postmaster] if postmaster is not None and not _PROCESSES.is_dir() else []
     for pid in (*known, *_serving(data)):
         with contextlib.suppress(ProcessLookupError):
@@ -85,6 +85,6 @@ def kill_all(data: Path, postmaster: int | None) -> None:
 
 def _serving(data: Path) -> Iterator[int]:
     for entry in _PROCESSES.glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended, or is another user's
+        with contextlib.suppress(OSError):  # the process has ended, or is another user's
             if (entry / "comm").read_text() == "postgres\n" and (entry / "cwd").samefile(data):
                 yield int(entry.name)

@@ -1,10 +1,10 @@
 """The programs of an embedded Postgres, and the account that runs them for root.
 
-Postgres refuses to run as root, so a root process runs the programs as another account. Where that
-one may not read them (the package is installed below /root, or in a private folder), it runs a
-copy: `langmem-tiers/postgres-…`, in the first of a few folders where root can put something that
-everybody can read and nobody else can change. A copy is named after what is in it, and looked
-through before each use, so that a copy which a crash cut off is made anew.
+Postgres refuses to run as root, so a root process runs the programs as another account. That
+account may not be able to read them, as the package is installed below /root or in a private
+folder. Then it runs a copy, `langmem-tiers/postgres-…`, in the first of a few folders where root
+can put something that everybody can read and nobody else can change. A copy is named after its
+contents, and checked before each use, so that a copy which a crash cut off is made anew.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ def programs_of(version: int) -> Path:
 
 
 def run(command: list[str], account: int | None, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in a folder, as an account if one is given; what it says is its output."""
+    """Run a program in a folder, as an account if one is given, and return its output."""
     return subprocess.run(  # noqa: S603 - constant arguments, no shell
         command,
         cwd=cwd,
@@ -84,7 +84,7 @@ def system_account() -> int:
     command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", ACCOUNT]
     try:
         subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
-        return pwd.getpwnam(ACCOUNT).pw_uid  # whoever created it, if two did at once
+        return pwd.getpwnam(ACCOUNT).pw_uid  # another process may have created it
     except (KeyError, FileNotFoundError) as error:
         msg = (
             f"Postgres refuses to run as root, and the system account {ACCOUNT} for it cannot be "
@@ -94,10 +94,10 @@ def system_account() -> int:
 
 
 def runnable_by(account: int | None, programs: Path) -> Path:
-    """Return the programs, or the copy of them for an account that may not run them.
+    """Return the programs, or a copy of them for an account that may not run them.
 
     Raises:
-        EmbeddedServerError: there is no folder in which it may run a copy.
+        EmbeddedServerError: there is no folder in which the account may run a copy.
 
     """
     if account is None or _may_run(account, programs):
@@ -116,7 +116,7 @@ def runnable_by(account: int | None, programs: Path) -> Path:
 
 
 def _may_run(account: int, programs: Path) -> bool:
-    """Tell whether it may, libraries included, by having it do so."""
+    """Tell whether an account may run the programs, libraries included, by running one."""
     try:
         return run([str(programs / "initdb"), "--version"], account, Path("/")).returncode == 0
     except PermissionError:
@@ -124,7 +124,7 @@ def _may_run(account: int, programs: Path) -> bool:
 
 
 def _copied(programs: Path, shelf: Path) -> Path | None:
-    """Return the programs of the copy on a shelf, made if need be; None if it cannot be there."""
+    """Return the programs of a shelf's copy, made if need be; None if it can have none."""
     home = own_folder_in(shelf, _SHELF)
     if home is None:
         return None
@@ -158,7 +158,7 @@ def _replace(copy: Path, install: Path) -> None:
 
 
 def _sum_of(install: Path) -> str:
-    """Return a sum of what is copied: names and contents, wherever they stand."""
+    """Return a sum of the files to copy: their names and contents, wherever they stand."""
     total = hashlib.sha256()
     site = install.parent.parent
     for path in _needed(install):
@@ -168,7 +168,7 @@ def _sum_of(install: Path) -> str:
 
 
 def _needed(install: Path) -> Iterator[Path]:
-    """Name the files that a server needs, its libraries beside the package included."""
+    """List the files that a server needs, its libraries beside the package included."""
     yield from (install / "bin" / name for name in _RUN)
     folders = (install / "lib", install / "share", install.parent.parent / f"{_PACKAGE}.libs")
     for folder in folders:

@@ -40,7 +40,7 @@ class Runner:
     """
 
     _failed: tuple[float, DatabaseUnavailableError] | None
-    """When connecting failed last, and by what."""
+    """The time and the error of the last failure to connect."""
 
     def __init__(self, host: Host) -> None:
         """Describe what to run on."""
@@ -94,7 +94,7 @@ class Runner:
 
     @contextmanager
     def _attempt(self, came: float) -> Iterator[None]:
-        """An attempt to connect; one that failed while a caller waited for it has failed for it."""
+        """Try to connect; a failure while a caller waited is that caller's failure too."""
         if self._failed is not None and self._failed[0] > came:
             error = self._failed[1]
             raise type(error)(str(error)) from error
@@ -228,7 +228,7 @@ def _check_runs(loop: asyncio.AbstractEventLoop) -> None:
     """Refuse to wait for a loop that does not run: nobody would answer.
 
     Raises:
-        asyncio.InvalidStateError: then.
+        asyncio.InvalidStateError: the loop does not run.
     """
     if not loop.is_running():
         raise asyncio.InvalidStateError(

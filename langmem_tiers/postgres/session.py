@@ -111,7 +111,7 @@ class Session:
             raise interruption(error) or translated(error, effect) from error
 
     def _beside(self, effect: Together | Lookup | Lasts) -> Work[Any]:
-        """Do what is done with others, or say what time there is."""
+        """Do work that goes with others', or set the deadline."""
         if isinstance(effect, Together):
             return (yield from self._database.writes.join(effect, self._deadline))
         if isinstance(effect, Lookup):
@@ -143,7 +143,7 @@ class Session:
         yield from self._begin(conn)
         self._past.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
-        if begins and conn.is_pooled:  # after what may say how the transaction is to be
+        if begins and conn.is_pooled:  # the script may say how the transaction is to be
             (enters,) = entered((), conn.settings)
             yield from self._call(conn.cursor_at(0), enters.call)
 
@@ -174,7 +174,7 @@ class Session:
         raise AssertionError("unreachable")
 
     def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
-        """Do what an error says of its connection."""
+        """Act on what an error says of its connection."""
         if isinstance(error, UNPREPARED):
             self._database.share(conn, self._pool)
         if isinstance(error, ENDED):

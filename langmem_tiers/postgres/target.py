@@ -32,8 +32,8 @@ ALIVE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""How libpq hears of a network that drops packets, of which nobody is told: after 25 seconds at
-rest, and 15 with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
+"""Lets libpq notice a network that silently drops packets: after 25 seconds at rest, and after 15
+with something sent. Systems wait for two hours, and a quarter of one. Our choice."""
 
 OF_CONNECTION = (
     "SELECT pg_catalog.pg_backend_pid(), s.reset_val::pg_catalog.int8, "
@@ -44,8 +44,8 @@ OF_CONNECTION = (
     "LEFT JOIN pg_catalog.pg_type t ON t.typnamespace = n.oid AND t.typname = %(type)s::text "
     "WHERE s.name = 'statement_timeout'"
 )
-"""What a new connection is asked: which process serves it, how long the role's statements may take,
-and where pgvector is. It changes nothing, as the next transaction may be another one's to serve.
+"""Asks a new connection which process serves it, how long the role's statements may take, and where
+pgvector is. It changes nothing, as another process may serve the next transaction.
 
 It stands here and not in queries.sql as no flow runs it."""
 
@@ -54,8 +54,8 @@ TRANSACTION_LIMITS = (
     "SELECT set_config(name, '300s', true) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""How long a checkpointer's transaction may stand still or, from Postgres 17 on, take. It is told
-to each, as the connection may be a pooler's."""
+"""Limits how long a checkpointer's transaction may stand still or, from Postgres 17 on, take. Each
+transaction is told, as the connection may be a pooler's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,11 +159,11 @@ class Target:
 
     @property
     def is_told_to_prepare(self) -> bool:
-        """Whether somebody has said when statements are prepared."""
+        """Tell whether somebody has said when to prepare statements."""
         return "prepare_threshold" in self._kwargs()
 
     def unhurried(self) -> dict[str, str]:
-        """Options of a connection whose statements take as long as they take."""
+        """Return options of a connection whose statements take as long as they take."""
         of_url = conninfo_to_dict(self.conninfo).get("options")
         options = self._kwargs().get("options", of_url) or ""
         return {"options": f"{options} -c statement_timeout=0"}
@@ -175,7 +175,7 @@ class Target:
         return given or {}
 
     def settings(self, servers_timeout: int, vectors_in: str | None) -> dict[str, Any]:
-        """The parameters of `enter` for a transaction; a shorter time-out of the role stays."""
+        """Return the parameters of `enter` for a transaction; a role's shorter time-out stays."""
         times = [time for time in (self.statement_timeout_ms, servers_timeout) if time]
         return {
             "local": True,
@@ -213,7 +213,7 @@ class Host:
 
 
 def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:
-    """What of our defaults a connection string does not say otherwise."""
+    """Return those of our defaults that a connection string does not set itself."""
     said = {} if is_embedded_url(conninfo) else conninfo_to_dict(conninfo)
     return {name: one for name, one in defaults.items() if name not in said}
 
@@ -238,7 +238,7 @@ def _wrong_in(conninfo: object) -> str | None:
 
 
 def _parameters(conninfo: str) -> list[str]:
-    """Name the parameters of a URL; none where they may be a part of a password."""
+    """Return the names of a URL's parameters; none where they may be a part of a password."""
     before, _, after = conninfo.partition("?")
     if "@" in after or ("@" not in before and before.count(":") > 1):
         return []
@@ -263,7 +263,7 @@ _LAST_PORT: Final = 65_535
 
 
 class _Limited(psycopg.Connection[DictRow]):
-    """A connection whose round trips, which are a transaction each, are told their limits."""
+    """A connection that tells each round trip, which is a transaction, its limits."""
 
     @contextmanager
     def pipeline(self) -> Iterator[psycopg.Pipeline]:

@@ -1,8 +1,8 @@
-"""Waits for Postgres until a call's deadline, and no longer, be the network there or not.
+"""Waiting for Postgres until a call's deadline and no longer, even where the network is gone.
 
-At the deadline, and where whoever waits is interrupted or cancelled, the server is asked to break
-the statement off and is waited for a moment more, so that a call knows whether it wrote something.
-After that the connection is used no more: a cancelling that is late would hit what comes next.
+At the deadline, and where the caller is interrupted or cancelled, the server is asked to break the
+statement off. The call waits a moment more for it, so that it knows whether it wrote something.
+After that the connection is used no more: a late cancelling would hit the next statement.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from langmem_tiers.postgres.deadline import NEVER, Deadline
 T = TypeVar("T")
 
 GRACE_SECONDS: Final = 0.5
-"""How long a server is waited for that is to break a statement off, to hear of it and to do it."""
+"""The time that a server has to hear that it is to break a statement off, and to do it."""
 _INTERVAL: Final = 0.1
 _INTERRUPTED: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
 
 
 class Overdue(psycopg.errors.QueryCanceled):
-    """A statement was broken off at its call's deadline, and nothing of it is left."""
+    """A statement was broken off at its call's deadline, and left nothing."""
 
 
 class Unanswered(psycopg.OperationalError):
-    """A server did not answer by a call's deadline, nor to its cancelling."""
+    """A server answered neither by a call's deadline nor to its cancelling."""
 
 
 class _LateError(Exception):
-    """The deadline has passed; what is waited for can be waited for further."""
+    """The deadline has passed; one can still go on waiting."""
 
 
 def _until(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
@@ -57,7 +57,7 @@ class Timed(psycopg.BaseConnection[Any]):
 
     deadline: Deadline = NEVER
     cut = False
-    """Whether something was broken off on it, so that it is to be thrown away."""
+    """True if something was broken off on it, so that it is to be thrown away."""
     _waits: Any
 
     def _waited(
@@ -82,7 +82,7 @@ class Timed(psycopg.BaseConnection[Any]):
         return result  # type: ignore[no-any-return]
 
     def _break_off(self: Any, work: PQGen[T]) -> Work[T]:
-        """What comes of it all the same, or that it was broken off, or that nobody answers."""
+        """Break work off; return what comes of it all the same, or raise that nothing does."""
         self.cut = True
         if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
             with suppress(psycopg.Error):

@@ -26,8 +26,8 @@ ACTING: Final = (
     "has_schema_privilege(coalesce(to_regrole(%(taken)s), current_user::regrole), n.oid, 'USAGE')) "
     "FROM (SELECT to_regclass(%(memories)s)) AS m (oid) LEFT JOIN pg_class c ON c.oid = m.oid"
 )
-"""What the role is that connects, its name, and where pgvector is if it may not look there. It
-stands here and not in queries.sql as no flow runs it."""
+"""Asks for the kind of the connecting role, its name, and the schema of pgvector if the role may
+not look there. It stands here and not in queries.sql as no flow runs it."""
 
 _FOR_SETUP: Final = frozenset({"any_vector", "any_lexeme"})
 """What setup asks, by the rights of whoever connects."""
@@ -94,7 +94,7 @@ class Wall(NamedTuple):
 
 
 def entered(sent: Sequence[Sent], settings: Mapping[str, Any]) -> Sequence[Sent]:
-    """What is sent where a transaction is told its settings, with its first tenant if any."""
+    """Add to what is sent a transaction's settings, with its first tenant if any."""
     names_tenant = bool(sent) and sent[0].place is None
     whose = sent[0].call.params if names_tenant else {"role": None, "tenant": ""}
     return [Sent(Call("enter", {**settings, **whose}), None), *sent[names_tenant:]]

@@ -76,14 +76,14 @@ class _TimeLoader(TimestamptzBinaryLoader):
     """Reads times in UTC, whatever the time zone of the session is."""
 
     def __init__(self, oid: int, context: AdaptContext | None = None) -> None:  # noqa: ARG002
-        """Look at no connection."""
+        """Load without looking at a connection."""
         super().__init__(oid, None)
 
     def load(self, data: Buffer) -> datetime:
-        """Add microseconds to the epoch."""
+        """Return the epoch plus the microseconds."""
         try:
             return _EPOCH + timedelta(microseconds=int.from_bytes(data, signed=True))
-        except OverflowError:  # the driver says what is wrong with it
+        except OverflowError:  # the driver says what is wrong
             return super().load(data)
 
 
@@ -101,7 +101,7 @@ def learn_types(conn: psycopg.BaseConnection[Any]) -> None:
 
 
 def learn_times(conn: psycopg.BaseConnection[Any]) -> None:
-    """Let a connection read times in UTC where only its transactions are told so."""
+    """Let a connection read times in UTC, also if only its transactions are told to."""
     conn.adapters.register_loader("timestamptz", _TimeLoader)
 
 

@@ -117,11 +117,11 @@ class Side:
     ask: Callable[[Ask], Any]
     event: Callable[[], Any]
     rung: Callable[[Any, float | None], Any]
-    """Whether an event comes within so many seconds."""
+    """Tells whether an event comes within so many seconds."""
     begin: Callable[[Callable[[], Work[Any]]], Any]
     """Begins work that goes on by itself."""
     ended: Callable[[Any, float | None], Any]
-    """Whether that is done within so many seconds."""
+    """Tells whether that work ends within so many seconds."""
 
 
 BLOCKING: Final = Side(

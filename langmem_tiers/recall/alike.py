@@ -30,7 +30,7 @@ class Words(Protocol):
         """How alike the words of each text are to those asked, near 0…1."""
 
     def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
-        """Whether each two words can stand for each other, such as "my" and "your"."""
+        """Tell whether the words of each pair can stand for each other, as "my" and "your"."""
 
 
 def likeness(

@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
     last_accessed_at: datetime | None
     strength: float
     outdated: bool = False
-    """Whether it came from what is superseded."""
+    """True if it came from a superseded memory."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
@@ -113,7 +113,7 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     for row in rows:
         if row[_KEY] is not None:
             near = (None if away is None else distance.cosine(away) for away in row[_NEAR])
-            # Recalls that earlier releases recorded say nothing of the last one.
+            # Recalls that earlier releases recorded do not have the last one.
             found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
     return found
 

@@ -92,8 +92,8 @@ def deduplicate(
 
     What one speaker said again in the same words stands in its first place with the day
     on which it was said last: what holds now is not taken for older than what was said in between.
-    With a `vocabulary`, what an assistant says back to a person ("You live in Lisbon" to "I live
-    in Lisbon") repeats it as well, and what the person said stands in its place.
+    With a `vocabulary`, words that an assistant says back to a person ("You live in Lisbon" to "I
+    live in Lisbon") are a repetition as well, and the person's words stand in their place.
 
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
     each other, at 0 all do.
@@ -130,7 +130,7 @@ def _told_back(
     texts: Sequence[Text],
     vocabulary: Words,
 ) -> int | None:
-    """The place of what an assistant says back to a person with this memory, or the other way."""
+    """Find the place of the memory that this one says back, or that says this one back."""
     side = _side(memory)
     if side is None:
         return None
@@ -143,7 +143,7 @@ def _told_back(
 
 
 def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str]]:
-    """The words by which texts of equally many differ; none where one has a part more."""
+    """Return the words by which texts of equal length differ; none if one has a part more."""
     differing = list[tuple[str, str]]()
     for one, other in zip(here, there, strict=True):
         parts, others = _APOSTROPHE.split(one), _APOSTROPHE.split(other)
@@ -154,7 +154,7 @@ def _differing(here: Sequence[str], there: Sequence[str]) -> list[tuple[str, str
 
 
 def _side(one: Recollection) -> str | None:
-    """Who says a memory to whom: a person, an assistant, or none of both."""
+    """Return which side says a memory: a person, an assistant, or neither."""
     speaker = (one.speaker or "").lower()
     if speaker in ASSISTANT_ROLES:
         return Source.AGENT

@@ -95,10 +95,10 @@ def recalled_text(
 
 
 def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
-    """Write memories as one text for a prompt, a section a title; nothing if there are none.
+    """Write memories as one text for a prompt, a section for each title; nothing if there are none.
 
-    Sections and their memories stand in the order in which they are given, each memory with its
-    day, its speaker and its source.
+    Sections and their memories stand in the given order, each memory with its day, its speaker and
+    its source.
     """
     known = [(title, _recollections(several, "memories")) for title, several in sections]
     parts = [
@@ -233,7 +233,7 @@ def _plain(character: str) -> str:
 
 
 def _origin(one: Recollection) -> str:
-    """Say whose word a memory is and whether that is doubtful, unless it goes without saying."""
+    """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
     source, trust = source_of(one.value), trust_of(one.value)
     since = RECALLED_OUTDATED if one.outdated else ""
     if (source == Source.USER and trust >= 1) or (source == Source.AGENT and one.speaker):

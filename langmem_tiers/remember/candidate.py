@@ -58,17 +58,17 @@ class Candidate:
 
 
 MOST: Final = 256
-"""Memories that are kept of one caller, the latest."""
+"""The most memories that are kept of one caller, the latest."""
 MOST_OF_ALL: Final = 20_000
-"""Memories that are kept of all callers: our own choice."""
+"""The most memories that are kept of all callers: our own choice."""
 CHARACTERS: Final = 10_000_000
-"""Characters of these at most, of all callers: our own choice."""
+"""The most characters of the memories of all callers: our own choice."""
 LIFE: Final = timedelta(hours=1)
 """For how long, by the store's clock."""
 
 
 _Place = tuple[tuple[str, ...], str]
-"""Where a memory is: its namespace and key."""
+"""The place of a memory: its namespace and key."""
 
 
 class Recalled(Protocol):
@@ -88,7 +88,7 @@ class Recalled(Protocol):
 
 
 class _Own(OrderedDict[_Place, tuple[Known, datetime]]):
-    """What one caller recalled, and when, the latest last."""
+    """The memories that one caller recalled, and when, the latest last."""
 
 
 class RecalledLately:
@@ -101,7 +101,7 @@ class RecalledLately:
         self._kept = self._characters = 0
 
     def note(self, caller: Caller, found: Iterable[Recalled], now: datetime) -> None:
-        """Keep what a recall returned to a caller; those who recalled longest ago make room."""
+        """Keep what a recall returned to a caller; callers who recalled longest ago make room."""
         several = {(one.namespace, one.key): one for one in found}
         if not several:
             return
@@ -120,7 +120,7 @@ class RecalledLately:
             self._make_room()
 
     def known(self, caller: Caller, now: datetime) -> tuple[Known, ...]:
-        """What a caller recalled in the last hour, the latest first."""
+        """Return what a caller recalled in the last hour, the latest first."""
         with self._lock:
             own = self._of.get(caller, _Own())
             kept = [known for known, at in own.values() if now - at <= LIFE]

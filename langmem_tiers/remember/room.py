@@ -35,7 +35,7 @@ class Occupant:
     trust: float = 1.0
     """In 0…1: it makes room for nothing that is trusted less."""
     entered: bool = False
-    """Whether it comes in with the write that needs room."""
+    """True if it comes in with the write that needs room."""
 
 
 class Located(NamedTuple):
@@ -88,8 +88,8 @@ def evictions(
 ) -> list[tuple[str, str]]:
     """The keys of so many memories that have to go, the least worth first, and why it is they.
 
-    Of equal worth one that stood there goes first, then the older, then the lower key: the same
-    memories in any order give the same answer.
+    Among memories of equal worth one that stood there goes first, then the older, then the lower
+    key: the same memories in any order give the same answer.
     """
     ranked = sorted(
         standing, key=lambda one: (worth(one, now), one.entered, one.created_at, one.key)
@@ -141,21 +141,21 @@ def standing_calls(
 
 
 class _Entered(NamedTuple):
-    """A write that found room, and takes some as what stands there does."""
+    """A write that found room, and takes some as a standing memory does."""
 
     write: Write
     occupant: Occupant
 
 
 class _Leaving(NamedTuple):
-    """Memories that go for a write, and writes of its batch that go for it, with their reasons."""
+    """The memories, and the writes of its batch, that go for a write, with their reasons."""
 
     memories: dict[int, Evicted]
     writes: dict[str, str]
 
 
 class _Rooms:
-    """Decides, write by write, what makes room: what stood there, or what came in just before."""
+    """Decides, write by write, which memory makes room: an old one, or one of an earlier write."""
 
     def __init__(
         self,
@@ -163,7 +163,7 @@ class _Rooms:
         replacing: Collection[tuple[Place, str]],
         now: datetime,
     ) -> None:
-        """Hold what stands in each bounded place, and the keys under which something stands."""
+        """Hold the memories of each bounded place, and the keys that are taken."""
         self._standing = {
             where: {row[0]: Occupant(*row[1:]) for row in rows} for where, rows in standing.items()
         }
@@ -173,10 +173,10 @@ class _Rooms:
         self._replacing, self._now = replacing, now
         self.evicted: dict[int, Evicted] = {}
         self.full: dict[tuple[Place, str], str] = {}
-        """Why there is no room for some writes."""
+        """The reasons why some writes have no room."""
 
     def admit(self, one: Write) -> None:
-        """Let a write in, and what is worth least in each of its places go for it."""
+        """Let a write in, and let the least worthy in each of its places go for it."""
         gone = _Leaving({}, {})
         for where in _rooms(one):
             found = self._leaving(one, where, gone)
@@ -206,9 +206,9 @@ class _Rooms:
                     self.evicted[number] = each._replace(by=one.key)
 
     def _leaving(self, one: Write, where: tuple[Place, Room], gone: _Leaving) -> _Leaving | None:
-        """Find what of a place goes for a write; None if that is not enough.
+        """Find what goes from a place for a write; None if that is not enough.
 
-        What is spared takes no room.
+        A spared memory takes no room.
         """
         spared = {key for place, key in one.spares if place == one.place}
         there = {
@@ -243,7 +243,7 @@ class _Rooms:
 
 
 def _yields(there: Occupant, one: Write) -> bool:
-    """Whether a memory may go for a write: it is trusted no more, and not what the write is of."""
+    """Tell whether a memory may go for a write: trusted no more, and no source of it."""
     return there.trust <= one.trust and (one.place, there.key) not in one.sources
 
 
@@ -253,11 +253,11 @@ def making_room(
     replacing: Collection[tuple[Place, str]],
     now: datetime,
 ) -> tuple[list[Evicted], dict[tuple[Place, str], str]]:
-    """Decide what goes, the least worth of each place, and why there is no room for some writes.
+    """Decide what goes, the least worthy of each place, and why some writes have no room.
 
-    Writes of one batch compete as well: one goes for a later one that is worth more, and is refused
-    where what is worth least came in with it and is worth as much. A write makes nothing go that is
-    trusted more, that it came from, or that it spares.
+    Writes of one batch compete as well: one goes for a later one that is worth more. A write is
+    refused where the least worthy came in with it and is worth as much. A write never displaces a
+    memory that is trusted more, that it came from, or that it spares.
     """
     room = _Rooms(standing, replacing, now)
     for one in writes:
@@ -266,7 +266,7 @@ def making_room(
 
 
 def _occupant(one: Write, now: datetime) -> Occupant:
-    """A write as it will stand in its place."""
+    """Return a write as it will stand in its place."""
     told = json.loads(one.value or "{}").get("importance")
     importance = told if is_number(told) and 0 <= told <= 1 else None
     return Occupant(one.key, now, importance=importance, trust=one.trust, entered=True)

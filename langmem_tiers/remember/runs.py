@@ -19,13 +19,13 @@ _LONGEST = 2**14
 _APART = timedelta(minutes=30)
 """What is stored later than this after the last is of another run: our own choice."""
 _MOST = 10_000
-"""Places of callers of which the runs are kept in mind."""
+"""The number of callers' places whose runs are kept in mind."""
 
 
 class Runs:
-    """Numbers what is no turn of a session, in the order in which each caller stores it in a place.
+    """Numbers memories that are no turn of a session, in each caller's order of storing in a place.
 
-    That is what has no session, or what nobody said. Several threads may use it.
+    They have no session, or nobody said them. Several threads may use it.
     """
 
     def __init__(self) -> None:

@@ -139,7 +139,7 @@ def write_if(
 ) -> Flow[Applied | None]:
     """Put and delete if it still `stands` by what the calls answer; None if it does not.
 
-    With `sparing`, what cannot be derived from what it names is refused by itself.
+    With `sparing`, a write that cannot be derived from what it names is refused by itself.
 
     They are made once the keys of the writes and these are locked. What is to be done `further`
     of what was written follows in the same transaction. Texts are embedded unless their `vectors`
@@ -219,8 +219,8 @@ def _admitted(
     """The writes as they are to be carried out; locks the keys first.
 
     Raises:
-        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
-            from it; with `sparing` that memory is refused by itself.
+        InvalidInputError: if the source that a memory names is gone by now, or came from it; with
+            `sparing` that memory is refused by itself.
     """
     spared: dict[tuple[Place, str], str] | None = {} if sparing else None
     pairs = [(one, place, key) for one in writes for place, key in one.sources]
@@ -269,7 +269,7 @@ def _settled(
     changing: Container[tuple[Place, str]],
     spared: dict[tuple[Place, str], str] | None,
 ) -> Write | None:
-    """A write by what it is derived from; None if it is refused by itself."""
+    """Resolve the sources of a write; None if it is refused by itself."""
     if spared and (one.place, one.key) in spared:
         return None
     try:
@@ -280,7 +280,7 @@ def _settled(
 
 
 def _spare(spared: dict[tuple[Place, str], str] | None, one: Write, why: InvalidInputError) -> None:
-    """Refuse a write by itself, where the others are to be spared; else raise."""
+    """Refuse a write by itself if the others are to be spared; else raise."""
     if spared is None:
         raise why
     spared.setdefault((one.place, one.key), str(why))

@@ -327,10 +327,10 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
-    """The trigger that was stored.
+    """Read the trigger that was stored.
 
     Raises:
-        InvalidInputError: for what is none.
+        InvalidInputError: if it is none.
     """
     match stored:
         case {"kind": At.kind, "at": None | str() as at, **more}:

@@ -294,10 +294,10 @@ def to_value(one: State | ProgressDelta) -> dict[str, Any]:
 
 
 def of_value(kind: type[S], value: object) -> S:
-    """A state of JSON that nobody has checked.
+    """Read a state from JSON that nobody has checked.
 
     Raises:
-        InvalidInputError: for what is none.
+        InvalidInputError: if it is none.
     """
     if not isinstance(value, Mapping):
         raise InvalidTypeError(f"a {kind.__name__} is an object, not {short(value)}")

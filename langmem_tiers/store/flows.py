@@ -70,8 +70,8 @@ _STATE_SECONDS = 60.0
 class StoreFlows:
     """The flows of one store, and what it remembers between them.
 
-    That is little: which tiers have an HNSW index, the accesses not yet written, and what is `kept`
-    for those who stand on the store.
+    It remembers little: which tiers have an HNSW index, the accesses not yet written, and the
+    objects `kept` for those who stand on the store.
     """
 
     def __init__(

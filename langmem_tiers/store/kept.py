@@ -1,4 +1,4 @@
-"""What is kept in memory for those who stand on a store, and outlives each of them."""
+"""Objects kept in memory for those who stand on a store; they outlive each of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 class Kept:
     """One object of each kind, made when it is first asked for; several threads may use it.
 
-    A graph makes a coordinator for each of its nodes: what has to be known to the next one is here.
+    A graph makes a coordinator for each of its nodes, which find here what the earlier ones know.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class Kept:
         self._of: dict[Callable[[], Any], Any] = {}
 
     def one(self, kind: Callable[[], T]) -> T:
-        """The object of that kind, one for the store."""
+        """Return the object of that kind, one for the store."""
         with self._lock:
             if kind not in self._of:
                 self._of[kind] = kind()

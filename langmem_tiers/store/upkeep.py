@@ -34,7 +34,7 @@ INTENTION_KEPT: Final = timedelta(days=30)
 
 
 CYCLE_AWAITED: Final = timedelta(days=30)
-"""How long what a cycle would lift waits for one after it has expired: our own choice."""
+"""The time that an expired memory waits for a cycle that would lift it: our own choice."""
 
 
 class Upkeep:
@@ -107,7 +107,7 @@ def sweep(now: datetime, options: StoreOptions) -> Flow[int]:
 
 
 def expired_by(now: datetime, options: StoreOptions) -> Call:
-    """Make the call that removes what has expired, but for what a cycle is still to lift."""
+    """Make the call that removes expired memories, but for those that a cycle is still to lift."""
     params = {
         "now": now,
         "life": options.tier_ttl.get(Tier.SHORT_TERM),

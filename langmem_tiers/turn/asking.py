@@ -1,4 +1,4 @@
-"""How a turn asks functions: each within its time, several side by side, whatever one raises."""
+"""Asking functions for a turn: each within its time, several side by side, whatever one raises."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FunctionSource:
     verb: Callable[..., Any]
     averb: Callable[..., Any]
     waits: bool = True
-    """Whether it may take its time; what only puts together what is there does not."""
+    """True if it may take time; a function that only arranges what is there takes none."""
 
     @classmethod
     def of(cls, *verbs: Callable[..., Any], name: str | None = None) -> FunctionSource:
@@ -51,7 +51,7 @@ class FunctionSource:
 
     @classmethod
     def at_hand(cls, verb: Callable[..., Any]) -> FunctionSource:
-        """A function that waits for nothing."""
+        """Make a source of a function that waits for nothing."""
         return cls(verb, verb, waits=False)
 
     def flow(
@@ -66,13 +66,13 @@ class FunctionSource:
 
 
 Outcome = tuple[Any, Exception | None]
-"""What a source answered, or what it raised."""
+"""The answer of a source, or its error."""
 
 
 def outcomes(
     asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str, memory: MemoryCoordinator
 ) -> Flow[list[Outcome]]:
-    """What sources answer or raise, each told its metadata; several functions side by side."""
+    """Ask sources, each with its metadata and several side by side; return answers and errors."""
     if len(asked) != 1:
         return (yield from _beside(asked, prompt))
     ((source, metadata),) = asked
@@ -83,7 +83,7 @@ def outcomes(
 
 
 def _beside(asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str) -> Flow[list[Outcome]]:
-    """What functions answer or raise; blocking ones without a limit one after another."""
+    """Ask functions side by side, but blocking ones without a time limit one after another."""
     if not asked:
         return []
     seconds = asked[0][1]["seconds"]
@@ -141,7 +141,7 @@ def _check_parameters(name: str | None, verb: Callable[..., Any]) -> None:
     """Refuse a source's verb that cannot be told the prompt and the metadata."""
     try:
         signature = inspect.signature(verb)
-    except (TypeError, ValueError):  # of what is not written in Python, nothing is known
+    except (TypeError, ValueError):  # it is not written in Python
         return
     try:
         signature.bind("", {})

@@ -40,7 +40,7 @@ _ANSWERED = "what its source answered"
 _GOING_ON = (DatabaseError, ConfigurationError)
 """What ends a turn's context, whichever source raises it."""
 _MOMENT = 0.005
-"""Seconds in which nothing is asked any more: clocks that wait may ring that early."""
+"""The last seconds, in which nothing is asked any more: waiting clocks may ring that early."""
 _log = logging.getLogger(__name__)
 
 
@@ -57,8 +57,8 @@ def assemble_context(
     """Ask every source in the layout's order, and put what fits into one text.
 
     Each source is told what the earlier ones answered; those that the layout has no stage for are
-    asked side by side. What one of the caller's own raises costs its section, and what there is no
-    time for is left out: `failed` of the answer says so.
+    asked side by side. A source of the caller's own that raises loses its section, and one that
+    there is no time for is left out: `failed` of the answer says so.
 
     Args:
         prompt: What the turn is about.
@@ -136,7 +136,7 @@ def _assembled(
 
 
 def _rounds(turn: Turn) -> list[list[Stage]]:
-    """The stages in order; those of functions that the layout has no stage for at once."""
+    """Return the stages in order; functions that the layout has no stage for go together."""
     found: list[list[Stage]] = []
     at_once = False
     for one in turn.layout.stages:
@@ -156,12 +156,12 @@ def _asked(
     told: Mapping[str, Any],
     failed: dict[str, str],
 ) -> Flow[dict[str, Section]]:
-    """What the sources of these stages answer, told what the earlier ones did.
+    """Ask the sources of these stages, told what the earlier ones answered.
 
-    Each answers a text, a `Section`, items, or None for nothing. What a source raises, as a user's
-    own and a model that one of ours asks can raise anything, and what there is no time for, is told
-    in `failed`; what Postgres refuses, a turn that cannot work and a mistake in what ours is given
-    go on, with a note that names the source.
+    Each answers a text, a `Section`, items, or None for nothing. A user's own source, and a model
+    that one of ours asks, can raise anything: `failed` tells it, and also what there is no time
+    for. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
+    raised, with a note that names the source.
     """
     left = _left(told)
     found = {one.source: Section() for one in stages}
@@ -194,13 +194,13 @@ def _asked(
 
 
 def _is_mistake(error: Exception) -> bool:
-    """Whether an error says that a turn is built wrongly; a model that fails may mend itself."""
+    """Tell whether an error says that a turn is built wrongly; a failing model may recover."""
     wrong = isinstance(error, InvalidInputError | BudgetExceededError | EmbeddingError)
     return wrong and not isinstance(error, EmbeddingFailedError)
 
 
 def _left(told: Mapping[str, Any]) -> float | None:
-    """The seconds that are left until the turn's are spent."""
+    """Return the seconds that are left of the turn's."""
     deadline: float | None = told["deadline"]
     return None if deadline is None else deadline - monotonic()
 
@@ -221,7 +221,7 @@ def _signals() -> tuple[type[Exception], ...]:
 
 
 def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
-    """An answer as a section; a text is data and stands as it is, but for the stage's own title."""
+    """Make a section of an answer; a text is data and stays, but for the stage's own title."""
     if error is not None:
         raise error
     if answer is None:
@@ -242,7 +242,7 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
 
 
 def _unframed(text: str) -> str:
-    """A text without empty lines before it and spaces after it; its first line stays indented."""
+    """Strip empty lines before a text and spaces after it; its first line stays indented."""
     lines = storable(text).rstrip().splitlines()
     said = dropwhile(lambda line: not line.strip(), lines)
     return "\n".join(said)

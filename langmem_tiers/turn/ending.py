@@ -75,7 +75,7 @@ class _Wanted:
     goals: dict[str, Goal] = field(default_factory=dict)
     """What it brought nearer, as that will be; known once it `stands`."""
     closed: dict[str, str] = field(default_factory=dict)
-    """Of each step whose goal is gone by then, why it is refused."""
+    """The reason for the refusal of each step whose goal is gone by then."""
 
     def locks(self, context: MemoryContext) -> list[tuple[str, str, str]]:
         """What is locked beside what is written."""
@@ -111,7 +111,7 @@ class _Ended(NamedTuple):
 def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
     """Write all that is pending in one transaction, with the trace; done again, nothing more.
 
-    What cannot be written any more, as its goal is closed or what it is derived from is gone, is
+    An entry that cannot be written any more, as its goal is closed or its source is gone, is
     refused by itself: the report says why.
 
     Failed tool calls that worked later become lessons, and what recurs in the project's turns
@@ -224,7 +224,7 @@ def _commit(
 def _pending(
     turn: Turn, record: TurnRecord
 ) -> Flow[tuple[list[Write], dict[tuple[Place, str], str]]]:
-    """The writes of what is pending, and why what is not among them cannot be written any more."""
+    """Return the writes of what is pending, and why each of the others cannot be written."""
     flows, context = turn.memory.flows, turn.context
     told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
     lacking = yield from flows.lacking(record.pending, context)
@@ -368,7 +368,7 @@ def _told(
 def _refusals(
     turn: Turn, record: TurnRecord, applied: Applied, wanted: _Wanted, now: datetime
 ) -> Iterable[TurnEvent]:
-    """What the gate let pass, or was noted, and the commit did not write."""
+    """Find what the gate let pass, or was noted, and the commit did not write."""
     for why in wanted.closed.values():
         yield TurnEvent(kind="refused", at=now, reasons=(why,))
     said = {one.key: one for one in record.pending}

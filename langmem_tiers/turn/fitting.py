@@ -104,7 +104,7 @@ def fit(
 ) -> Assembled:
     """Put sections into one text that fits.
 
-    What stands in any case, as a persona but for its backstory, gets room before all, and is cut
+    A part that always stands, as a persona but for its backstory, gets room first, and is cut
     where it may be. Then stages get it by rank, each at most its share of what is left: fragments
     that are no memories by their own ranks, memories by how useful they are together
     (`recall.budget.choose`). The best memory gets it before all but the first rank: so a larger

@@ -189,8 +189,8 @@ def memorize(
 
     Raises:
         BudgetExceededError: if the turn has spent what it may; it is not kept.
-        InvalidInputError: for what cannot be stored, or is derived from what is not there, or is
-            itself pending; what else is pending stays so.
+        InvalidInputError: if it cannot be stored, or its source is missing or itself pending; the
+            rest of what is pending stays so.
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
@@ -201,10 +201,10 @@ def memorize(
 
 
 def _sound(turn: Turn, given: NewMemory) -> Flow[Memorized]:
-    """Put something to the gate that the commit will be able to write.
+    """Put something to the gate, and make sure that the commit will be able to write it.
 
     Raises:
-        InvalidInputError: if it is derived from what is not there.
+        InvalidInputError: if a memory that it is derived from is missing.
     """
     (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
     if why is not None and not (yield from unit(was_committed(turn))):

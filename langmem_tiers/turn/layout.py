@@ -43,8 +43,8 @@ class Fragment:
     """Why it is there."""
     key: str | None = None
     rank: float = 0.0
-    """Within a stage, what has a lower one gets room first; a memory that has one above 0 gets it
-    when all else had its turn."""
+    """The order in its stage: a lower rank gets room first. A memory with a rank above 0 gets it
+    after all else."""
     data: bool = True
     """Whether it is fenced as data; what the agent is and may do is not."""
     memory: Recollection | None = None
@@ -53,9 +53,10 @@ class Fragment:
     seen: bool = False
     """Whether the model sees it elsewhere: then it informs the later stages, and is not shown."""
     repeats: str = ""
-    """What of the same source says it already: then it is not shown, and the trace says why."""
+    """The item of the same source that says it already; then it is not shown, and the trace says
+    why."""
     formatted: bool = False
-    """Whether its source wrote it as it is to be read: then no stage's item writes it anew."""
+    """True if its source wrote it as it is to be read; then no stage's item writes it anew."""
     cut: tuple[int, int] = (0, 0)
     """From where to where the text may be cut, from its end on, if there is no room for all."""
     least: str = ""
@@ -276,9 +277,9 @@ class Layout:
 
 
 def written(fragment: Fragment, stage: Stage) -> str:
-    """A fragment as its stage writes it; data cannot end its fence, nor begin another entry.
+    """Write a fragment as its stage does; data cannot end its fence, nor begin another entry.
 
-    What is formatted stands as it is; so does what has no fields, where an item of ours names some.
+    A formatted one stays as it is. So does one without fields where an item of ours names some.
     """
     if not fragment.data:
         return fragment.text

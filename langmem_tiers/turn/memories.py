@@ -46,8 +46,8 @@ LEAST_MATCH: Final = 0.15
 LEAST_INFORMED_MATCH: Final = 0.2
 """Likewise where an earlier stage's words alone call it up: above what shares no word with them."""
 NEWEST: Final = 10
-"""Of the newest memories, those that get room with what matters; others get what is left: our own
-choice."""
+"""The number of the newest memories that get room with what matters; the others get what is left.
+It is our own choice."""
 _LAST: Final = 2
 """Messages of a conversation that are."""
 _LIMIT: Final = 20
@@ -69,7 +69,7 @@ class MemorySource:
     newest, which then do not count as accessed; `other_than` names the memory types that are left
     out, `informed_by` the earlier stages whose words it asks for as well, of a tuple's together;
     `own` asks for what the agent remembered itself, where one is named. With `newest` the newest
-    come after what answers, as far as the limit goes, and do not count as accessed.
+    memories follow those that answer, up to the limit, and do not count as accessed.
     """
 
     name: str
@@ -111,7 +111,7 @@ def _recalled(
     *,
     newest: bool,
 ) -> Flow[list[Recollection]]:
-    """Recall, in its circumstances too, and maybe the newest; a turn embeds each text once."""
+    """Recall, also by the circumstances, and maybe the newest; a turn embeds a text once."""
     store = memory.tiered_store
     few = min(ask.limit, MOST_INFORMED)
     asks = [ask, *(replace(ask, query=one, embedding=None, limit=few) for one in told.values())]

@@ -19,7 +19,7 @@ _NAME: Final = "**Name**: "
 _BACKSTORY: Final = "**Backstory**: "
 _RULES: Final = {"MUST": "must_do", "MUST NOT": "must_not_do"}
 _LONGEST: Final = 80
-"""Characters that are told of what a file says further: our own choice."""
+"""The most characters that a message tells of a file's further parts: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Persona:
     must_do: Sequence[str] = ()
     must_not_do: Sequence[str] = ()
     further: Sequence[str] = ()
-    """What else its file says, part by part, as it stands there."""
+    """The other parts of its file, as they stand there."""
 
     def __post_init__(self) -> None:
         """Refuse who has no name."""
@@ -70,9 +70,9 @@ class Persona:
         So do the keys of a front matter in YAML. The first heading of the first level names the
         persona, unless a field does. They are the names of the fields, and those of the
         specification: Name, Communication Style, Behavioral Rules, MUST and MUST NOT. A list is its
-        bullets, each with its further lines; the voice's traits may be parted by commas. What
-        stands under any other heading, and a list with which anything else stands, is kept as it is
-        written, in `further`.
+        bullets, each with its further lines; commas may part the voice's traits. The part under any
+        other heading is kept as it is written, in `further`. So is a list that anything else stands
+        with.
 
         Args:
             text: The file's text, or its `Path`.
@@ -94,7 +94,7 @@ class Persona:
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
         """The persona as a section; it is the same for every prompt.
 
-        Where there is no room for all of it, the backstory is cut; all else always stands.
+        The backstory is cut where there is no room for all of it; all else always stands.
         """
         name = f"{_NAME}{self.persona_name}"
         begin = len(f"{name}\n{_BACKSTORY}") if self.backstory else len(name)

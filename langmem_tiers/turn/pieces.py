@@ -40,7 +40,7 @@ class Piece:
 
     @property
     def late(self) -> bool:
-        """Whether it gets room when all else had its turn, as a memory that answers nothing."""
+        """Tell whether it gets room after all else, as a memory that answers nothing."""
         return self.fragment.memory is not None and self.fragment.rank > 0
 
     @property

@@ -1,4 +1,4 @@
-"""How much nearer a turn brings the agent's goals."""
+"""The progress that a turn makes towards the agent's goals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from langmem_tiers.turn.trace import ended_call, shown
 from langmem_tiers.turn.turn import Turn, changing, check, going_on, spend
 
 _NAMED = 5
-"""Goals that an error names at most: our own choice."""
+"""The most goals that an error names: our own choice."""
 
 
 def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[None]:
     """Note how much nearer the turn brought a goal; `commit` adds it to the goal's progress.
 
     Args:
-        goal_id: Of a goal of `memory.state`.
+        goal_id: The id of a goal of `memory.state`.
         delta: How much nearer, from -1 to 1.
         reason: Why; one with private data that the policy does not accept is not kept.
 
     Raises:
         BudgetExceededError: if the turn has spent what it may.
-        InvalidInputError: for what is no delta, or a goal that is not set; what else is pending
-            stays so. One that is closed before the commit is refused there, by itself.
+        InvalidInputError: for a wrong delta, or a goal that is not set; the rest of what is pending
+            stays so. The commit refuses a step whose goal is closed by then, by itself.
     """
     going_on(turn)
     goal = checked_id(goal_id, "goal_id")
@@ -53,14 +53,14 @@ def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
 
 
 def _no_goal(goal: str, goals: Sequence[str]) -> str:
-    """What to do where there is no such goal."""
+    """Say what to do where there is no such goal."""
     named = ", ".join(short(one) for one in goals[:_NAMED])
     more = f", or name one of {named}{', …' if len(goals) > _NAMED else ''}" if goals else ""
     return f"there is no goal {short(goal)}: set it first{more}"
 
 
 def was_committed(turn: Turn) -> Flow[bool]:
-    """Whether this is a retry of a turn that was committed: the commit then says what it stored."""
+    """Tell whether a committed turn is tried again; the commit then says what it stored."""
     (rows,) = yield Query((ended_call(turn.context, going_on(turn).turn),), commit=True)
     return bool(rows)
 
@@ -68,7 +68,7 @@ def was_committed(turn: Turn) -> Flow[bool]:
 def advanced(
     steps: Mapping[str, Sequence[ProgressDelta]], before: Sequence[Rows]
 ) -> tuple[dict[str, Goal], dict[str, str]]:
-    """Goals after these steps; of each step whose goal is gone by now, why it is not taken."""
+    """Return the goals after these steps, and why each step whose goal is gone is not taken."""
     goals: dict[str, Goal] = {}
     refused: dict[str, str] = {}
     for (goal, several), rows in zip(steps.items(), before, strict=True):
@@ -81,6 +81,6 @@ def advanced(
 
 
 def told(noted: Sequence[Mapping[str, Any]], goals: Mapping[str, Goal]) -> list[dict[str, Any]]:
-    """The steps that were taken, each with how far its goal is by now."""
+    """Return the steps that were taken, each with how far its goal is by now."""
     taken = (one for one in noted if one["goal"] in goals)
     return [{**one, "progress": goals[one["goal"]].progress} for one in taken]

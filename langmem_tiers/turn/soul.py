@@ -1,9 +1,9 @@
-"""A SOUL.md, read into the fields of a persona; what names none of them is kept as it stands.
+"""Reading a SOUL.md into the fields of a persona; a part that names no field is kept as it stands.
 
 Headings (`## Core Values`), labels (`**Name**: Nova`) and the keys of a front matter name a field,
-in the words of the specification and no others. A list is read where nothing but its items stands
-in its place; else that place is kept whole, as it is written: so no rule loses its second half, the
-condition that stands before it, or the heading that makes a "never" of it.
+in the words of the specification and no others. A list is read if nothing but its items stands in
+its place. Otherwise that place is kept whole, as it is written. So no rule loses its second half,
+the condition that stands before it, or the heading that makes a "never" of it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _BOLD: Final = re.compile(r"\*\*(?P<name>[^*:]{1,80})(?::\*\*|\*\*:|\*\*$)(?P<sa
 _PLAIN: Final = re.compile(r"(?P<name>[A-Za-z][\w ]{0,79}):(?P<said>.*)$")
 _BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+(?P<said>\S.*)$")
 _RULE: Final = re.compile(r"\*{0,2}must(?P<never> not)?\*{0,2}:\*{0,2}(?P<said>.*)$", re.IGNORECASE)
-"""What the specification writes before rules."""
+"""The words that the specification writes before rules."""
 _CODE: Final = "```"
 _RULES: Final = "behavioral_rules"
-"""Not a field: what stands above both kinds of rules in the specification's text."""
+"""The heading above both kinds of rules in the specification's text; it is no field."""
 _TEXTS: Final = ("persona_name", "backstory", "communication_tone")
 _LISTS: Final = ("voice_traits", "core_values", "must_do", "must_not_do")
 _NAMED: Final = {
@@ -41,13 +41,13 @@ _NAMED: Final = {
     "must_not": "must_not_do",
     **{name: name for name in (*_TEXTS, *_LISTS, _RULES)},
 }
-"""What the specification calls the fields."""
+"""The fields by their names in the specification."""
 _LABELLED: Final = 7
-"""How deep a label stands: below any heading."""
+"""The level of a label: below any heading."""
 
 
 def read_soul(text: str) -> dict[str, Any]:
-    """What a SOUL.md says of each field, and what it says `further`.
+    """Read what a SOUL.md says of each field, and its `further` parts.
 
     Raises:
         InvalidInputError: if its front matter is no YAML, or holds what no field can.
@@ -64,22 +64,22 @@ def read_soul(text: str) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _Block:
-    """A part of a file: what opens it, and its lines."""
+    """A part of a file: its opening words, and its lines."""
 
     opener: str = ""
     known: str | None = None
     """The field that it names; None if none."""
     level: int = 0
-    """Of its heading; 0 is what stands below the title or before any."""
+    """The level of its heading; 0 is for the text below the title or before any heading."""
     lines: list[str] = field(default_factory=list)
 
     @property
     def loose(self) -> bool:
-        """Whether it ends with the next label."""
+        """Tell whether it ends with the next label."""
         return self.level in (0, _LABELLED)
 
     def __str__(self) -> str:
-        """It, as it is written; nothing if it says nothing."""
+        """Return it as it is written; nothing if it says nothing."""
         said = "\n".join(_trimmed(self.lines))
         if not said or not self.opener:
             return said or self.opener
@@ -88,18 +88,18 @@ class _Block:
 
 
 class _Soul:
-    """What the lines of a file say, part by part."""
+    """The parts of a file, read line by line."""
 
     def __init__(self) -> None:
         self._title: _Block | None = None
-        """What stands below the first heading of the first level."""
+        """The text below the first heading of the first level."""
         self._blocks = [_Block()]
         self._above: list[tuple[int, str]] = []
-        """The headings that name no field and that the next one may stand below."""
+        """The headings above the next one that name no field."""
         self._said: dict[str, list[str]] = defaultdict(list)
 
     def begin(self, block: _Block) -> None:
-        """Let what follows belong to this."""
+        """Let the lines that follow belong to this block."""
         self._blocks.append(block)
 
     def take(self, front: Mapping[str, Any], above: str = "") -> list[str]:
@@ -135,7 +135,7 @@ class _Soul:
                 self._follow(line, several[place + 1 : place + 3])
 
     def _head(self, line: str, level: int, name: str) -> None:
-        """Begin at a heading; one below what is a list, or names no field, is a part of that."""
+        """Begin at a heading; one below a list, or below a part without field, is part of it."""
         name = name.rstrip("#").rstrip() or name
         known, current = _field(name), self._blocks[-1]
         if known is None and level == 1 and self._title is None:
@@ -152,7 +152,7 @@ class _Soul:
             self.begin(_Block(f"**{path}**:", known, level))
 
     def _follow(self, line: str, after: Sequence[str]) -> None:
-        """Take a line that is no heading; one that labels what follows begins that."""
+        """Take a line that is no heading; a label begins the block that follows it."""
         current, said = self._blocks[-1], line.strip()
         if current.known == _RULES and not current.opener and self._over(current, line):
             outer = self._outer()
@@ -167,19 +167,19 @@ class _Soul:
             self.begin(block)
 
     def _over(self, rules: _Block, line: str) -> bool:
-        """Whether rules that stand in a text end before a line: a paragraph, and no item."""
+        """Tell whether rules within a text end before a line: a paragraph, and no item."""
         said = line.strip()
         paragraph = said == line and not _BULLET.match(said) and not _RULE.match(said)
         return bool(said) and paragraph and not rules.lines[-1].strip()
 
     def _outer(self) -> str | None:
-        """The text that rules stand in."""
+        """Return the text that rules stand in."""
         blocks = (one for one in reversed(self._blocks) if one.known != _RULES)
         outer = next(blocks, None)
         return outer.known if outer is not None and outer.known in _TEXTS[1:] else None
 
     def told(self) -> dict[str, Any]:
-        """What each field is told, and what stands beside them."""
+        """Return the value of each field, and the further parts."""
         named = self._said["persona_name"] or any(
             one.known == "persona_name" and _trimmed(one.lines) for one in self._blocks
         )
@@ -197,7 +197,7 @@ class _Soul:
         return {"persona_name": name, **texts, **self._said, "further": kept}
 
     def _taken(self, block: _Block) -> bool:
-        """Whether a block says what a field is, and nothing else."""
+        """Take a block that says what a field is, and nothing else; False if it is none."""
         known = block.known
         if known in _TEXTS:
             self._take_text(known, "\n".join(_trimmed(block.lines)))
@@ -218,18 +218,18 @@ class _Soul:
             self._said[name].append(said.strip())
 
     def _take(self, name: str, items: Iterable[str]) -> None:
-        """Take items; one that says itself which kind of rule it is belongs there."""
+        """Take items; one that names a kind of rule itself goes to that kind."""
         for one in items:
             rule = _RULE.match(one)
             said = rule["said"].strip() if rule else ""
             self._said[_kind(rule) if rule and said else name].append(said or one)
 
 
-# Lines, and what they open
+# Lines, and the blocks that they open
 
 
 def _field(name: str) -> str | None:
-    """The field that the words of a heading name."""
+    """Find the field that the words of a heading name."""
     return _NAMED.get("_".join(re.findall(r"[^\W\d_]+", name.lower())))
 
 
@@ -238,14 +238,14 @@ def _kind(rule: re.Match[str]) -> str:
 
 
 def _begins_list(line: str, after: Sequence[str]) -> bool:
-    """Whether a line stands above a list, or is underlined, as a heading is."""
+    """Tell whether a line stands above a list, or is underlined, as a heading is."""
     next_one = next((one.strip() for one in after if one.strip()), "")
     listing = line.endswith(":") and _BULLET.match(next_one)
     return bool(line and (listing or (after and _UNDERLINE.match(after[0].strip()))))
 
 
 def _labelled(line: str, current: _Block) -> _Block | None:
-    """The block that a line labels; None where it is an entry of the one that it stands in."""
+    """Return the block that a line labels; None if the line is an entry of the current one."""
     inner = current.known is None and current.level > 0
     if _RULE.match(line):
         opens = not inner and current.known != _RULES
@@ -262,17 +262,17 @@ def _labelled(line: str, current: _Block) -> _Block | None:
 
 
 def _is_open(block: _Block) -> bool:
-    """Whether rules may stand in it by themselves: in a text, or after a label."""
+    """Tell whether rules may stand in a block by themselves: in a text, or after a label."""
     return block.loose or block.known in _TEXTS
 
 
 def _keeps(block: _Block) -> bool:
-    """Whether a label that names no field is a part of it."""
+    """Tell whether a label that names no field is a part of a block."""
     return block.known is None and block.level != _LABELLED
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:
-    """Lines without the empty ones at both ends."""
+    """Return lines without the empty ones at both ends."""
     told = [place for place, line in enumerate(lines) if line.strip()]
     return list(lines[told[0] : told[-1] + 1]) if told else []
 
@@ -281,9 +281,9 @@ def _trimmed(lines: Sequence[str]) -> list[str]:
 
 
 def _items(lines: Sequence[str], name: str) -> list[str] | None:
-    """The items of a list; None where anything else stands with them.
+    """Return the items of a list; None if anything else stands with them.
 
-    A line alone is one; the voice's traits are parted by commas.
+    A single line is an item; commas part the voice's traits.
     """
     told = _trimmed(lines)
     if not told or _BULLET.match(told[0].strip()):
@@ -294,7 +294,7 @@ def _items(lines: Sequence[str], name: str) -> list[str] | None:
 
 
 def _bullets(lines: Sequence[str]) -> list[str] | None:
-    """Bullets, each with its further lines and what it lists itself; None if there is more."""
+    """Return bullets, each with its further lines and its own list; None if there is more."""
     items: list[str] = []
     base = None
     for line in lines:
@@ -318,9 +318,9 @@ def _bullets(lines: Sequence[str]) -> list[str] | None:
 
 
 def _rules(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
-    """Rules after MUST and MUST NOT, as the specification writes them; None if there is more.
+    """Return the rules after MUST and MUST NOT, as specified; None if there is more.
 
-    After each stands one rule, or a list of them.
+    One rule, or a list of them, stands after each.
     """
     found: list[tuple[str, list[str]]] = []
     for line in _trimmed(lines):
@@ -337,7 +337,7 @@ def _rules(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
 
 
 def _after(lines: Sequence[str]) -> list[str] | None:
-    """The rule, or the list of them, that stands after a MUST."""
+    """Return the rule, or the list of them, that stands after a MUST."""
     told = _trimmed(lines)
     if not told or _BULLET.match(told[0].strip()):
         return _bullets(told)

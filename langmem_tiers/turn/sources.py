@@ -83,7 +83,7 @@ def as_source(name: str, given: Any) -> Any:
 
 
 def waits(source: Any, metadata: Mapping[str, Any]) -> bool:
-    """Whether a source may take its time."""
+    """Tell whether a source may take time."""
     if isinstance(source, FunctionSource):
         return source.waits
     if isinstance(source, Identity):
@@ -137,7 +137,7 @@ class Identity:
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """The answers, in the order of the queries; what two of them say stands once.
+        """Return the answers in the order of the queries; a text that two of them say stands once.
 
         An `id` names an item within the answer to one query.
         """
@@ -158,7 +158,7 @@ class Identity:
 
 
 def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
-    """Items, each by the question that it answers; one that was there before says so."""
+    """Return items, each by the question that it answers; one that was there before says so."""
     ids: set[tuple[str, str]] = set()
     said: dict[str, str] = {}
     for question, one in named:

@@ -27,8 +27,8 @@ class Budget:
     events: int | None = None
     """What the turn may do: assemble, track, memorize and note progress, each call once."""
     seconds: float | None = None
-    """How long it may go on doing so, by the store's clock, waits for people included. A context is
-    assembled by then: what has not answered is left out. A commit is never too late."""
+    """The time that it may take, by the store's clock, waits for people included. A context is
+    assembled by then, without the sources that have not answered. A commit is never too late."""
 
     def __post_init__(self) -> None:
         """Refuse what is no limit."""

@@ -72,7 +72,7 @@ class Turn:
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
                 also a mapping, or an object with `query(question, metadata)`; for `tools` and
                 `conversation` also a list. Those that the layout has no stage for get one at its
-                end, and are asked side by side. What one raises costs its own section.
+                end, and are asked side by side. One that raises loses its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -167,7 +167,7 @@ class Turn:
         if stage is not None and known:
             self.layout = self.layout.with_another(stage)
         elif not known:
-            if stage is None:  # it has no place of its own: it is asked beside others
+            if stage is None:  # without a place of its own it is asked beside others
                 self.beside.add(name)
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"

@@ -1,4 +1,4 @@
-"""What cannot be meant is refused at once, by an error that says what to do."""
+"""An argument that makes no sense is refused at once, by an error that says what to do."""
 
 from __future__ import annotations
 

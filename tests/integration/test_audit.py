@@ -341,7 +341,7 @@ def test_forgetting_leaves_no_clear_text_and_no_key_of_a_hash_and_the_chain_hold
             url,
             "SELECT count(*) FILTER (WHERE told::text ~* 'quibble'), count(salt) FROM memory.audit",
         )
-        assert left == (0, 2)  # that it was forgotten, and the receipt
+        assert left == (0, 2)  # the forgetting, and its receipt
         given, latest, *_ = memory.audit()
         assert (given.verb, given.actor) == ("receipt", None)
         assert (latest.verb, latest.role is None, latest.actor) == ("forget", False, None)

@@ -1,4 +1,4 @@
-"""Backups by pg_dump of a database whose tenants are walled, and what is restored of them."""
+"""Backups by pg_dump of a database whose tenants are walled, and restoring them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def sent(url: str, *statements: str) -> None:
 
 
 def prepared(server: EmbeddedPostgres) -> str:
-    """Do what an administrator does; return where the owner connects."""
+    """Prepare a database as an administrator does; return the owner's URL."""
     sent(server.url, *ROLES)
     sent(make_conninfo(server.url, dbname="walled"), "CREATE EXTENSION vector")
     return make_conninfo(server.url, dbname="walled", user=OWNER)
@@ -75,7 +75,7 @@ def memory_of(store: TieredStore, tenant: str) -> MemoryCoordinator:
 
 @pytest.fixture(scope="module")
 def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the owner of a filled database connects."""
+    """Give the URL of the owner of a filled database."""
     with own_server(tmp_path_factory.mktemp("source")) as server:
         url = prepared(server)
         sent(server.url, *LOGINS.values())
@@ -92,7 +92,7 @@ def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def tables(url: str) -> dict[str, Any]:
-    """Every row of every table, and what stands around them."""
+    """Return every row of every table, and the objects around them."""
     with psycopg.connect(url) as conn:
         names = conn.execute(
             "SELECT c.oid::regclass::text FROM pg_class c JOIN pg_namespace n ON "
@@ -152,7 +152,7 @@ def test_what_is_restored_on_another_server_has_every_row_and_works(
 
 
 def goes_on(store: TieredStore, tenant: str) -> None:
-    """A tenant's memories are found, more are stored, and the log is whole before and after."""
+    """Find a tenant's memories, store more, and check that the log stays whole."""
     memory = memory_of(store, tenant)
     log = MemoryCoordinator(store, context=MemoryContext(tenant=tenant))
     assert log.verify_audit()

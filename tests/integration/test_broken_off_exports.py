@@ -36,12 +36,12 @@ with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
 
 
 def process(url: str, path: Path, how: str) -> list[str]:
-    """The command of a process that exports, and says when it has written some rows."""
+    """Return the command of a process that exports, and says when it has written some rows."""
     return [sys.executable, "-c", _EXPORT, url, str(path), how]
 
 
 def kill_amid(url: str, path: Path) -> Path:
-    """Let a process export that is killed once it has written some rows; what it leaves."""
+    """Let a process export, kill it once it has written some rows; return the file it leaves."""
     done = subprocess.run(process(url, path, "killed"), stdout=subprocess.PIPE, check=False)
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, b"writing\n")
     (part,) = path.parent.iterdir()
@@ -51,7 +51,7 @@ def kill_amid(url: str, path: Path) -> Path:
 
 
 def doctor(url: str) -> dict[str, object]:
-    """The check of exports that were broken off."""
+    """Return the check of exports that were broken off."""
     told = CliRunner().invoke(app, ["doctor", "--url", url, "--json"])
     checks = json.loads(told.stdout)["checks"]
     return next(one for one in checks if one["check"] == "no export was broken off")
@@ -59,7 +59,7 @@ def doctor(url: str) -> dict[str, object]:
 
 @pytest.fixture
 def killed(url: str, tmp_path: Path) -> Path:
-    """What an export left that was killed."""
+    """Give the file that a killed export left."""
     many(url, 30)
     return kill_amid(url, tmp_path / "acme.gz")
 

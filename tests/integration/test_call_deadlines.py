@@ -31,8 +31,8 @@ from tests.support.servers import blocked, held, wait_until
 NS = ("acme", "deadlines")
 QUICK = Bounds(call_timeout_ms=300)
 SOON = 8.0
-"""Seconds within which a call of `QUICK` ends on a busy machine. Without a deadline a statement
-has a minute, and all else as long as it takes."""
+"""The seconds in which a call of `QUICK` ends on a busy machine. Without a deadline a statement has
+a minute, and all else as long as it takes."""
 ROW = "SELECT FROM working.memories WHERE key = 'old' FOR UPDATE"
 TABLE = "LOCK TABLE working.memories IN ACCESS EXCLUSIVE MODE"
 
@@ -45,7 +45,7 @@ def soon() -> Iterator[None]:
 
 
 def stored(url: str) -> dict[str, list[tuple[Any, ...]]]:
-    """What is stored, but for counts of what was read, which come a second later."""
+    """Return all that is stored, but for the counts of reads, which come a second later."""
     return {name: rows for name, rows in tables(url).items() if name != "usage"}
 
 
@@ -193,7 +193,7 @@ async def test_a_model_that_never_answers_ends_a_write_and_leaves_a_recall_its_w
 
 
 class Slow(TrigramEmbeddings):
-    """A model that takes its time for each question."""
+    """A model that is slow to answer each question."""
 
     def embed_query(self, text: str) -> list[float]:
         threading.Event().wait(0.05)
@@ -248,7 +248,7 @@ async def test_a_connection_that_is_silently_dropped_holds_no_call_beyond_its_de
             proxy.silent = True
             with soon(), pytest.raises(QueryTimeoutError, match="call_timeout_ms"):
                 await driver.get(NS, "old")
-            with soon(), pytest.raises(TieredMemoryError):  # nor does a server answer that is asked
+            with soon(), pytest.raises(TieredMemoryError):  # nor does the server answer
                 await driver.get(NS, "old")
             proxy.silent = False
             await recovered(lambda: driver.get(NS, "old"))
@@ -262,7 +262,7 @@ async def test_a_connection_that_is_silently_dropped_holds_no_call_beyond_its_de
 
 
 async def recovered(call: Callable[[], Any]) -> Any:
-    """What a call answers once the store has connected again."""
+    """Return the answer of a call once the store has connected again."""
     for _ in range(20):
         try:
             return await call()

@@ -33,14 +33,14 @@ OTHERS = [
 
 
 def known(store: TieredStore) -> MemoryCoordinator:
-    """A coordinator of a context in which a fact is stored for all of the tenant."""
+    """Make a coordinator of a context in which a fact is stored for all of the tenant."""
     memory = MemoryCoordinator(store, context=ACME)
     memory.store(FACT, memory_type="semantic")
     return memory
 
 
 def turns(url: str) -> dict[str, int]:
-    """The numbers of memories by what they say."""
+    """Return the numbers of memories by their contents."""
     with psycopg.connect(url) as conn:
         rows = conn.execute("SELECT value ->> 'content', turn FROM memory.memories")
         return {str(content): int(turn) for content, turn in rows}

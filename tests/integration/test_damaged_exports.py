@@ -22,7 +22,7 @@ from tests.support.damage import Damage, damages, read_all, various
 from tests.support.opening import Clock, empty, text_index
 
 ROUNDS: Final = 6
-"""Imports of which each has a damaged value in every kind of row."""
+"""The number of imports, each with a damaged value in every kind of row."""
 
 
 class Kept(NamedTuple):
@@ -34,7 +34,7 @@ class Kept(NamedTuple):
 
 @pytest.fixture(scope="module")
 def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
-    """What tests damage."""
+    """Give the export that tests damage."""
     empty(shared_url)
     path = tmp_path_factory.mktemp("export") / "acme.gz"
     with TieredStore(shared_url, index=text_index(), clock=Clock()) as store:
@@ -46,7 +46,7 @@ def kept(shared_url: str, tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 @pytest.fixture
 def empty_store(shared_url: str, kept: Kept) -> Iterator[TieredStore]:
-    """A store on a database without the tenant."""
+    """Give a store on a database without the tenant."""
     assert kept.path.exists()
     wipe(shared_url)
     with TieredStore(shared_url, index=text_index(), clock=Clock()) as store:
@@ -54,7 +54,7 @@ def empty_store(shared_url: str, kept: Kept) -> Iterator[TieredStore]:
 
 
 def passes(kept: Kept, one: Damage) -> bool:
-    """Whether a damaged row is taken for a row."""
+    """Tell whether a damaged row is taken for a row."""
     table, row = json.loads(one.text)
     try:
         check_row(table, row, kept.tables[table], "acme")
@@ -71,7 +71,7 @@ def test_undamaged_every_verb_reads_it(empty_store: TieredStore, kept: Kept) -> 
 def test_what_is_imported_though_it_is_damaged_every_verb_reads(
     empty_store: TieredStore, shared_url: str, kept: Kept
 ) -> None:
-    """One row of each kind is damaged in each of these files, at random."""
+    """Damage one row of each kind in each of these files, at random."""
     taken: dict[int, list[Damage]] = defaultdict(list)
     for one in damages(kept.path):
         if passes(kept, one):
@@ -87,7 +87,7 @@ def test_what_is_imported_though_it_is_damaged_every_verb_reads(
         try:
             coordinator(empty_store).import_tenant(path)
         except InvalidInputError as error:
-            assert ", line " in str(error)  # noqa: PT017 - it may be taken as well
+            assert ", line " in str(error)  # noqa: PT017 - the import may pass as well
             continue
         read_all(empty_store, kept.path.with_name("again.gz"))
 

@@ -1,4 +1,4 @@
-"""The embedded Postgres, whoever of it is killed, stopped or lost, and whenever."""
+"""The embedded Postgres after any part of it is killed, stopped or lost, at any moment."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def created(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def home(tmp_path: Path, created: Path) -> Iterator[Path]:
-    """Give a copy, and kill what is left running in it."""
+    """Give a copy, and kill the processes left in it."""
     directory = tmp_path / "memory"
     subprocess.run(["cp", "-a", created, directory], check=True)
     yield directory
@@ -61,7 +61,7 @@ def log_of(directory: Path) -> str:
 
 
 def noticed(directory: Path, known: int) -> bool:
-    """Whether the server noticed one more death of a session than are known."""
+    """Tell whether the server noticed one more death of a session than are known."""
     return log_of(directory).count("reinitializing") > known
 
 

@@ -160,8 +160,8 @@ MISSING: Final = {
     for name in verbs
     for verb in (name, f"a{name}")
 } | {"open_tier", "aopen_tier", "import_chat_history", "aimport_chat_history", "TieredStore"}
-"""What is about something that is not there: a database, a move, an archive, a turn, an extra, a
-table, an export; and what a context that names a user may not ask for, such as the log."""
+"""Calls about something that is not there: a database, a move, an archive, a turn, an extra, a
+table, an export. Also calls that a context with a user may not make, such as on the log."""
 
 
 def test_an_error_shows_whatever_was_given_in_a_line() -> None:

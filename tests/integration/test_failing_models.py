@@ -1,4 +1,4 @@
-"""Whatever model of memory fails, an agent answers and a graph goes on, and it is told."""
+"""An agent answers and a graph goes on when any model of memory fails, and that is told."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Failing(GenericFakeChatModel):
 
 
 class Malformed(Failing):
-    """A chat model that never says what it is asked for."""
+    """A chat model that never answers in the form asked for."""
 
     def _generate(self, *given: Any, **options: Any) -> Any:
         said = scripted("I would rather not say.")
@@ -117,7 +117,7 @@ def asking(question: str = QUESTION) -> dict[str, Any]:
 
 
 def paying(store: Any, *more: Any, **own: Any) -> Any:
-    """An agent whose first call fails."""
+    """Make an agent whose first call fails."""
     said = scripted(calls("pay", amount="1,5"), calls("pay", amount="1.5"), ANSWER)
     return agent_on(store, said, TieredMemoryMiddleware(**own), tools=[pay, *more])
 
@@ -230,7 +230,7 @@ async def test_a_node_goes_on_without_its_model_or_raises_if_that_is_wanted(
 
 
 class Everything(Learning, total=False):
-    """A state with what these nodes write."""
+    """A state with the keys that these nodes write."""
 
     reminders: list[dict[str, Any]]
     reminders_text: str

@@ -1,4 +1,4 @@
-"""A name is found wherever a tenant's text stands, by `forget` and by `verify_forgotten` alike."""
+"""`forget` and `verify_forgotten` both find a name wherever a tenant's text stands."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _TEXTS = """
 
 
 def left(url: str) -> list[str]:
-    """The tables that hold the name, but for the log of what was forgotten."""
+    """Return the tables that hold the name, but for the log of what was forgotten."""
     return [table for table, rows in dump(url).items() if NAME.lower() in str(rows).lower()]
 
 
 def test_every_column_of_text_is_looked_at_or_stays_for_a_reason(url: str) -> None:
-    """A migration that adds one has to say which."""
+    """Compare with the catalog: a migration that adds a column has to say which."""
     with psycopg.connect(url) as conn:
         columns = {(table, name) for table, name in conn.execute(_TEXTS).fetchall()}
     looked = {(table, name) for table, names in LOOKED_AT.items() for name in names}
@@ -92,7 +92,7 @@ _CANARY = {
     "recalls.answered": '["Quibbleton"]',
     "audit.told": '{"key": "Quibbleton", "namespace": "shop.", "role": "postgres"}',
 }
-"""What stands in a column, where that is no plain name."""
+"""The values of columns that hold no plain name."""
 _LABELS = frozenset(("memories.namespace", "archived.namespace", "states.owner"))
 
 
@@ -100,9 +100,9 @@ def put(url: str, table: str, column: str) -> None:
     """Let one row of a table have the name in that column, and nowhere else."""
     place = f"{table}.{column}"
     said = _CANARY.get(place, f"at.{NAME}." if place in _LABELS else f"{NAME} Row")
-    if table == "audit":  # nobody may, but for its functions
+    if table == "audit":  # nobody may write here, but for its functions
         execute(url, "ALTER TABLE memory.audit DISABLE TRIGGER USER")
-    last = SQL("DESC" if table == "archived" else "ASC")  # of the first one another says the same
+    last = SQL("DESC" if table == "archived" else "ASC")  # another one says the same as the first
     named = {"table": Identifier("memory", table), "column": Identifier(column), "last": last}
     with psycopg.connect(url) as conn:
         first = "FROM {table} WHERE tenant = 'acme' ORDER BY ctid {last} LIMIT 1"
@@ -115,7 +115,7 @@ def put(url: str, table: str, column: str) -> None:
 
 
 def seen_of_the_name(seen: bytes) -> str:
-    """What a recall saw, said by somebody of that name."""
+    """Return what a recall saw, said by somebody of that name."""
     told = json.loads(zlib.decompress(seen))
     told["rows"][0][Candidate._fields.index("speaker")] = NAME
     return "\\x" + zlib.compress(json.dumps(told).encode(), 1).hex()
@@ -126,9 +126,9 @@ class Full(NamedTuple):
 
     database: str
     cold: Path
-    """Where its archives are."""
+    """The directory of its archives."""
     kept: Path
-    """The same files once more."""
+    """A copy of the same files."""
 
 
 @pytest.fixture(scope="module")

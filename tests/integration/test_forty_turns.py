@@ -1,4 +1,4 @@
-"""A conversation of forty turns with all that can come between: each sentence is stored once."""
+"""A conversation of forty turns with every disturbance: each sentence is stored once."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ CALLS: dict[str, dict[str, tuple[str, Callable[[int], Any]]]] = {
     "ignored": {"send": ("number", int)},
     "leaves": {"fetch": ("number", int)},
 }
-"""The tools that are called in a turn of a kind, and what each is given."""
+"""The tools that a turn of each kind calls, and the arguments of each."""
 
 
 class Assistant(FakeMessagesListChatModel):
-    """Does what the plan of the conversation says of each message, and answers after its tools."""
+    """Follows the conversation's plan for each message, and answers after its tools."""
 
     responses: list[BaseMessage] = []  # noqa: RUF012
     kinds: dict[str, tuple[int, str]]
@@ -89,7 +89,7 @@ class Assistant(FakeMessagesListChatModel):
         return ChatResult(generations=[ChatGeneration(message=self.answer(messages))])
 
     def answer(self, messages: list[BaseMessage]) -> AIMessage:
-        """The next message."""
+        """Return the next message."""
         asked = next(one for one in reversed(messages) if one.type in ("human", "tool"))
         if asked.type == "tool":
             return AIMessage(f"I have looked into it: {asked.id}.")
@@ -107,7 +107,7 @@ class Assistant(FakeMessagesListChatModel):
         )
 
     def bind_tools(self, *_: Any, **__: Any) -> Any:
-        """Tools are called by the plan."""
+        """Bind nothing: the plan says which tools to call."""
         return self
 
 
@@ -124,7 +124,7 @@ def send(number: int) -> str:
 
 
 def subagent(store: Any, name: str, answer: str) -> Any:
-    """A tool that asks an agent with a memory of its own."""
+    """Make a tool that asks an agent with a memory of its own."""
     helper = agent_on(store, scripted(*[answer] * 20), TieredMemoryMiddleware())
 
     def waits(task: str) -> str:
@@ -143,7 +143,7 @@ def subagent(store: Any, name: str, answer: str) -> Any:
 
 
 def plan() -> list[tuple[list[HumanMessage], str]]:
-    """What is said in each turn, by whom, and what becomes of it."""
+    """List what is said in each turn, by whom, and what becomes of it."""
     turns = []
     for number, (fact, kind) in enumerate(zip(FACTS, cycle(KINDS), strict=False)):
         name = next(PEOPLE)
@@ -155,7 +155,7 @@ def plan() -> list[tuple[list[HumanMessage], str]]:
 
 
 async def left(way: Way, agent: Any, given: Any, **whose: Any) -> None:
-    """A turn whose client leaves the stream once the model has called a tool."""
+    """Run a turn whose client leaves the stream once the model has called a tool."""
     if way.how == "invoke":
 
         def leave() -> None:
@@ -173,7 +173,7 @@ async def left(way: Way, agent: Any, given: Any, **whose: Any) -> None:
 
 
 async def had(way: Way, agent: Any, said: list[HumanMessage], kind: str) -> None:
-    """One turn, as a user and a client have it."""
+    """Run one turn, as a user and a client have it."""
     given: Any = {"messages": said}
     whose: Any = {"config": {"configurable": {"thread_id": "long"}}, "context": ACME}
     if kind == "leaves":

@@ -1,4 +1,4 @@
-"""Where memory takes too long, what reads it in a graph goes on without, and it is told."""
+"""Readers of memory in a graph go on without it if it takes too long, and that is told."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AWAY = "LOCK TABLE memory.memories, memory.intentions IN ACCESS EXCLUSIVE MODE"
 
 @pytest.fixture
 async def slow(url: str) -> AsyncIterator[TieredStore]:
-    """A store whose calls have little time."""
+    """Give a store whose calls have little time."""
     async with TieredStore(url, index=text_index(), bounds=Bounds(call_timeout_ms=300)) as store:
         yield store
 

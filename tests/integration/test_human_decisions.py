@@ -1,4 +1,4 @@
-"""A person's decision about a call of a tool is no failure of that tool, whatever its form."""
+"""A person's decision about a tool call, in any form, is no failure of that tool."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ REVIEWS = [in_batches, for_each_call, OwnReview, OwnGuard]
 
 
 def deciding(review: Review, kind: str, **of: Any) -> Any:
-    """What a person answers, in the form that this review takes."""
+    """Return a person's answer in the form that this review takes."""
     if review in (OwnReview, OwnGuard):
         return "approve" if kind == "approve" else of.get("message", "")
     one = {"type": kind, **of}
@@ -100,7 +100,7 @@ def asking(to: str, number: int) -> AIMessage:
 
 
 class Conversation:
-    """A thread that each step goes on with in another process: with a new agent."""
+    """A thread whose steps run in different processes, each with a new agent."""
 
     def __init__(self, way: Way, review: Review, *, order: str) -> None:
         self.way, self.review, self.order = way, review, order
@@ -116,7 +116,7 @@ class Conversation:
 
 
 def kept(store: TieredStore, whose: MemoryContext) -> list[Any]:
-    """All that was learned of failures, and who sees what."""
+    """Return all that was learned of failures, and who sees what."""
     memory = MemoryCoordinator(store, context=whose)
     failed = [one for one in memory.get_context("", limit=100) if "failed-attempt" in one.tags]
     lessons = memory.get_lessons([WORDS, BROKEN], tools="send", query=WORDS, limit=100)
@@ -167,7 +167,7 @@ async def test_a_call_that_a_person_answers_or_changes_is_not_what_the_agent_did
     await answered(Command(resume=deciding(review, "approve")), asking(SECOND, 2))
     respond: Any = Command(resume=deciding(review, "respond", message=WORDS))
     await answered(respond, "As you say.")
-    (attempt,) = await off_the_loop(kept, way.store, ADA)  # what failed was answered by no retry
+    (attempt,) = await off_the_loop(kept, way.store, ADA)  # no retry answered the failure
     assert attempt.memory_type == "episodic"
 
     edited = Conversation(way, review, order=order)
@@ -195,7 +195,7 @@ def test_a_rejection_brings_no_lesson_of_a_failure(store: TieredStore) -> None:
 
 
 class Swallowing(AgentMiddleware[Any, Any, Any]):
-    """Makes an answer of whatever a call raises, around the memory."""
+    """Makes an answer of any error of a call, around the memory."""
 
     def wrap_tool_call(self, request: Any, handler: Any) -> Any:
         try:
@@ -227,7 +227,7 @@ def test_an_error_that_another_middleware_makes_an_answer_of_teaches_all_the_sam
 
 
 def in_a_graph(store: TieredStore, answer: ToolMessage, *before: Any) -> dict[str, Any]:
-    """A tool node that lessons stand around, a person's answer, and the nodes that learn."""
+    """Build a tool node with lessons around it, a person's answer, and the nodes that learn."""
     around = ToolLessons()
     node = ToolNode(
         [send], wrap_tool_call=around.wrap_tool_call, awrap_tool_call=around.awrap_tool_call

@@ -1,4 +1,4 @@
-"""What an agent learns of one user's calls is shown to that user, and to no other of the tenant."""
+"""Lessons of one user's calls are shown to that user, and to no other of the tenant."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def turn(request: str = REQUEST) -> dict[str, Any]:
 
 
 def shown_to(store: TieredStore, whose: MemoryContext) -> str:
-    """All that somebody is shown of memory, by question and by failure."""
+    """Return all that memory shows somebody, by question and by failure."""
     memory = MemoryCoordinator(store, context=whose)
     lessons = memory.get_lessons(UNKNOWN, tools="refill", query=REQUEST, limit=100)
     found = [*lessons, *memory.get_context(REQUEST, limit=100), *memory.get_context("", limit=100)]
@@ -67,7 +67,7 @@ def in_an_agent(store: TieredStore, model: Any = None) -> Any:
 
 
 def in_a_graph(store: TieredStore, model: Any = None) -> Any:
-    """A tool node between calls that were written down, and the reflexion node behind it."""
+    """Build a tool node between prepared calls, and the reflexion node behind it."""
     builder: Any = StateGraph(Learning, context_schema=MemoryContext)
     for number, drug in enumerate((WRONG, RIGHT)):
         call = ToolCall(name="refill", args={"drug": drug}, id=f"call-{number}")
@@ -87,7 +87,7 @@ def in_a_graph(store: TieredStore, model: Any = None) -> Any:
 
 
 def advising() -> Any:
-    """A model that draws a lesson and says in it what the user said."""
+    """Make a model that repeats the user's words in its lesson."""
     given = {"failure_reason": f"{REQUEST}: the title", "improved_approach": "No comma", "tags": []}
     said = AIMessage("", tool_calls=[{"name": "Reflected", "args": given, "id": "1"}])
     return _Advising(messages=iter([said] * 9))

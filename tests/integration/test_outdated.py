@@ -1,4 +1,4 @@
-"""What came from a superseded memory is shown, and said to rest on what has changed."""
+"""A memory that came from a superseded one is shown, and flagged as resting on it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TURIN, GENOA = (datetime(2026, month, 1, tzinfo=UTC) for month in (1, 2))
 
 @pytest.fixture
 def memory(store: TieredStore) -> MemoryCoordinator:
-    """An office that moved, and what was concluded from where it was."""
+    """Give memories of an office that moved, and conclusions from its old place."""
     made = coordinator(store, project_id="office")
     made.store("The office is in Turin.", "semantic", key="turin", valid_from=TURIN)
     made.store("The office is in Genoa.", "semantic", key="genoa", valid_from=GENOA)

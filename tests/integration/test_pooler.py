@@ -33,7 +33,7 @@ from tests.support.walls import APPLICATION, login
 pytestmark = needs_pooler
 ACTORS = ("ada", "ben")
 PATIENT = CoordinatorSettings(query_timeout_ms=20_000)
-"""Sixteen threads on a machine that does much else: how long each takes is not what is shown."""
+"""Settings for sixteen threads on a busy machine: the test is not about their speed."""
 # PgBouncer tells the name of the application itself, each time.
 LEFT = """
     SELECT name, setting FROM pg_settings
@@ -49,7 +49,7 @@ LEFT = """
 
 @pytest.fixture
 def pooled(database_url: str) -> Iterator[str]:
-    """An empty database, reached through a pooler."""
+    """Give an empty database, reached through a pooler."""
     with pooler(database_url) as through:
         yield through
 
@@ -59,7 +59,7 @@ def store_of(url: str, actor: str, **options: Any) -> TieredStore:
 
 
 def left_behind(through: str, size: int = 4) -> set[tuple[str, str]]:
-    """What another application of the pool finds set on its connections; it holds all of them."""
+    """Return what another application finds set on the pool's connections; it holds them all."""
     found: set[tuple[str, str]] = set()
     with ExitStack() as held:
         conns = [held.enter_context(psycopg.connect(through)) for _ in range(size)]
@@ -69,7 +69,7 @@ def left_behind(through: str, size: int = 4) -> set[tuple[str, str]]:
 
 
 def use(store: TieredStore, actor: str, turn: int) -> None:
-    """Five calls: those of a graph's store, and of an agent's memory."""
+    """Make five calls: those of a graph's store, and of an agent's memory."""
     space = (actor, "notes")
     store.put(space, f"{turn}", {"text": f"{actor} noted {turn}"})
     assert store.get(space, f"{turn}").value == {"text": f"{actor} noted {turn}"}  # type: ignore[union-attr]
@@ -129,7 +129,7 @@ def test_a_store_told_to_prepare_behind_a_pooler_that_keeps_nothing_finds_out_an
     with store_of(pooled, "ada", pool_config=told) as store, store_of(pooled, "ben") as other:
         other.setup()
         with psycopg.connect(pooled) as conn:
-            conn.execute("SELECT 1", prepare=True)  # as its own first statement is called
+            conn.execute("SELECT 1", prepare=True)  # it has the name of the store's first statement
         for turn in range(20):
             store.put(("ada",), f"{turn}", {"text": "x"})
             assert store.get(("ada",), f"{turn}") is not None

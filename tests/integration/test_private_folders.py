@@ -65,7 +65,7 @@ def started(private: Path, *shelves: Path) -> subprocess.Popen[str]:
 
 
 def ran(private: Path, *shelves: Path) -> Path:
-    """Run it to its end; where the programs of its server stand."""
+    """Run the program to its end; return the place of its server's programs."""
     out, err = (process := started(private, *shelves)).communicate(timeout=300)
     assert process.returncode == 0, err
     first, second = out.splitlines()
@@ -128,7 +128,7 @@ def test_nobody_else_can_have_put_programs_there(private: Path, shelf: Path) -> 
     (linked / "langmem-tiers").symlink_to(planted)
     (lent / "langmem-tiers").mkdir()
     (lent / "langmem-tiers").chmod(0o777)
-    open_to_all.chmod(0o777)  # not sticky: whoever writes to it can replace what is root's
+    open_to_all.chmod(0o777)  # not sticky: others can replace root's entries
     absent = shelf / "absent"
     unsafe = (trodden, linked, lent, open_to_all, absent)
     assert [own_folder_in(one, "langmem-tiers") for one in unsafe] == [None] * 5

@@ -1,4 +1,4 @@
-"""What an agent's model is shown in a turn: for its question, and the same at each call."""
+"""An agent's model is shown memories for a turn's question, the same ones at each call."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ready(store: TieredStore, clock: Clock) -> TieredStore:
 
 
 def known(store: TieredStore, clock: Clock) -> None:
-    """A memory that answers the question, and newer ones that do not."""
+    """Store a memory that answers the question, and newer ones that do not."""
     memory = MemoryCoordinator(store, context=ACME)
     for text in (VAULT, NEWER):
         memory.store(text, memory_type="semantic")
@@ -104,7 +104,7 @@ def summing(model: Any = None) -> SummarizationMiddleware:
 
 
 class FirstAndLast(AgentMiddleware):
-    """Lets the model see the thread's first message and the last of it."""
+    """Lets the model see only the thread's first and last message."""
 
     def wrap_model_call(self, request: Any, handler: Any) -> Any:
         first, *rest = request.messages
@@ -116,7 +116,7 @@ class FirstAndLast(AgentMiddleware):
 
 
 class Trimming(AgentMiddleware):
-    """Keeps the thread's first message and the last of it."""
+    """Keeps only the thread's first and last message."""
 
     def before_model(self, state: Any, runtime: Any) -> Any:  # noqa: ARG002
         first, *rest = state["messages"]
@@ -375,7 +375,7 @@ def test_an_agent_that_another_calls_is_shown_what_answers_its_own_task(
 
 
 def summed(_: Any) -> dict[str, Any]:
-    """A summary in the place of all messages, as LangChain's middleware marks it."""
+    """Put a summary in the place of all messages, marked as LangChain's middleware does."""
     marked = {"lc_source": "summarization"}
     summary = HumanMessage("They spoke of lunch.", additional_kwargs=marked)
     return {"messages": [RemoveMessage(id=REMOVE_ALL_MESSAGES), summary]}

@@ -10,7 +10,7 @@ from tests.support.coordinating import coordinator
 from tests.support.opening import Opener, text_index, tiered
 from tests.support.servers import held
 
-# Planning takes the server fifty milliseconds and more, and what is recalled five.
+# Planning takes the server fifty milliseconds and more, and the recall itself five.
 QUICK = CoordinatorSettings(query_timeout_ms=25)
 TABLE = "LOCK TABLE working.memories IN ACCESS EXCLUSIVE MODE"
 

@@ -1,4 +1,4 @@
-"""Texts of one batch compete with each other for the room of a place that has a capacity."""
+"""Texts of one batch compete with each other for the room of a place with a capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an assistant says back to a person takes no place of its own in what is shown."""
+"""A person's words that an assistant says back take no place of their own when shown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def local(database_url: str, clock: Clock) -> Iterator[TieredStore]:
 
 
 def shown(model: Any) -> list[str]:
-    """The memories in the system message of the last request, as their lines."""
+    """Return the memories in the last request's system message, line by line."""
     first = model.seen[-1][0]
     text = first.text if isinstance(first, SystemMessage) else ""
     return [line for line in text.splitlines() if line.startswith("- ")]
@@ -62,7 +62,7 @@ def test_an_agent_is_shown_once_what_it_said_back_each_day(
     assert any("Porto" in line for line in shown(model))
     memory = MemoryCoordinator(local, context=ACME)
     found = [one.content for one in memory.get_context(QUESTION, limit=20)]
-    assert {SAID, BACK} <= set(found)  # nothing is deleted, nor hidden from who asks for all
+    assert {SAID, BACK} <= set(found)  # nothing is deleted, or hidden from a question for all
 
 
 @pytest.mark.parametrize("order", [(SAID, BACK), (BACK, SAID)], ids=["said", "back"])

@@ -1,4 +1,4 @@
-"""Notes of a session in a turn: what answers comes first, then the newest, while there is room."""
+"""Notes of a session in a turn: those that answer first, then the newest, while there is room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn with a persona whose file has rules in every form: hardly any room takes none of them."""
+"""A turn with a persona whose file has rules in every form: little room loses none of them."""
 
 from __future__ import annotations
 

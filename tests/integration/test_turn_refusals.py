@@ -1,4 +1,4 @@
-"""What a turn cannot write is refused at the call, or by the commit by itself: all else is kept."""
+"""A turn refuses what it cannot write, at the call or in the commit, and keeps all else."""
 
 from __future__ import annotations
 

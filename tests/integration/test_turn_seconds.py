@@ -1,4 +1,4 @@
-"""The seconds of a budget bound how long a context is assembled; what is left out is told."""
+"""The seconds of a budget bound the assembly of a context, and it is told what is left out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.turning import turning
 
 SPENT = "TimeoutError: the turn's 0.5 seconds were spent before it answered"
 LONG = 20.0
-"""Seconds that a source hangs unless it is let go: far longer than any of these turns may take."""
+"""The seconds that a source hangs unless it is let go: far longer than any of these turns."""
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_what_was_said_has_a_turn_in_its_session_and_all_else_in_the_order_of_st
     fact, a, more, alone = (found.pop(key) or 0 for key in ("fact", "a", "more", "no session"))
     assert a == 1
     assert more - fact == 1
-    assert alone - more == 1  # whoever stores it goes on counting, in whichever session
+    assert alone - more == 1  # every coordinator goes on counting, in any session
     assert fact > 1_000
     assert len(found) == 8
     assert all(str(turn) == key[-1] for key, turn in found.items())

@@ -31,14 +31,14 @@ def name_in(url: str) -> str:
 
 @pytest.fixture
 def elsewhere(database_url: str) -> str:
-    """A database whose pgvector is in the schema `extensions`."""
+    """Give a database whose pgvector is in the schema `extensions`."""
     execute(database_url, "CREATE SCHEMA extensions", "CREATE EXTENSION vector SCHEMA extensions")
     return database_url
 
 
 @pytest.fixture
 def owner(elsewhere: str) -> Iterator[str]:
-    """A role without CREATE on the database, for which an administrator has made the schemas."""
+    """Give a role without CREATE on the database; an administrator has made its schemas."""
     with login(elsewhere) as url:
         name = name_in(url)
         made = (f"CREATE SCHEMA {schema} AUTHORIZATION {name}" for schema in SCHEMAS)
@@ -47,7 +47,7 @@ def owner(elsewhere: str) -> Iterator[str]:
 
 
 def use(url: str, **options: Any) -> None:
-    """Everything that says vectors: put, search, recall, an import's and an index's."""
+    """Use all that names vectors: put, search, recall, an import and an index."""
     with TieredStore(url, index=text_index(), exact_limit=10, **options) as store:
         store.batch([PutOp(SPACE, f"{n}", {"text": f"note {n}"}) for n in range(20)])
         assert store.search(SPACE, query="note 7", limit=1)[0].key == "7"

@@ -1,4 +1,4 @@
-"""All that a user said is stored, once, whatever becomes of the turn; and the answer, if any."""
+"""A user's words are stored once, whatever becomes of the turn, and so is an answer, if any."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Failing(ScriptedModel):
 
 
 class Forgetting(AgentMiddleware[Any, Any, Any]):
-    """Removes what was said once a tool was called."""
+    """Removes the user's message once a tool was called."""
 
     def before_model(self, state: Any, runtime: Any) -> dict[str, Any] | None:  # noqa: ARG002
         messages = state["messages"]
@@ -81,7 +81,7 @@ def thread(name: str = "t") -> Any:
 
 
 async def stored(store: TieredStore) -> dict[str, str | None]:
-    """What is remembered, each once, and who said it."""
+    """Return the memories, each once, with their speakers."""
     memory = MemoryCoordinator(store, context=replace(ACME, session_id="t"))
     found = await memory.aget_context("", limit=100, min_match=0)
     assert max(Counter(one.content for one in found).values(), default=1) == 1

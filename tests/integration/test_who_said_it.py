@@ -1,4 +1,4 @@
-"""Whose word a human message is: a person's, by name, or an agent's that wrote it to another."""
+"""The speaker of a human message: a person, by name, or an agent that wrote it to another."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fetch(url: str) -> str:
 
 
 def remembering(store: TieredStore, *says: Any, **own: Any) -> Any:
-    """An agent with a memory of its own, and tools."""
+    """Make an agent with a memory of its own, and tools."""
     tools = own.pop("tools", ())
     saver = own.pop("checkpointer", None)
     middleware = TieredMemoryMiddleware(recall=False, **own)
@@ -53,7 +53,7 @@ def remembering(store: TieredStore, *says: Any, **own: Any) -> Any:
 
 
 def delegating(agent: Any) -> Any:
-    """A tool by which a model gives an agent a task."""
+    """Make a tool by which a model gives an agent a task."""
 
     @tool
     async def delegate(task: str) -> str:
@@ -70,7 +70,7 @@ def delegating(agent: Any) -> Any:
 
 
 async def told(store: TieredStore, **options: Any) -> dict[str, tuple[Any, str, float]]:
-    """By what is remembered: who said it, of which source, and how far it is trusted."""
+    """Return the speaker, the source and the trust of each memory, by its content."""
     memory = MemoryCoordinator(store, context=replace(ACME, session_id="t"))
     found = await memory.aget_context("", limit=100, min_match=0, **options)
     assert len({one.content for one in found}) == len(found)

@@ -1,4 +1,4 @@
-"""Exports in which one value is damaged, and every verb that reads what came of them."""
+"""Exports with one damaged value, and every verb that reads them once imported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DAMAGES: Final[tuple[Any, ...]] = (
     *("0001-01-01T00:00:00+00:00", 0, -1, 7, 2**31 - 1, 0.5, True),
     *([], ["zzz"], [None], {}, {"kind": "zzz"}, "topic", "NaN", "Infinity"),
 )
-"""What stands in place of a value."""
+"""The values put in place of another one."""
 _KINDS: Final = {"events": "kind", "intentions": "kind", "states": "kind", "memories": "state"}
 
 
@@ -65,7 +65,7 @@ def various(store: TieredStore, url: str, cold: Path) -> None:
 
 
 def read_all(store: TieredStore, to: Path) -> None:
-    """Let every verb read all of the tenant; what they refuse is an error of ours."""
+    """Let every verb read all of the tenant; a refusal is an error of ours."""
     memory = coordinator(store, project_id="billing", session_id="chat-7", agent_id="coder")
     wide = coordinator(store)
     for one in (memory, wide):
@@ -112,7 +112,7 @@ def _tell(memory: MemoryCoordinator) -> None:
     with MemoryOrchestrator(memory, turn_id="turn-3") as turn:
         for ended in turn.turns():
             str(ended)
-            with suppress(InvalidInputError):  # it is named otherwise
+            with suppress(InvalidInputError):  # it has another name
                 str(turn.history(ended.turn))
         str(turn.assemble_context("Who keeps bees?"))
         turn.commit()
@@ -129,12 +129,12 @@ def _tell(memory: MemoryCoordinator) -> None:
 
 def _about(memory: MemoryCoordinator, key: str) -> None:
     for verb in (memory.get, memory.history, memory.explain):
-        with suppress(InvalidInputError):  # it is not reached from here
+        with suppress(InvalidInputError):  # it is out of reach from here
             str(verb(key))
 
 
 def damages(path: Path) -> Iterator[Damage]:
-    """Damaged rows: of each kind one, with each of its values damaged, in a column or in JSON."""
+    """Damage one row of each kind in each of its values, in a column or in JSON."""
     seen: set[tuple[Any, ...]] = set()
     for number, line in enumerate(lines_of(path)[1:-1], 2):
         table, row = json.loads(line)
@@ -152,7 +152,7 @@ def damages(path: Path) -> Iterator[Damage]:
 
 
 def _changed(row: dict[str, Any], where: tuple[Any, ...], damage: object) -> dict[str, Any]:
-    """A row with that in place of a value."""
+    """Return a row with the damage in place of a value."""
     found = copy.deepcopy(row)
     held: Any = found
     for each in where[:-1]:
@@ -162,7 +162,7 @@ def _changed(row: dict[str, Any], where: tuple[Any, ...], damage: object) -> dic
 
 
 def _places(value: Any, depth: int = 3) -> Iterator[tuple[Any, ...]]:
-    """Where a value has values."""
+    """Find the places of the values within a value."""
     if isinstance(value, dict):
         for name, one in value.items():
             yield (name,)

@@ -1,4 +1,4 @@
-"""In which order files are run."""
+"""The order in which files are run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def in_order(files: Sequence[Path], slow: Collection[Path]) -> list[Path]:
-    """A quick file, whose first dot says that the run has begun, then the slow ones, then others.
+    """Put a quick file first, whose dots say that the run has begun, then slow ones, then others.
 
     A slow file that began last would leave the other worker idle.
     """

@@ -102,7 +102,7 @@ def every_pattern() -> tuple[Used, ...]:
         for name, pattern in found.values()
     ]
     spelt_out = [one for module in modules() for one in _spelt_out(module)]
-    _nodes.cache_clear()  # they are many
+    _nodes.cache_clear()  # there are many of them
     return (*used, *spelt_out)
 
 

@@ -46,7 +46,7 @@ max_client_conn = 200
 
 @contextmanager
 def pooler(url: str, *logins: str, size: int = 4) -> Iterator[str]:
-    """Where the database of a URL is reached through a pooler of so many connections."""
+    """Give the URL of a database behind a pooler, with `size` connections."""
     assert _PROGRAM is not None
     server = conninfo_to_dict(url)
     with own_directory(None) as directory:
@@ -79,7 +79,7 @@ def pooler(url: str, *logins: str, size: int = 4) -> Iterator[str]:
 
 
 def _account(directory: Path) -> int | None:
-    """Whom it is run as, if not as us: it refuses to be root, as Postgres does."""
+    """Return the account that runs it, if not ours: it refuses root, as Postgres does."""
     if os.geteuid() != 0:
         return None
     account = system_account()

@@ -26,7 +26,7 @@ class CuttingProxy:
         self._waits_for = b""
         self._upwards = True
         self.silent = False
-        """Whether what comes is lost on the way, and nobody is told."""
+        """True if data is lost on the way, and nobody is told."""
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
         port = self._listener.getsockname()[1]

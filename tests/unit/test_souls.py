@@ -1,4 +1,4 @@
-"""A persona's file, whatever its form: no rule is torn, and none but the backstory may be cut."""
+"""A persona's file in any form: no rule is torn, and only the backstory may be cut."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def text_of(soul: Persona) -> str:
 
 
 def least_of(soul: Persona) -> str:
-    """All that stands of it where there is hardly any room."""
+    """Return what stands of a persona where there is hardly any room."""
     (said,) = soul.remember("", {})
     return said.least
 
@@ -63,7 +63,7 @@ def test_what_a_persona_is_shown_as_in_the_specifications_form_is_read_as_the_sa
 
 @st.composite
 def lists(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """A list as people write it, and what stands in each of its items, from its first word on."""
+    """Draw a list as people write it, and the text of each of its items."""
     mark = draw(st.sampled_from(["- ", "* ", "+ ", "1. ", "2) "]))
     gap = draw(st.sampled_from(["\n", "\n\n"]))
     indent = " " * draw(st.sampled_from([0, 1, 3]))

@@ -1,4 +1,4 @@
-"""Each statement has a name of its own: of two with one name only one would ever be sent."""
+"""Each statement has a name of its own: if two shared one, only one would ever be sent."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LEGS = re.compile(r"\{legs(?: (\w+))?\}")
 _PARAMETER = re.compile(r"%\((\w+)\)s")
 _MIGRATION = re.compile(r"(\d{4})_(\w+)\.sql")
 _MAKES_ROOM = re.compile(r"^CREATE (?:EXTENSION|SCHEMA)\b[^;]*;\n", re.MULTILINE)
-"""What setup does by itself, as somebody else may have done it before."""
+"""The statements that setup runs apart, as somebody else may have done them before."""
 _NOBODYS = "tier|memory_ids|settings|migrations|sees_rows|pass_ids|draw_ids"
 _BEHIND_THE_WALL = re.compile(rf"\{{memory\}}\.(?!(?:{_NOBODYS})\b)\w+")
 _ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)\)")
@@ -152,7 +152,7 @@ def _loaded(
 
 
 def migrations(options: StoreOptions) -> list[Migration]:
-    """The schema's history in order, filled in for this store, in schemas that are there."""
+    """Return the schema's history in order, filled in for this store, in existing schemas."""
     found = []
     for file in sorted(files(__package__).joinpath("migrations").iterdir(), key=lambda f: f.name):
         if match := _MIGRATION.fullmatch(file.name):
@@ -212,9 +212,9 @@ def ann_index_name(vector: VectorOptions) -> str:
 def ann_index(
     options: StoreOptions, vector: VectorOptions, tier: str, vectors_in: str = "public"
 ) -> str:
-    """The statement that builds one tier's HNSW index, outside a transaction.
+    """Return the statement that builds one tier's HNSW index, outside a transaction.
 
-    pgvector is in the schema `vectors_in`: nobody has told what builds it where to look.
+    It names the schema of pgvector, `vectors_in`, as the building session has no search path to it.
     """
     suffix = {"cosine": "cosine_ops", "l2": "l2_ops", "inner_product": "ip_ops"}
     fill = {
