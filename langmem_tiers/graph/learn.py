@@ -344,3 +344,17 @@ def _trace(state: Any, success: Success) -> Trace | None:
 def _evolved(result: StoreResult) -> dict[str, Any]:
     told = {"stored": result.stored, "key": result.key, "reason": result.reason}
     return {"evolved": told}
+
+
+def checked_teachers(
+    outcome: Callable[[Any], bool | None] | None,
+    *,
+    reflect: bool | BaseChatModel,
+) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
+    """Return what judges a turn, and the model that draws lessons, if they are given."""
+    if outcome is not None:
+        checked_function(outcome, "outcome")
+    model = None if isinstance(reflect, bool) else reflect
+    if model is not None:
+        checked_model(model)
+    return outcome, model

@@ -9,10 +9,9 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables.config import ensure_config
 
-from langmem_tiers.core.checks import checked_function
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph.agent_lessons import AgentLessons
 from langmem_tiers.graph.agents import (
     AgentMiddleware,
@@ -25,7 +24,7 @@ from langmem_tiers.graph.agents import (
     shown,
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import judged_of
+from langmem_tiers.graph.learn import checked_teachers, judged_of
 from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
@@ -42,11 +41,17 @@ from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of, turn_of
-from langmem_tiers.graph.speakers import Begun
+from langmem_tiers.graph.speakers import HEARD, Begun
 from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
 from langmem_tiers.graph.tool_calls import held_by_reminder
-from langmem_tiers.graph.turns_heard import ended_of, hear_turn, remember_turn, store_heard
+from langmem_tiers.graph.turns_heard import (
+    MemoryOf,
+    ended_of,
+    hear_turn,
+    remember_turn,
+    store_heard,
+)
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -144,7 +149,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         self._recalls, self._remember, self._remind = recall, remember, remind is not False
-        self._outcome, self._model = _checked(outcome, reflect=reflect)
+        self._outcome, self._model = checked_teachers(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._reflect = reflect is not False
         self._decides = decided_by(judge, revise=revise)
@@ -172,9 +177,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         update: dict[str, Any] = {}
         if noted != before:
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
-        if self._remember:
-            with self._careful("remember", runtime, told):
-                update |= yield from hear_turn(memory, state)
+        with self._careful("remember", runtime, told):
+            update |= yield from hear_turn(memory, state, keep=self._remember)
         return update | errors_of(state, told, known=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
@@ -191,7 +195,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         heard: dict[str, Any] = {}
         if self._remember:
             with self._careful("remember", request.runtime, told):
-                heard = yield from store_heard(memory, request.state)
+                heard, errors = yield from store_heard(self._of(request.runtime), request.state)
+                for error in errors[:1]:
+                    raise error
         seeing = request.override(messages=with_taught(request.messages, lessons))
         response = yield from handed_over(handler, shown(seeing, turn.text))
         first = "shown" not in noted
@@ -227,7 +233,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         memory = self._memory(runtime)
         told: dict[str, str] = {}
         revised: list[dict[str, Any]] = []
-        noted = noted_in(state)
+        noted, heard = noted_in(state), of_state(state, HEARD, None)
+        own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
         judges = None if noted is None else self._outcome
         with self._careful("outcome", runtime, told):  # it may ask a model
             judged = None if judges is None else judged_of(state, judges)
@@ -238,17 +245,17 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if self._reflect:
             with self._careful("reflect", runtime, told):
                 failed = attempts_in(state["messages"], self._ran(state))
-                yield from asked(memory.reflect, memory.areflect, failed, model=self._model)
-        ended: dict[str, Any] = {}
+                yield from asked(own.reflect, own.areflect, failed, model=self._model)
         if self._remember:
             turn = self._shown(state) or Shown()
             told_of = [*turn.found, *(one.content for one in turn.due)]
             with self._careful("remember", runtime, told):
-                kept = yield from remember_turn(memory, state, told_of, decides=self._decides)
+                kept = yield from remember_turn(own, state, told_of, decides=self._decides)
                 told |= kept.errors
                 revised = kept.revised
-            ended = ended_of(state, told)
-        update = errors_of(state, told, state, mended="remember") | ended
+        ended = ended_of(state, told)
+        left = ended.get(HEARD, heard or {}).get("left")
+        update = errors_of(state, told, state, mended=None if left else "remember") | ended
         if revised or of_state(state, "revised", None):
             update["revised"] = revised
         return update or None
@@ -257,6 +264,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
+
+    def _of(self, runtime: Runtime[Any]) -> MemoryOf:
+        """Make memories of contexts as a run's is made."""
+        return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
 
     def _turn(
         self,
@@ -380,17 +391,3 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     def _shown(self, state: Any) -> Shown | None:
         """Return what this run shows in its turn; None if that is gone, or not known yet."""
         return self._turns.get(str(of_state(state, "recalled_turn", None)))
-
-
-def _checked(
-    outcome: Callable[[Any], bool | None] | None,
-    *,
-    reflect: bool | BaseChatModel,
-) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
-    """What judges a turn, and the model that draws lessons, if there are such."""
-    if outcome is not None:
-        checked_function(outcome, "outcome")
-    model = None if isinstance(reflect, bool) else reflect
-    if model is not None:
-        checked_model(model)
-    return outcome, model

@@ -131,7 +131,10 @@ class Remembered:
         """
         if runtime is None:
             raise ConfigurationError(OUTSIDE)
-        context = self.context(runtime.context, config)
+        return self.memory_of(runtime, self.context(runtime.context, config))
+
+    def memory_of(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
+        """Make the coordinator of a context in a run."""
         return self.coordinator(tiered(runtime.store), context=context)
 
     def context(self, given: Any, config: RunnableConfig) -> MemoryContext:

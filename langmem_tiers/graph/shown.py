@@ -34,6 +34,8 @@ class Noted(TypedDict):
     """The id of the human message that it answers."""
     asked: NotRequired[str]
     """The part of that message that is a question to memory."""
+    name: NotRequired[str]
+    """The name of who asks, if the message bears one."""
     begins: NotRequired[bool]
     """True if it is the first turn of its thread."""
     shown: NotRequired[list[list[Any]]]
@@ -101,7 +103,10 @@ def turn_of(state: Any, run: Run, bounds: Bounds) -> Noted:
     if before is not None and known is not None and message_id in (None, known):
         return before
     asked = bounds.beginning(storable(text_of(question)))
-    return Noted(run=run.id, message_id=message_id, asked=asked, begins=before is None)
+    noted = Noted(run=run.id, message_id=message_id, asked=asked, begins=before is None)
+    if question is not None and question.name:
+        noted["name"] = question.name
+    return noted
 
 
 def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
@@ -112,5 +117,5 @@ def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
     if asked is None:  # an earlier version noted it
         asked = storable(text_of(last_question(messages)))
     if not about and noted["message_id"] is not None:
-        about = [HumanMessage(asked, id=noted["message_id"])]
+        about = [HumanMessage(asked, id=noted["message_id"], name=noted.get("name"))]
     return asked, about

@@ -125,10 +125,15 @@ def said_of(heard: Any) -> frozenset[str] | None:
     return frozenset(heard["said"]) if known else None
 
 
+def is_within(config: RunnableConfig) -> bool:
+    """Tell whether a run is within another one."""
+    return len(_levels(config)) > _OUTERMOST
+
+
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
     """Find the task that began the run; None for the outermost one, and where it is not known."""
     begun, levels = _BEGUN.get(), _levels(config)
-    if begun is None or len(levels) <= _OUTERMOST or _levels(begun) != levels[:-1]:
+    if begun is None or len(levels) <= _OUTERMOST or not _are_around(_levels(begun), levels):
         return None
     return begun
 
@@ -143,7 +148,17 @@ def messages_around(config: RunnableConfig) -> list[BaseMessage]:
 def _levels(config: RunnableConfig) -> list[str]:
     """Return the tasks that a run is in, the outermost first, and its own last."""
     place = (config.get("configurable") or {}).get("checkpoint_ns") or ""
-    return [one for one in str(place).split("|") if ":" in one]
+    return [one for one in str(place).split("|") if one and not one.isdigit()]
+
+
+def _are_around(begun: Sequence[str], levels: Sequence[str]) -> bool:
+    """Tell whether a run's tasks are those around another one.
+
+    A run that keeps its state over calls (`checkpointer=True`) has no task ids among these.
+    """
+    pairs = list(zip(begun, levels[:-1], strict=False))
+    same = all(one == other or one.partition(":")[0] == other for one, other in pairs)
+    return len(begun) == len(levels) - 1 and same
 
 
 def _is_node(config: RunnableConfig, name: str) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, NotRequired, TypedDict
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import Any, Final, NamedTuple, TypedDict
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
@@ -27,16 +28,29 @@ by itself; our own choice."""
 _AGENT: Final = "agent"
 
 
+class Left(TypedDict):
+    """A message that is still to be stored."""
+
+    note: dict[str, Any]
+    """The options of `store`."""
+    whose: dict[str, Any]
+    """The fields of the context that it was said in."""
+    at: str
+    """The time at which it was said, as ISO 8601."""
+
+
 class Heard(TypedDict):
     """The messages that an agent heard in its turn."""
 
     said: list[str]
     """The ids of the messages given to its runs since its last answer."""
     others: list[str]
-    """The ids of human messages that came in another way: a tool, say, put them there."""
-    left: list[dict[str, Any]]
-    """The notes that could not be stored yet, ready to be stored."""
-    at: NotRequired[str]
+    """The ids of the other human messages: a tool, say, put them there, or they are answered."""
+    left: list[Left]
+    """The messages that could not be stored yet."""
+    whose: dict[str, Any]
+    """The fields of the context that the turn began in: another user may go on with its run."""
+    at: str
     """The time at which the turn's messages came, as ISO 8601."""
 
 
@@ -55,6 +69,8 @@ def hear(
     speakers: Speakers,
     memory: MemoryCoordinator,
     config: RunnableConfig,
+    *,
+    elsewhere: Collection[str] = (),
 ) -> Heard:
     """Hear the messages that a run was given, and leave the new ones to be stored.
 
@@ -63,28 +79,39 @@ def hear(
         before: The messages heard before, in this turn or the last one.
         speakers: Their speakers.
         memory, config: The memory and the run that they are stored by.
+        elsewhere: The ids of messages that another agent has heard.
     """
-    known = before or Heard(said=[], others=[], left=[])
+    whose, at = asdict(memory.context), memory.now.isoformat()
+    known = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
+    if known["whose"] != whose:  # another one's messages
+        known = Heard(**{**known, "others": [*known["others"], *known["said"]], "said": []})
+    known["others"].extend(elsewhere)
     open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
     new = [one for one in open_ones if str(one.id) not in known["said"]]
     there = {str(one.id) for one in messages}
     notes = [note for one in new for note in note_of(one, speakers, memory, config)]
-    # A message of an earlier turn that is stored only now was said then.
-    then = {"occurred_at": known["at"]} if "at" in known else {}
     return Heard(
         # A run that is given nothing goes on with what was said before.
         said=[str(one.id) for one in open_ones] if new else known["said"],
         others=[one for one in known["others"] if one in there],
-        left=[*({**then, **one} for one in known["left"]), *notes],
-        at=memory.now.isoformat(),
+        left=[*known["left"], *(Left(note=one, whose=whose, at=at) for one in notes)],
+        whose=whose,
+        at=at,
     )
 
 
-def ended(heard: Heard, messages: Sequence[BaseMessage], left: Sequence[dict[str, Any]]) -> Heard:
-    """End the turn of what was heard: whatever else came meanwhile is no person's."""
+def ended(heard: Heard, messages: Sequence[BaseMessage], *, stored: bool) -> Heard:
+    """End a turn: whatever else came meanwhile is no person's, and what is `stored` is done."""
     came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
-    others = [*dict.fromkeys((*heard["others"], *came))]
-    return Heard(**{**heard, "others": others, "left": [*left]})
+    done = heard["said"] if stored else ()
+    left = [one for one in heard["left"] if not (stored and is_of_turn(one, heard))]
+    others = [*dict.fromkeys((*heard["others"], *done, *came))]
+    return Heard(**{**heard, "others": others, "left": left})
+
+
+def is_of_turn(left: Left, heard: Heard) -> bool:
+    """Tell whether a message that is left was said in the turn."""
+    return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
