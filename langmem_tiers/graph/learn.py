@@ -69,7 +69,8 @@ def create_reflexion_node(
     """A node that learns from what failed, after a tool node, an evaluator, or as error handler.
 
     It keeps each failed attempt and stores the lesson of it. It writes the state key `reflexions`,
-    the keys of the lessons. A retry of the node stores nothing twice.
+    the keys of the lessons. A retry of the node stores nothing twice. A call that a person rejected
+    is told from one that failed where the tool node is wrapped by `ToolLessons` or `ToolClock`.
 
     Args:
         model: A chat model that draws the lesson, by structured output, once of each attempt.

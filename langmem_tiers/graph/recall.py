@@ -63,7 +63,7 @@ class MemoryState(TypedDict, total=False):
     committed: dict[str, Any]
     """What the last turn left behind."""
     memory_errors: dict[str, str]
-    """What the latest recall goes without: the error of what was to be done."""
+    """The errors by which the latest nodes went without memory, by what was to be done."""
 
 
 def create_recall_node(
@@ -98,7 +98,7 @@ def create_recall_node(
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
-        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 8
+        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 6
             and `deduplicate` True if not given. What stands among the messages is not recalled.
 
     Raises:
