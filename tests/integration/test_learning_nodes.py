@@ -106,7 +106,8 @@ async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_l
     (attempt,) = await off_the_loop(memories, way.store, "episodic")
 
     assert state["reflexions"] == [lesson.key]
-    assert (lesson.value["task_id"], lesson.value["tool"]) == ("add: ValueError", "add")
+    assert (lesson.value["task_id"], lesson.value["tool"]) == ("Add up the invoices", "add")
+    assert lesson.content.startswith("Lesson from add: ValueError\nAsked: Add up the invoices\n")
     assert lesson.value["original_approach"] == 'add({"amount": "1,234"})'
     assert lesson.value["improved_approach"] == 'add({"amount": "1234"})'
     assert BROKEN in lesson.value["failure_reason"]
