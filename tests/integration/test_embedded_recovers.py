@@ -241,7 +241,7 @@ def test_a_full_queue_of_a_server_is_waited_for(tmp_path: Path) -> None:
         server.listen(0)
         while True:
             client = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-            client.setblocking(False)
+            client.settimeout(0)
             try:
                 client.connect(str(tmp_path / ".s.PGSQL.5432"))
             except BlockingIOError:
