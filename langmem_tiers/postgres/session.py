@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres.asking import vectors
 from langmem_tiers.postgres.connection import Connections
@@ -127,8 +129,7 @@ class Session:
             model = self._database.target.embedder()
             return (yield from vectors(effect, model, self._side, self._deadline))
         if isinstance(effect, Unit):
-            session = Session(self._database, self._ask, self._deadline)
-            return (yield from driven(effect.flow, session))
+            return (yield from self._unit(effect))
         began = monotonic()
         try:
             if isinstance(effect, Aside):
@@ -136,6 +137,17 @@ class Session:
             return (yield self._ask(effect))
         finally:
             self._deadline.stood(monotonic() - began)
+
+    def _unit(self, unit: Unit) -> Work[Any]:
+        """Run a flow in a session of its own."""
+        try:
+            session = Session(self._database, self._ask, self._deadline)
+            return (yield from driven(unit.flow, session))
+        except BaseException as error:
+            if unit.if_broken_off is not None and not isinstance(error, GeneratorExit):
+                with suppress(DatabaseError):  # the first error tells more
+                    yield from driven(unit.if_broken_off, Session(self._database))
+            raise
 
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
