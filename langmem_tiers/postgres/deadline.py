@@ -49,7 +49,7 @@ class Deadline:
             self._until += seconds
 
     def of(self, items: int | None) -> Deadline:
-        """Return the deadline of a call for so many items, if not sooner; for None it never ends."""
+        """Return the deadline of a call for so many items: no earlier one. For None it is none."""
         if items is None or self.seconds is None or self._of_a_call is None:
             return NEVER
         wanted = self._of_a_call * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL)

@@ -48,9 +48,9 @@ from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.planning import planned, with_planning
 from langmem_tiers.postgres.target import Host, Target
-from langmem_tiers.postgres.waiting import GRACE_SECONDS
+from langmem_tiers.postgres.waiting import GRACE_SECONDS, in_pipeline
 from langmem_tiers.postgres.walls import Sent, entered
-from langmem_tiers.postgres.work import AWAITED, Side, within
+from langmem_tiers.postgres.work import AWAITED, Side
 
 _ATTEMPTS = 5
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
@@ -218,7 +218,7 @@ class Session:
             cursors = [(yield from self._call(conn.cursor_at(0), query.calls[0]))]
         else:
             timed = with_planning(sent, conn)
-            cursors = yield from within(conn.pipeline(), self._sent(conn, query, timed))
+            cursors = yield from in_pipeline(conn, self._sent(conn, query, timed))
             planned(sent, conn)
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
