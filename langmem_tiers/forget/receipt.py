@@ -149,8 +149,8 @@ class ForgetReceipt:
     named_threads: tuple[str, ...] = ()
     """Those where it was said or shown, and which stand, as no checkpointer was given."""
     unfinished: tuple[str, ...] = ()
-    """Files of exports that were broken off on other machines; they may hold it. Remove them there.
-    """
+    """Files of exports that were broken off on other machines, or by other accounts; they may hold
+    it. Remove them there."""
 
     def __str__(self) -> str:
         """What went, in a line."""

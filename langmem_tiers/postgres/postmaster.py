@@ -93,8 +93,8 @@ def may_serve(pid: int, data: Path) -> bool:
 
 def kill_all(data: Path, postmaster: int | None) -> None:
     """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
-    unseen = not _PROCESSES.is_dir() and postmaster is not None and _is_postgres(postmaster)
-    for pid in (*([postmaster] if unseen else []), *_serving(data)):
+    known = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
+    for pid in (*filter(_is_postgres, known), *_serving(data)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
