@@ -13,7 +13,7 @@ from uuid import uuid4
 from langmem_tiers.carry.file import FORMAT, Header, Writer, checked_target
 from langmem_tiers.core.carried import CARRIED, of
 from langmem_tiers.forget import parts
-from langmem_tiers.postgres.flow import Call, Flow, Query, Script, aside
+from langmem_tiers.postgres.flow import Call, Flow, Query, Script, Unit, aside
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.postgres.sql import snapshot
 
@@ -64,21 +64,34 @@ def export(how: Exporting) -> Flow[ExportReport]:
     path = yield from aside(partial(checked_target, how.path))
     yield from parts.clean(how.tenant)
     writer = yield from aside(partial(Writer, path))
+    unit = Unit(_exported(how, path, writer), if_broken_off=_dropped(how.tenant, writer))
     try:
-        yield from parts.begin(how.tenant, writer.part, how.now)
-        yield Script(snapshot())
-        yield Query((NO_HURRY,))
-        header = yield from _header(how)
-        yield from aside(partial(writer.begin, header))
-        for table in header.rows:
-            yield from _rows(how, table, writer)
-        yield Query((), commit=True)
-        size = yield from aside(writer.finish)
-        yield from parts.end(how.tenant, writer.part)
-    except BaseException:
+        report: ExportReport = yield unit
+    except BaseException:  # also where nothing could be asked any more
         writer.drop()
         raise
+    return report
+
+
+def _exported(how: Exporting, path: Path, writer: Writer) -> Flow[ExportReport]:
+    """Write every row into a file, and name it."""
+    yield from parts.begin(how.tenant, writer.part, how.now)
+    yield Script(snapshot())
+    yield Query((NO_HURRY,))
+    header = yield from _header(how)
+    yield from aside(partial(writer.begin, header))
+    for table in header.rows:
+        yield from _rows(how, table, writer)
+    yield Query((), commit=True)
+    size = yield from aside(writer.finish)
+    yield from parts.end(how.tenant, writer.part)
     return ExportReport(tenant=how.tenant, path=path, rows=header.rows, bytes=size)
+
+
+def _dropped(tenant: str, writer: Writer) -> Flow[None]:
+    """Leave neither a file nor a note of it."""
+    yield from aside(writer.drop)
+    yield from parts.end(tenant, writer.part)
 
 
 def _header(how: Exporting) -> Flow[Header]:

@@ -22,7 +22,6 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final, NamedTuple, NoReturn
-from uuid import uuid4
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -30,7 +29,7 @@ from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError, path_of, short
-from langmem_tiers.forget.parts import lock
+from langmem_tiers.forget.parts import lock, part_of
 
 FORMAT: Final = 1
 BATCH_ROWS: Final = 500
@@ -130,7 +129,7 @@ class Writer:
     def __init__(self, path: Path) -> None:
         """Begin the file; nobody but its owner may read it."""
         self._path = path
-        self.part = path.absolute().with_name(f"{path.name}.{uuid4().hex}.part")
+        self.part = part_of(path)
         """The place of the file until it is whole; it is held until then."""
         self._rows = Counter[str]()
         self._hash = hashlib.sha256()

@@ -77,7 +77,8 @@ class Move(Told):
     tier: Literal["short_term", "working", "long_term"] | None = None
     sources: list[StrictInt] = []
     again: list[StrictInt] = []
-    versions: dict[str, Moment] = {}
+    versions: dict[str, Moment] | None = {}
+    """None where a promotion marked nothing."""
     handed: Counters = Counters()
     had: Counters | None = None
     updated_at: Moment | None = None

@@ -6,13 +6,17 @@ later process knows which files a killed one left.
 
 from __future__ import annotations
 
+import os
 import platform
+import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
+from uuid import uuid4
 
 from langmem_tiers.core.reading import plain
 from langmem_tiers.postgres.flow import Call, Flow, Query, aside, rows_of
@@ -21,6 +25,10 @@ try:
     import fcntl
 except ImportError:  # Windows removes no open file, so none has to be locked
     fcntl = None  # type: ignore[assignment]
+
+_NAMED: Final = re.compile(r".+\.[0-9a-f]{32}\.part", re.DOTALL)
+"""The names of the files: the database may be told of any path, and no other file is touched."""
+_OPENS: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class Part(NamedTuple):
@@ -39,6 +47,11 @@ class Part(NamedTuple):
     def __str__(self) -> str:
         """Name the file, and its machine."""
         return f"{plain(self.path)} on {plain(self.machine)}"
+
+
+def part_of(path: Path) -> Path:
+    """Return the place for what will be named as `path` once it is whole."""
+    return path.absolute().with_name(f"{path.name}.{uuid4().hex}.part")
 
 
 def lock(descriptor: int) -> None:
@@ -69,47 +82,77 @@ def left(tenant: str | None) -> Flow[list[Part]]:
 
 
 def clean(tenant: str) -> Flow[list[Part]]:
-    """Remove the files that a tenant's exports left here; return those left elsewhere."""
+    """Remove the files that a tenant's exports left here; return those left otherwise.
+
+    Those are on other machines, or another account's.
+    """
     elsewhere = []
     for one in [Part(*row) for row in (yield from rows_of("exports", tenant=tenant))]:
         if (yield from aside(partial(_is_gone, one))):
             yield from end(tenant, Path(one.path))
-        elif not one.is_here and (yield from aside(partial(_is_left, one))):
+        elif (yield from aside(partial(_is_left, one))):
             elsewhere.append(one)
     return elsewhere
 
 
 def _is_left(one: Part) -> bool:
     path = Path(one.path)
-    if not path.exists():
+    if not _is_there(path):
         return not one.is_here
     with _unused(path) as found:
         return found is not None
 
 
 def _is_gone(one: Part) -> bool:
-    """Remove a file that nobody writes, and tell whether it is gone."""
+    """Remove a file of ours that nobody writes, and tell whether it is gone."""
     path = Path(one.path)
-    if not path.exists():
+    if not _is_there(path):
         return one.is_here
     with _unused(path) as found:
-        if found is not None:
+        if found is not None and _is_own(found):
             path.unlink(missing_ok=True)
-        return not path.exists()
+        return not _is_there(path)
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether there is anything at a path; True where nobody lets us know."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _is_own(descriptor: int) -> bool:
+    own: int = getattr(os, "geteuid", lambda: 0)()  # Windows knows no owners by number
+    return os.fstat(descriptor).st_uid == own
 
 
 @contextmanager
-def _unused(path: Path) -> Iterator[Any]:
-    """Hold a file, if it is there and nobody writes it."""
+def _unused(path: Path) -> Iterator[int | None]:
+    """Hold the file of an export, if it is there and nobody writes it."""
     try:
-        file = path.open("rb")
+        named = _NAMED.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode)
+        descriptor = os.open(path, _OPENS) if named else None
     except OSError:
+        descriptor = None
+    if descriptor is None:
         yield None
         return
-    with file:
-        try:
-            lock(file.fileno())
-        except OSError:
-            yield None
-            return
-        yield file
+    try:
+        yield descriptor if _is_held(descriptor) else None
+    finally:
+        os.close(descriptor)
+
+
+def _is_held(descriptor: int) -> bool:
+    """Lock a file that is an ordinary one, and tell whether that could be done."""
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return False
+    try:
+        lock(descriptor)
+    except OSError:
+        return False
+    return True

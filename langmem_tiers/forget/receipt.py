@@ -149,8 +149,8 @@ class ForgetReceipt:
     named_threads: tuple[str, ...] = ()
     """Those where it was said or shown, and which stand, as no checkpointer was given."""
     unfinished: tuple[str, ...] = ()
-    """Files of exports that were broken off on other machines; they may hold it. Remove them there.
-    """
+    """Files of exports that were broken off on other machines, or by other accounts; they may hold
+    it. Remove them there."""
 
     def __str__(self) -> str:
         """What went, in a line."""
@@ -182,9 +182,12 @@ class ForgetReceipt:
         Raises:
             InvalidInputError: if it is none.
         """
-        given = checked_mapping(told, "a receipt", "that of to_json()")
+        given = dict(checked_mapping(told, "a receipt", "that of to_json()"))
+        asked, size = given.get("asked"), given.get("words")
+        if "names" not in given and size and isinstance(asked, str):  # as 0.1.0 gave it
+            given["names"] = {asked: size}
         try:
-            return TypeAdapter(cls).validate_python(dict(given))
+            return TypeAdapter(cls).validate_python(given)
         except ValidationError as error:
             wrong = error.errors(include_url=False, include_input=False)[0]
             where = short(".".join(map(str, wrong["loc"])))

@@ -64,10 +64,14 @@ class Checking(NamedTuple):
 
     def _named(self, text: str) -> bool:
         """Tell whether a text has a name of the subject as a phrase."""
-        said = bare_words(text)
         sizes = set(self.receipt.names.values())
-        starts = ((start, size) for size in sizes for start in range(len(said) - size + 1))
-        return any(self._is_name(" ".join(said[start : start + size])) for start, size in starts)
+        ways = {tuple(bare_words(text)), tuple(words_of(text))}  # a receipt may keep the accents
+        return any(
+            self._is_name(" ".join(said[start : start + size]))
+            for said in ways
+            for size in sizes
+            for start in range(len(said) - size + 1)
+        )
 
     def _is_name(self, words: str) -> bool:
         known = self.names.get(words)

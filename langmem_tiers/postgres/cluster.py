@@ -151,7 +151,11 @@ class Cluster:
             time.sleep(0.05)
 
     def _refuse_foreign(self) -> None:
-        if _OURS not in (self.data / "postmaster.opts").read_text(errors="replace"):
+        try:
+            options = (self.data / "postmaster.opts").read_text(errors="replace")
+        except FileNotFoundError:  # a server of ours has written them
+            options = ""
+        if _OURS not in options:
             msg = (
                 f"Another program runs a Postgres server on {self.data}: stop that server, or "
                 "pass its URL instead of the directory."
@@ -161,9 +165,11 @@ class Cluster:
     def _start(self, *, insisting: bool) -> None:
         """Start the server; return too if the rest of a killed one keeps it from starting.
 
-        With `insisting` it kills that rest, which nobody can reach.
+        With `insisting` it kills that rest, which nobody can reach. A server of another program
+        may be reached at a socket elsewhere.
         """
         if insisting:
+            self._refuse_foreign()
             kill_all(self.data, self._postmaster())
         log = self.data / "server.log"
         if log.exists():

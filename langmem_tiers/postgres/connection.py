@@ -224,6 +224,11 @@ class Connections:
             conn.share()
         yield from conn.learn(self.target)
 
+    def _checked(self, check: Callable[[Any], Any], conn: Any) -> Any:
+        """Check a connection that has rested, within a time of its own."""
+        conn.deadline = Deadline(Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS))
+        return check(conn)
+
     def _reach(self) -> Work[None]:
         """See that the server answers; one of our own is started again if it does not."""
         try:
@@ -285,11 +290,14 @@ class Connections:
 
     def _new_pool(self) -> Any:
         awaited = self.side is AWAITED
+        options = self.target.pool_options()
+        if (check := options.get("check")) is not None:
+            options = {**options, "check": partial(self._checked, check)}
         made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
             self.target.conninfo,
             connection_class=AsyncConnection if awaited else Connection,
             configure=lambda conn: self.side.do(self._configure(conn)),
-            **self.target.pool_options(),
+            **options,
         )
         made.suspect = False
         return made

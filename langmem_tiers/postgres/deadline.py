@@ -24,11 +24,13 @@ _MORE_TIME: Final = "open the store with bounds=Bounds(call_timeout_ms=…)"
 class Deadline:
     """The time that a call has: a number of seconds from now on, or no end."""
 
-    __slots__ = ("_until", "seconds")
+    __slots__ = ("_of_a_call", "_until", "seconds")
 
     def __init__(self, seconds: float | None) -> None:
         """Begin the time now."""
         self.seconds = seconds
+        self._of_a_call = seconds
+        """The seconds of a call of few items."""
         self._until = None if seconds is None else monotonic() + seconds
 
     @property
@@ -47,10 +49,12 @@ class Deadline:
             self._until += seconds
 
     def of(self, items: int | None) -> Deadline:
-        """Return the deadline of a call for so many items; for None it never ends."""
-        if items is None or self.seconds is None:
+        """Return the deadline of a call for so many items: no earlier one. For None it is none."""
+        if items is None or self.seconds is None or self._of_a_call is None:
             return NEVER
-        longer = Deadline(self.seconds * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL))
+        wanted = self._of_a_call * (1 + max(items - 1, 0) // ITEMS_IN_A_CALL)
+        longer = Deadline(max(self.seconds, wanted))
+        longer._of_a_call = self._of_a_call
         longer.stood((self.left or 0.0) - self.seconds)
         return longer
 

@@ -157,6 +157,8 @@ class Unit(NamedTuple):
     """Run a flow as a unit of work of its own, between two transactions. Answered by its result."""
 
     flow: Generator[Any, Any, Any]
+    if_broken_off: Generator[Any, Any, Any] | None = None
+    """A flow that is run after it as well if it fails or is interrupted, as far as it can be."""
 
 
 Effect: TypeAlias = Embed | Ask | Aside | Query | Lookup | Script | Build | Together | Unit | Lasts

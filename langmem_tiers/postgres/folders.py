@@ -35,7 +35,7 @@ def own_folder_in(parent: Path, name: str) -> Path | None:
     """
     folder = parent.resolve() / name
     try:
-        folder.mkdir()
+        folder.mkdir(mode=0o755)
         folder.chmod(0o755)  # whatever the umask is
     except FileExistsError:
         pass

@@ -4,8 +4,8 @@ A write that finds another one in flight waits for it, and then all that wait go
 transaction. A single writer notices nothing; sixteen share the wait for the disk. The rules:
 
 - whoever waits longest takes off next, with everybody who waits by then;
-- if a flight fails, unless for want of a server or a connection, its passengers go again one by
-  one, and each gets its own error; where nobody knows whether it has committed, all are told so;
+- if a flight fails, unless for want of a server, its passengers go again one by one, and each gets
+  its own error; where nobody knows whether it has committed, all are told so;
 - a caller who is cancelled or interrupted leaves the flight alone once it has taken off, and takes
   none that has not;
 - a write that waits for a lock keeps no other from the disk: a flight of several has a fourth of a
@@ -36,8 +36,11 @@ from langmem_tiers.postgres.work import AWAITED, Side
 MAX_PASSENGERS = 256
 """Callers in one transaction; more only lengthen its locks."""
 
-HOPELESS = (DatabaseUnavailableError, EmbeddedServerError, PoolExhaustedError)
+HOPELESS = (DatabaseUnavailableError, EmbeddedServerError)
 """What would befall each passenger alone as well."""
+
+SHORT_OF_TIME = (QueryTimeoutError, PoolExhaustedError)
+"""What may not befall a passenger alone: it has more time than the flight of several."""
 
 LANDING_SECONDS = 5.0
 """The time after its deadline that a caller waits to hear of the flight it is on."""
@@ -178,12 +181,13 @@ class GroupCommit:
         try:
             yield from self._fly([passenger.together for passenger in passengers], limit)
         except Exception as error:  # noqa: BLE001 - each passenger raises it where it waits
-            if len(passengers) == 1 or isinstance(error, HOPELESS):
-                for passenger in passengers:
-                    passenger.error = error
-            elif isinstance(error, QueryTimeoutError):
+            several = len(passengers) > 1
+            if several and isinstance(error, SHORT_OF_TIME):
                 for passenger in passengers:
                     passenger.alone = True
+            elif not several or isinstance(error, HOPELESS):
+                for passenger in passengers:
+                    passenger.error = error
             else:
                 for passenger in passengers:
                     yield from self._fly_again(passenger, limit)
@@ -195,7 +199,7 @@ class GroupCommit:
             return
         try:
             yield from self._fly([passenger.together], limit)
-        except QueryTimeoutError:
+        except SHORT_OF_TIME:
             passenger.alone = True
         except Exception as error:  # noqa: BLE001 - its waiting caller raises it
             passenger.error = error

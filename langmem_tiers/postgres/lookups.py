@@ -2,7 +2,8 @@
 
 Sixteen tasks that ask for one memory each would take sixteen round trips of Python's time. A
 lookup that finds another one on its way waits, and then all that wait share one statement. A
-single caller notices nothing.
+single caller notices nothing. Whoever has waited a fourth of its time for a statement asks alone:
+the one before it may be on a connection that says nothing.
 """
 
 from __future__ import annotations
@@ -36,18 +37,31 @@ class Lookups:
             QueryTimeoutError: if they are not there by the deadline.
         """
         if self._busy:
-            found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
-            self._waiting.append((lookup, found))
-            try:
-                async with asyncio.timeout(deadline.left):
-                    return await found
-            except TimeoutError:
-                raise deadline.late("reads that came before it had no answer") from None
+            return await self._wait(lookup, deadline)
         self._busy = True
         try:
             return await self._read([lookup], deadline)
         finally:
             self._go_on()
+
+    async def _wait(self, lookup: Lookup, deadline: Deadline) -> Rows:
+        """Wait for the next statement to bring the rows; ask alone where it does not set out."""
+        found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
+        mine = (lookup, found)
+        self._waiting.append(mine)
+        try:
+            await asyncio.wait({found}, timeout=deadline.part)
+        except asyncio.CancelledError:
+            found.cancel()
+            raise
+        if not found.done() and mine in self._waiting:
+            self._waiting.remove(mine)
+            return await self._read([lookup], deadline)
+        try:
+            async with asyncio.timeout(deadline.left):
+                return await found
+        except TimeoutError:
+            raise deadline.late("reads that came before it had no answer") from None
 
     async def drain(self) -> None:
         """Wait until nothing is on its way."""

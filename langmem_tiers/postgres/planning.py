@@ -22,6 +22,7 @@ class Plans(Protocol):
     """A connection that knows which statements it has planned."""
 
     planned: set[str]
+    prepare_threshold: int | None
 
 
 def with_planning(sent: Sequence[Sent], conn: Plans) -> Sequence[Sent]:
@@ -35,8 +36,11 @@ def with_planning(sent: Sequence[Sent], conn: Plans) -> Sequence[Sent]:
 
 
 def planned(sent: Sequence[Sent], conn: Plans) -> None:
-    """Note the statements that were planned, once they have been answered."""
-    if any(one.call.name == _LIMIT for one in sent):
+    """Note the statements that were planned, once they have been answered.
+
+    A connection that prepares nothing plans each anew.
+    """
+    if conn.prepare_threshold is not None and any(one.call.name == _LIMIT for one in sent):
         conn.planned |= {one.call.name for one in sent}
 
 

@@ -3,9 +3,12 @@
 import contextlib
 import enum
 import os
+import shutil
 import signal
 import socket
 import struct
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -18,6 +21,7 @@ _HELLO: Final = struct.pack("!ii", 8 + len(_WHO), _PROTOCOL) + _WHO
 _GOODBYE: Final = b"X\0\0\0\4"
 _CANNOT_CONNECT_NOW: Final = b"C57P03\0"
 _PROCESSES: Final = Path("/proc")
+_AGAIN_SECONDS: Final = 0.05
 
 
 class Answer(enum.Enum):
@@ -37,7 +41,7 @@ def answer_of(directory: Path, seconds: float) -> Answer:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(seconds)
         try:
-            client.connect(os.fsencode(directory / SOCKET))
+            _connect(client, directory, seconds)
             client.sendall(_HELLO)
             said = client.recv(4096)
             client.sendall(_GOODBYE)
@@ -45,11 +49,23 @@ def answer_of(directory: Path, seconds: float) -> Answer:
             return Answer.NONE
         except (ConnectionResetError, BrokenPipeError):
             return Answer.NOT_NOW  # the server has ended, or has ended this session
-        except (TimeoutError, BlockingIOError):
-            return Answer.SILENT  # BlockingIOError: the server's queue is full
+        except TimeoutError:
+            return Answer.SILENT
     if not said or _CANNOT_CONNECT_NOW in said:
         return Answer.NOT_NOW
     return Answer.READY
+
+
+def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
+    """Connect within so many seconds; a server whose queue is full refuses at once until then."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return client.connect(os.fsencode(directory / SOCKET))
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise TimeoutError from None
+            time.sleep(_AGAIN_SECONDS)
 
 
 def listens(directory: Path) -> bool:
@@ -77,10 +93,21 @@ def may_serve(pid: int, data: Path) -> bool:
 
 def kill_all(data: Path, postmaster: int | None) -> None:
     """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
-    known = [postmaster] if postmaster is not None and not _PROCESSES.is_dir() else []
-    for pid in (*known, *_serving(data)):
+    known = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
+    for pid in (*filter(_is_postgres, known), *_serving(data)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def _is_postgres(pid: int) -> bool:
+    """Tell whether a process is a Postgres, where `ps` alone knows: its id may be old."""
+    ps = shutil.which("ps")
+    if ps is None:
+        return False
+    told = subprocess.run(  # noqa: S603 - the command is ours
+        [ps, "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return Path(told.stdout.strip()).name == "postgres"
 
 
 def _serving(data: Path) -> Iterator[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Self
 
@@ -10,6 +11,7 @@ import psycopg
 from psycopg_pool import PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
+from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres.asking import vectors
 from langmem_tiers.postgres.connection import Connections
@@ -46,9 +48,9 @@ from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.planning import planned, with_planning
 from langmem_tiers.postgres.target import Host, Target
-from langmem_tiers.postgres.waiting import GRACE_SECONDS
+from langmem_tiers.postgres.waiting import GRACE_SECONDS, in_pipeline
 from langmem_tiers.postgres.walls import Sent, entered
-from langmem_tiers.postgres.work import AWAITED, Side, within
+from langmem_tiers.postgres.work import AWAITED, Side
 
 _ATTEMPTS = 5
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
@@ -127,8 +129,7 @@ class Session:
             model = self._database.target.embedder()
             return (yield from vectors(effect, model, self._side, self._deadline))
         if isinstance(effect, Unit):
-            session = Session(self._database, self._ask, self._deadline)
-            return (yield from driven(effect.flow, session))
+            return (yield from self._unit(effect))
         began = monotonic()
         try:
             if isinstance(effect, Aside):
@@ -136,6 +137,17 @@ class Session:
             return (yield self._ask(effect))
         finally:
             self._deadline.stood(monotonic() - began)
+
+    def _unit(self, unit: Unit) -> Work[Any]:
+        """Run a flow in a session of its own."""
+        try:
+            session = Session(self._database, self._ask, self._deadline)
+            return (yield from driven(unit.flow, session))
+        except BaseException as error:
+            if unit.if_broken_off is not None and not isinstance(error, GeneratorExit):
+                with suppress(DatabaseError):  # the first error tells more
+                    yield from driven(unit.if_broken_off, Session(self._database))
+            raise
 
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
@@ -206,7 +218,7 @@ class Session:
             cursors = [(yield from self._call(conn.cursor_at(0), query.calls[0]))]
         else:
             timed = with_planning(sent, conn)
-            cursors = yield from within(conn.pipeline(), self._sent(conn, query, timed))
+            cursors = yield from in_pipeline(conn, self._sent(conn, query, timed))
             planned(sent, conn)
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):

@@ -14,10 +14,12 @@ from typing import Any, Final, TypeVar
 import psycopg
 from psycopg import waiting
 from psycopg.abc import PQGen
+from psycopg.generators import fetch_many
 from psycopg.pq import TransactionStatus
 
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.deadline import NEVER, Deadline
+from langmem_tiers.postgres.work import within
 
 T = TypeVar("T")
 
@@ -95,6 +97,24 @@ class Timed(psycopg.BaseConnection[Any]):
         except _LateError:
             yield self.close()
             raise Unanswered(_said(self.deadline)) from None
+
+
+def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
+    """Do work whose statements are answered together; raise what Postgres said, also at its end.
+
+    Where a transaction fails as it commits, the driver finds the rest of the answer unread as it
+    leaves the pipeline, and says only that.
+    """
+    try:
+        return (yield from within(conn.pipeline(), work))
+    except psycopg.OperationalError as error:
+        said = error.__context__
+        if error.sqlstate is not None or not isinstance(said, psycopg.Error):
+            raise
+        if conn.pgconn.pipeline_status and not conn.cut:
+            yield conn.wait(fetch_many(conn.pgconn))
+            conn.pgconn.exit_pipeline_mode()
+        raise said from said.__cause__
 
 
 def _said(deadline: Deadline) -> str:

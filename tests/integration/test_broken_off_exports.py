@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
+import psycopg
 import pytest
 from typer.testing import CliRunner
 
@@ -17,6 +21,7 @@ from langmem_tiers.memory.carrying import exporting
 from tests.support.archives import count, execute
 from tests.support.carrying import many
 from tests.support.coordinating import coordinator
+from tests.support.walls import APPLICATION
 
 _EXPORT = """
 import os, signal, sys
@@ -134,16 +139,55 @@ def test_one_of_another_machine_is_removed_where_its_path_is_seen(
     assert (receipt.unfinished, killed.exists(), count(url, "exports")) == ((), False, 0)
 
 
-def test_an_export_that_fails_leaves_neither_a_file_nor_a_note(
+def planted(url: str, path: Path) -> None:
+    """Say as an application that an export was begun at a path."""
+    with psycopg.connect(url) as conn:
+        conn.execute(f"SET ROLE {APPLICATION}".encode())
+        conn.execute("SELECT set_config('langmem_tiers.tenant', 'acme', false)")
+        conn.execute(
+            "INSERT INTO memory.exports VALUES ('acme', %s, %s, now())",
+            [str(path), platform.node()],
+        )
+
+
+def test_no_other_file_is_removed_whatever_path_an_application_names(
     store: TieredStore, url: str, tmp_path: Path
 ) -> None:
+    many(url, 3)
+    named = f"acme.gz.{uuid4().hex}.part"
+    mine = tmp_path / "passwords"
+    for folder in ("link", "pipe", "folder", "other"):
+        (tmp_path / folder).mkdir()
+    mine.write_text("kept")
+    (tmp_path / "link" / named).symlink_to(mine)
+    os.mkfifo(tmp_path / "pipe" / named)
+    (tmp_path / "folder" / named).mkdir()
+    others = [tmp_path / "other" / named] if os.geteuid() == 0 else []
+    for one in others:
+        one.write_text("another account's")
+        os.chown(one, 65534, 65534)
+    paths = [mine, *(tmp_path / one / named for one in ("link", "pipe", "folder")), *others]
+    for path in paths:
+        planted(url, path)
+    receipt = coordinator(store).forget(key="n1")
+    assert all(os.path.lexists(path) for path in paths)
+    assert mine.read_text() == "kept"
+    assert [one.split(" on ")[0] for one in receipt.unfinished] == list(map(str, others))
+    assert count(url, "exports") == len(paths)
+
+
+@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
+def test_an_export_that_fails_leaves_neither_a_file_nor_a_note(
+    store: TieredStore, url: str, tmp_path: Path, error: type[BaseException]
+) -> None:
     def fail(_: int) -> None:
-        raise LookupError("broken off")
+        raise error("broken off")
 
     many(url, 30)
     memory = coordinator(store)
-    with pytest.raises(LookupError):
+    with pytest.raises(error):
         store.run(exporting(store, memory.context, tmp_path / "acme.gz", advance=fail))
     assert list(tmp_path.iterdir()) == []
+    assert count(url, "exports") == 0
     assert doctor(url)["ok"]
     assert memory.forget(key="n1", plan=True).unfinished == ()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from langgraph.store.base import GetOp, ListNamespacesOp, PutOp, SearchOp
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers import Bounds, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import (
@@ -22,6 +23,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
     TieredMemoryError,
 )
+from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import PATIENT, coordinator
 from tests.support.opening import DIMS, Opener, tables, text_index, tiered
@@ -327,3 +329,66 @@ def test_connections_are_kept_alive_unless_the_connection_string_says_otherwise(
     known = {name: options[name] for name in holds}
     assert known == holds
     assert not {one.split("=")[0] for one in said.split()} & options.keys()
+
+
+# The commit of a write waits for the audit log of its tenant
+
+COMMIT = "SELECT pg_advisory_xact_lock(hashtext('memory.audit'), hashtext('acme') & 4095)"
+
+
+async def test_a_write_whose_commit_waits_for_a_lock_ends_at_its_deadline_and_leaves_nothing(
+    open_store: Opener, url: str
+) -> None:
+    async with open_store(url=url, index=text_index(), bounds=QUICK) as driver:
+        with held(url, COMMIT), soon(), pytest.raises(QueryTimeoutError, match="call_timeout_ms"):
+            await driver.put(NS, "k", {"text": "new"})
+        assert await driver.get(NS, "k") is None
+        await driver.put(NS, "k", {"text": "new"})
+
+
+async def test_writes_that_wait_together_at_their_commit_go_alone_and_are_there_once_it_is_free(
+    open_store: Opener, url: str
+) -> None:
+    bounds = Bounds(call_timeout_ms=8_000)
+    async with open_store(url=url, index=text_index(), bounds=bounds) as driver:
+        with held(url, COMMIT):
+            puts = [driver.put(NS, f"{n}", {"text": f"note {n}"}) for n in range(4)]
+            going = asyncio.gather(*puts)
+            await asyncio.to_thread(wait_until, lambda: blocked(url, 4))
+        await going
+        assert {one.key for one in await driver.search(NS)} == {"0", "1", "2", "3"}
+
+
+async def test_a_write_that_a_deadlock_undoes_at_its_commit_goes_again(
+    open_store: Opener, url: str
+) -> None:
+    async with open_store(url=url, index=text_index()) as driver:
+        await driver.put(NS, "old", {"text": "old"})
+        with held(url, COMMIT) as conn:
+            conn.execute("SET LOCAL deadlock_timeout = '60s'")
+            going = asyncio.ensure_future(driver.put(NS, "old", {"text": "new"}))
+            await asyncio.to_thread(wait_until, lambda: blocked(url))
+            waiting = asyncio.to_thread(conn.execute, ROW.encode())  # the put has the row
+            await asyncio.gather(waiting, return_exceptions=True)
+            conn.rollback()
+            await going
+        found = await driver.get(NS, "old")
+        assert found is not None
+        assert found.value == {"text": "new"}
+
+
+async def test_a_connection_that_has_rested_is_checked_within_a_time_of_its_own(
+    open_store: Opener, url: str
+) -> None:
+    awaited = open_store.opened == "async"
+    check = (AsyncConnectionPool if awaited else ConnectionPool).check_connection
+    pool = {"min_size": 1, "max_size": 1, "check": check}
+    async with open_store(url=url, index=text_index(), pool_config=pool) as driver:
+        runner = tiered(driver).runner
+        database = runner._database or runner._adatabase
+        assert database is not None
+        assert await driver.get(NS, "k") is None
+        (resting,) = database.pool._pool
+        resting.deadline = Deadline(0)  # as if it had rested for long
+        assert await driver.get(NS, "k") is None
+        assert list(database.pool._pool) == [resting]

@@ -125,3 +125,12 @@ def test_what_no_verb_could_read_is_refused_with_its_line_and_nothing_is_written
     with pytest.raises(InvalidInputError, match=rf"line \d+: .*{table}"):
         coordinator(empty_store).import_tenant(path)
     assert not any(tenant_rows(shared_url).values())
+
+
+def test_a_promotion_that_marked_nothing_is_imported_and_every_verb_reads_it(
+    empty_store: TieredStore, kept: Kept
+) -> None:
+    move = {"event": "move", "kind": "reinforced", "detail": {"sources": [], "versions": None}}
+    path = changed(kept.path, "events", lambda row: row.update(move))
+    coordinator(empty_store).import_tenant(path)
+    read_all(empty_store, kept.path.with_name("again.gz"))

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,7 +17,9 @@ import psycopg
 import pytest
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
-from langmem_tiers.postgres import cluster
+from langmem_tiers.core.errors import EmbeddedServerError
+from langmem_tiers.postgres import cluster, postmaster
+from langmem_tiers.postgres.cluster import Cluster, url_of, version_of
 from tests.support.servers import kill, own_server, wait_until
 
 WHAT = {"content": "Anna likes green tea."}
@@ -206,6 +210,62 @@ def test_a_lock_file_that_names_the_server_of_another_directory_is_no_obstacle(
         (home / "data" / "postmaster.pid").write_text("\n".join(lines) + "\n")
         with EmbeddedPostgres(home), psycopg.connect(other.url) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_a_server_of_another_program_whose_socket_is_elsewhere_is_refused_and_lives(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "_REMNANT_SECONDS", 1)
+    elsewhere = home / "data" / "elsewhere"
+    elsewhere.mkdir()
+    elsewhere.chmod(0o777)
+    options = "-c listen_addresses= -c unix_socket_directories=elsewhere"
+    programs = Cluster(home / "data", version_of(home / "data"))
+    programs._pg_ctl("start", 60, "-l", "foreign.log", "-o", options)
+    with psycopg.connect(url_of(elsewhere)) as connection:
+        for opts in ("whole", "gone"):
+            if opts == "gone":
+                (home / "data" / "postmaster.opts").unlink()
+            with pytest.raises(EmbeddedServerError, match="Another program runs a Postgres"):
+                EmbeddedPostgres(home).start()
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    programs._pg_ctl("stop", 60, "-m", "fast")
+    with TieredStore(f"embedded:{home}", index=None) as store:
+        assert remembers(store)
+
+
+def test_a_full_queue_of_a_server_is_waited_for(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as opened:
+        server = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        server.bind(str(tmp_path / ".s.PGSQL.5432"))
+        server.listen(0)
+        while True:
+            client = opened.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            client.settimeout(0)
+            try:
+                client.connect(str(tmp_path / ".s.PGSQL.5432"))
+            except BlockingIOError:
+                break
+        began = time.monotonic()
+        assert postmaster.answer_of(tmp_path, 0.3) is postmaster.Answer.SILENT
+        assert time.monotonic() - began >= 0.3
+
+
+def test_where_processes_are_not_seen_only_a_postgres_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postmaster, "_PROCESSES", tmp_path / "none")
+    shutil.copy(shutil.which("sleep") or "", tmp_path / "postgres")
+    with (
+        subprocess.Popen(["sleep", "60"]) as other,
+        subprocess.Popen([tmp_path / "postgres", "60"]) as postgres,
+    ):
+        wait_until(lambda: postmaster._is_postgres(postgres.pid))
+        for one in (other, postgres):
+            postmaster.kill_all(tmp_path, one.pid)
+        assert postgres.wait(30) == -signal.SIGKILL
+        assert other.poll() is None
+        other.kill()
 
 
 STARTS = """

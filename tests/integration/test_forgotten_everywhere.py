@@ -18,6 +18,7 @@ from langmem_tiers import At, Audit, BeforeTool, If, TieredStore, When
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.forget.places import LOOKED_AT, STAYS
 from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.remember.tombstones import hashes_of
 from tests.support.archives import execute
 from tests.support.carrying import rich
 from tests.support.coordinating import coordinator
@@ -263,3 +264,22 @@ def test_where_nothing_is_logged_the_database_keeps_the_receipt_alone(url: str) 
         assert memory.audit() == ()
         with pytest.raises(InvalidInputError, match="changed since it was given"):
             memory.verify_forgotten(replace(receipt, hashes=()))
+
+
+@pytest.mark.parametrize(("name", "text"), [("Ada", "ADA lives."), ("Rénée", "A note to rénée.")])
+def test_a_subjects_receipt_of_before_finds_its_name(url: str, name: str, text: str) -> None:
+    with TieredStore(url, index=text_index(), audit=Audit(writes=False)) as store:
+        store.setup()
+        memory = coordinator(store)
+        memory.store(f"{name} lives in Rome.", "semantic", key="one")
+        given = memory.forget(subject=name).to_json()
+        hashes, _ = store.run(hashes_of("acme"))
+        del given["names"]
+        old = {**given, "words": 1, "asked": hashes.exact(name.casefold())}
+        execute(url, "UPDATE memory.forgettings SET detail = %s", json.dumps(old))
+        assert memory.verify_forgotten(old)
+        memory.store(text, "semantic", key="two")
+        (found,) = memory.verify_forgotten(old).found
+        assert found.why == "it names the subject"
+        with pytest.raises(InvalidInputError, match="changed since it was given"):
+            memory.verify_forgotten({**old, "words": 2})

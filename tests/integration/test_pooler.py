@@ -136,6 +136,17 @@ def test_a_store_told_to_prepare_behind_a_pooler_that_keeps_nothing_finds_out_an
         assert len(store.search(("ada",), query="x", limit=50)) == 20
 
 
+def test_no_recall_behind_a_pooler_is_broken_off_as_it_is_planned_anew(pooled: str) -> None:
+    quick = CoordinatorSettings(query_timeout_ms=3)
+    context = MemoryContext(tenant="ada", project_id="p")
+    with store_of(pooled, "ada", pool_config={"max_size": 1}) as store:
+        store.setup()
+        memory = MemoryCoordinator(store, context=context, settings=quick)
+        memory.store("The vault is in the cellar.")
+        for _ in range(5):
+            assert len(memory.get_context("the vault")) == 1
+
+
 def test_an_index_is_built_behind_a_pooler_by_one_at_a_time_and_no_lock_is_left(
     database_url: str, pooled: str
 ) -> None:

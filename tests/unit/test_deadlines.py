@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 
 from langmem_tiers.core.threads import Daemons, adone_by, done_by
+from langmem_tiers.postgres.deadline import Deadline
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -97,3 +98,14 @@ async def test_on_a_loop_what_is_late_is_cancelled_and_the_rest_is_answered() ->
     assert await adone_by(0.05, [slow, quick], 2) == [None, "quick"]
     await asyncio.wait_for(cancelled.wait(), 30)
     assert await adone_by(None, [], 2) == []
+
+
+def test_a_call_of_many_items_has_the_time_for_the_most_of_them_however_often_it_says_so() -> None:
+    deadline = Deadline(10)
+    for items in (400, 1_000, 1_000, 1):
+        deadline = deadline.of(items)
+    assert deadline.seconds == 50
+    assert deadline.left is not None
+    assert 40 < deadline.left <= 50
+    deadline.stood(7)
+    assert 47 < (deadline.of(1_200).left or 0) <= 67

@@ -13,7 +13,13 @@ from typing import Any
 
 import pytest
 
-from langmem_tiers.core.errors import DatabaseError, DatabaseUnavailableError, OutcomeUnknownError
+from langmem_tiers.core.errors import (
+    DatabaseError,
+    DatabaseUnavailableError,
+    OutcomeUnknownError,
+    PoolExhaustedError,
+    QueryTimeoutError,
+)
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres import group_commit, work
 from langmem_tiers.postgres.deadline import NEVER, Deadline
@@ -87,6 +93,25 @@ def test_what_would_befall_each_alone_reaches_everybody_and_nobody_goes_again(
     airline = Airline(lambda items: kind("lost") if items != [0] else None)
     assert join_all(airline, 5) == [type(None), *[kind] * 4]
     assert len(airline.flights) == 2
+
+
+@pytest.mark.parametrize("kind", [PoolExhaustedError, QueryTimeoutError])
+def test_who_had_too_little_time_together_goes_alone(kind: type[DatabaseError]) -> None:
+    airline = Airline(lambda items: kind("late") if len(items) > 1 else None)
+    assert join_all(airline, 5) == [type(None)] * 5
+    assert sorted(map(len, airline.flights)) == [1, 1, 1, 1, 1, 4]
+
+
+@pytest.mark.parametrize("kind", [PoolExhaustedError, QueryTimeoutError])
+def test_who_had_too_little_time_again_goes_alone(kind: type[DatabaseError]) -> None:
+    late = [1, 2]
+
+    def refuses(items: list[Any]) -> BaseException | None:
+        if len(items) > 1:
+            return DatabaseError("bad")
+        return kind("late") if items[0] in late and not late.remove(items[0]) else None  # type: ignore[func-returns-value]
+
+    assert join_all(Airline(refuses), 4) == [type(None)] * 4
 
 
 def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
@@ -252,4 +277,25 @@ async def test_a_cancelled_caller_leaves_the_others_their_rows() -> None:
     assert [isinstance(one, asyncio.CancelledError) for one in results] == [True, False] * 2
     assert results[1]
     assert results[3]
+    await lookups.drain()
+
+
+async def test_who_waits_behind_a_silent_statement_asks_alone() -> None:
+    silent = asyncio.Event()
+
+    async def fetch(lookups: Sequence[Lookup], _: Deadline | None) -> Rows:
+        if lookups[0].key == "silent":
+            await silent.wait()
+        return [(*one, {"value": one.key}) for one in lookups]
+
+    lookups = Lookups(fetch)
+    first = asyncio.create_task(lookups.find(named("silent"), NEVER))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(30):
+        several = (lookups.find(named(key), Deadline(1)) for key in "ab")
+        assert [rows[0][2] for rows in await asyncio.gather(*several)] == ["a", "b"]
+    assert not first.done()
+    silent.set()
+    assert (await first)[0][2] == "silent"
+    assert (await lookups.find(named("c"), NEVER))[0][2] == "c"
     await lookups.drain()
