@@ -112,8 +112,11 @@ def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
         if error.sqlstate is not None or not isinstance(said, psycopg.Error):
             raise
         if conn.pgconn.pipeline_status and not conn.cut:
-            yield conn.wait(fetch_many(conn.pgconn))
-            conn.pgconn.exit_pipeline_mode()
+            try:
+                yield conn.wait(fetch_many(conn.pgconn))
+                conn.pgconn.exit_pipeline_mode()
+            except psycopg.OperationalError:  # nothing more comes, or not in time
+                yield conn.close()
         raise said from said.__cause__
 
 
