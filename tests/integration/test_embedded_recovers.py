@@ -20,6 +20,7 @@ from langmem_tiers import EmbeddedPostgres, TieredStore
 from langmem_tiers.core.errors import EmbeddedServerError
 from langmem_tiers.postgres import cluster, postmaster
 from langmem_tiers.postgres.cluster import Cluster, url_of, version_of
+from tests.support.disks import own_directory
 from tests.support.servers import kill, own_server, wait_until
 
 WHAT = {"content": "Anna likes green tea."}
@@ -82,10 +83,10 @@ def remembers(store: TieredStore) -> bool:
 
 def stops_and_has_kept_all(store: TieredStore, home: Path) -> None:
     store.close()
-    assert not serving(home)
+    wait_until(lambda: not serving(home))  # what was killed ends a moment later
     with TieredStore(f"embedded:{home}", index=None) as again:
         assert remembers(again)
-    assert not serving(home)
+    wait_until(lambda: not serving(home))
 
 
 MOMENTS = (
@@ -216,20 +217,19 @@ def test_a_server_of_another_program_whose_socket_is_elsewhere_is_refused_and_li
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "_REMNANT_SECONDS", 1)
-    elsewhere = home / "data" / "elsewhere"
-    elsewhere.mkdir()
-    elsewhere.chmod(0o777)
-    options = "-c listen_addresses= -c unix_socket_directories=elsewhere"
     programs = Cluster(home / "data", version_of(home / "data"))
-    programs._pg_ctl("start", 60, "-l", "foreign.log", "-o", options)
-    with psycopg.connect(url_of(elsewhere)) as connection:
-        for opts in ("whole", "gone"):
-            if opts == "gone":
-                (home / "data" / "postmaster.opts").unlink()
-            with pytest.raises(EmbeddedServerError, match="Another program runs a Postgres"):
-                EmbeddedPostgres(home).start()
-            assert connection.execute("SELECT 1").fetchone() == (1,)
-    programs._pg_ctl("stop", 60, "-m", "fast")
+    with own_directory(None) as elsewhere:  # a socket's path is short
+        elsewhere.chmod(0o777)
+        options = f"-c listen_addresses= -c unix_socket_directories={elsewhere}"
+        programs._pg_ctl("start", 60, "-l", "foreign.log", "-o", options)
+        with psycopg.connect(url_of(elsewhere)) as connection:
+            for opts in ("whole", "gone"):
+                if opts == "gone":
+                    (home / "data" / "postmaster.opts").unlink()
+                with pytest.raises(EmbeddedServerError, match="Another program runs a Postgres"):
+                    EmbeddedPostgres(home).start()
+                assert connection.execute("SELECT 1").fetchone() == (1,)
+        programs._pg_ctl("stop", 60, "-m", "fast")
     with TieredStore(f"embedded:{home}", index=None) as store:
         assert remembers(store)
 
