@@ -206,8 +206,8 @@ def remember(told: Told, *, decides: BaseChatModel | bool) -> Flow[Kept]:
 
     People spoke before anything was `recalled`. If the assistant repeats that, it is no evidence.
     What the assistant says after its tools did is trusted no further than what these brought.
-    What the last message takes back goes first (`decided_by`). Where that message says nothing
-    else, it and its answer come from that, and so are not recalled either.
+    A memory that the last message takes back goes first (`decided_by`). Where that message says
+    nothing else, it and its answer come from that, and so are not recalled either.
     """
     memory, question = told.memory, told.question
     answered = "" if told.answer is None else storable(told.answer.text)

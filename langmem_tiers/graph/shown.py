@@ -45,7 +45,7 @@ class Noted(TypedDict):
 
 
 class Shown(NamedTuple):
-    """What a turn is shown from its first call of the model on."""
+    """The memories and reminders that a turn is shown from its first call of the model on."""
 
     found: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()

@@ -35,7 +35,7 @@ S = TypeVar("S", Candidate, ArchivedAt, Under, Known)
 def meant(found: Sequence[S], key: str, context: MemoryContext) -> S | None:
     """The memory of that key: the context's own if it has one, else the only one it reaches.
 
-    What another project keeps is as good as not there.
+    A memory that another project keeps is as good as not there.
 
     Raises:
         InvalidInputError: if several memories elsewhere in what it reaches have the key.
@@ -76,6 +76,6 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
 
 
 def _is_own(one: Candidate | ArchivedAt | Under | Known, context: MemoryContext) -> bool:
-    """Whether a recall in that context would look where it is."""
+    """Tell whether a recall in that context would look where it is."""
     prefix = context.namespace(Tier(one.tier))
     return one.place[0][: len(prefix)] == prefix
