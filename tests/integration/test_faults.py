@@ -300,7 +300,16 @@ def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
         yield Build(("SELECT 1",), lock=7)
 
     pool = {"min_size": 1, "max_size": 1, "timeout": 2}
-    with TieredStore.from_conn_string(database_url, index=index, pool_config=pool) as store:
+
+    def lock_is_free(other: psycopg.Connection[Any]) -> bool:
+        """Tell whether nobody holds the lock: a server process ends a moment after its client."""
+        free = other.execute("SELECT pg_try_advisory_xact_lock(7)").fetchone()
+        return free == (True,)
+
+    with (
+        psycopg.connect(database_url, autocommit=True) as other,
+        TieredStore.from_conn_string(database_url, index=index, pool_config=pool) as store,
+    ):
         store.setup()
         database = store.runner._database
         assert database is not None
@@ -310,8 +319,7 @@ def test_a_signal_between_any_two_steps_gives_its_connection_back_whole(
                 steps += 1
                 wait_until(lambda: database.pool.get_stats()["pool_available"] == 1)
                 assert not signalled(driven(reads(), database.session()), -1)
-                with psycopg.connect(database_url) as other:
-                    assert other.execute("SELECT pg_try_advisory_lock(7)").fetchone() == (True,)
+                wait_until(partial(lock_is_free, other))
             assert steps > 2
 
 
