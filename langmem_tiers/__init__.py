@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from langmem_tiers.graph.review import create_review_node
     from langmem_tiers.graph.tool_calls import ToolClock, ToolLessons, ToolReminders
     from langmem_tiers.graph.tools import (
-        create_complete_reminder_tool,
         create_manage_memory_tool,
+        create_manage_reminder_tool,
         create_search_memory_tool,
     )
     from langmem_tiers.graph.turn import (
@@ -120,11 +120,11 @@ if TYPE_CHECKING:
         "create_acknowledge_node",
         "create_assemble_node",
         "create_commit_node",
-        "create_complete_reminder_tool",
         "create_completed_task_node",
         "create_consolidation_graph",
         "create_evolution_node",
         "create_manage_memory_tool",
+        "create_manage_reminder_tool",
         "create_outcome_node",
         "create_promotion_node",
         "create_recall_node",
@@ -220,7 +220,7 @@ _MODULES = {
     "create_acknowledge_node": "graph.remind",
     "create_assemble_node": "graph.turn",
     "create_commit_node": "graph.turn",
-    "create_complete_reminder_tool": "graph.tools",
+    "create_manage_reminder_tool": "graph.context_tools",
     "create_completed_task_node": "graph.hooks",
     "create_consolidation_graph": "graph.consolidation",
     "create_evolution_node": "graph.learn",

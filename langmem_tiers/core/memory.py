@@ -108,6 +108,14 @@ class ReviewResult:
         return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
 
 
+class Replaced(NamedTuple):
+    """A memory that another took the place of."""
+
+    handle: str
+    at: datetime
+    """When it happened, or was recorded."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recollection:
     """A memory that was recalled, and why.
@@ -158,6 +166,8 @@ class Recollection:
     outdated: bool = False
     """True if it came, directly or not, from a memory that has been superseded: it may be wrong by
     now. Nobody has judged that; `explain` shows the chain."""
+    replaces: Replaced | None = None
+    """The memory that it took the place of last; None if it took none's."""
     review: ReviewResult | None = None
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
@@ -286,6 +296,8 @@ def facts(one: Recollection) -> dict[str, Any]:
 def _json(found: Any) -> Any:
     if isinstance(found, datetime):
         return found.isoformat()
+    if isinstance(found, Replaced):
+        return {"handle": found.handle, "at": found.at.isoformat()}
     if isinstance(found, Mapping):
         return dict(found)
     if isinstance(found, tuple):

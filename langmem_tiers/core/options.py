@@ -107,6 +107,7 @@ class StoringOptions(TypedDict, total=False):
         success_metrics: What came of it, as numbers.
         source_task: The task it comes from.
         metadata: Anything else that is JSON.
+        pinned: Whether it is shown in every context of its user or project; see `pin`.
         key: A key of one's own, under which storing again replaces it; else a new UUID.
         recalled: What was recalled in this run, as texts or recollections. The store adds what the
             same tenant, user and project recalled in the last hour. A memory that repeats any of
@@ -135,12 +136,14 @@ class StoringOptions(TypedDict, total=False):
     success_metrics: Mapping[str, Any] | None
     source_task: str | None
     metadata: Mapping[str, Any] | None
+    pinned: bool
     key: str | None
     recalled: Iterable[object]
 
 
 STORING_DEFAULTS: Final = {
     "source": "user",
+    "pinned": False,
     **dict.fromkeys(("tags", "derived_from", "entities", "recalled"), ()),
 }
 """What holds where nothing is said; of all else None."""

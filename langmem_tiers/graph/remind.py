@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -13,9 +14,11 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.checks import checked_flag, checked_function
-from langmem_tiers.core.prompts import REMINDERS_KEYED, REMINDERS_ONE, REMINDERS_PRIORITY
+from langmem_tiers.core.handles import handle_of
+from langmem_tiers.core.prompts import REMINDERS_ONE, REMINDERS_PRIORITY, REMINDERS_WHY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
+from langmem_tiers.core.zones import zone_of
 from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
@@ -37,7 +40,7 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import indented, labelled, quoted, recalled_text
+from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
     Intention,
@@ -48,11 +51,10 @@ from langmem_tiers.remind.intentions import (
     checked_seconds,
     facts,
 )
+from langmem_tiers.remind.triggers import At, Trigger
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
-COMPLETES: Final = "completes_reminders"
-"""What is in the metadata of a tool by which a model completes what it was reminded of."""
 
 
 def create_reminder_node(
@@ -64,7 +66,6 @@ def create_reminder_node(
     as_message: bool = False,
     lease_seconds: float | None = LEASE_SECONDS,
     judge: BaseChatModel | None = None,
-    keys: bool = False,
     on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -92,7 +93,6 @@ def create_reminder_node(
         lease_seconds: After how many seconds what no model answered is due again; None delivers at
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
-        keys: Tell the key of each in the text, for `create_complete_reminder_tool`.
         on_error: As for the recall node.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
@@ -112,7 +112,7 @@ def create_reminder_node(
         graph = builder.compile(store=store)
         ```
     """
-    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge, keys)
+    asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
     body = partial(_reminded, asking=asking, careful=careful_of(on_error, "continue"))
     return node(name, body, Remembered(context, coordinator))
 
@@ -171,7 +171,6 @@ class Reminding:
     as_message: bool = False
     lease_seconds: float | None = LEASE_SECONDS
     judge: BaseChatModel | None = None
-    keys: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
@@ -184,7 +183,6 @@ class Reminding:
         if self.judge is not None:
             checked_model(self.judge)
         checked_flag(self.as_message, "as_message")
-        checked_flag(self.keys, "keys")
 
     def question(self, state: Any) -> str | None:
         """What cues are looked for in."""
@@ -217,7 +215,7 @@ def remind(
     )
     starts = of_state(state, "reminders", None) is None
     beside = (yield from _beside(memory, raised, asking.at_start)) if starts else []
-    text = reminders_text(raised, keys=asking.keys)
+    text = reminders_text(raised, zone=memory.context.zone)
     told = [{**facts(one), "after": answer} for one in raised]
     update: dict[str, Any] = {"reminders": told, "reminders_text": text}
     if starts:
@@ -266,10 +264,10 @@ def _beside(
     return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 
-def reminders_text(reminders: Sequence[Reminder], *, keys: bool = False) -> str:
-    """Reminders as one text for a prompt, a line each; nothing if there are none.
+def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
+    """Write reminders as one text for a prompt, a line each; nothing if there are none.
 
-    With `keys`, each has the key by which a model completes it.
+    Times are told in the zone.
 
     Example:
         ```python
@@ -278,21 +276,27 @@ def reminders_text(reminders: Sequence[Reminder], *, keys: bool = False) -> str:
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
     """
-    return recalled_text((), reminders=[reminder_line(one, keys=keys) for one in reminders])
+    return recalled_text((), reminders=[reminder_line(one, zone) for one in reminders])
 
 
-def completes(tool: object) -> bool:
-    """Whether a tool is one by which a model completes what it was reminded of."""
-    return COMPLETES in (getattr(tool, "metadata", None) or {})
-
-
-def reminder_line(one: Reminder, *, keys: bool = False) -> str:
-    """A reminder as a line of a prompt: what is to be done, how urgent, and why now."""
+def reminder_line(one: Reminder, zone: tzinfo = UTC) -> str:
+    """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
     usual = one.priority is Priority.MEDIUM
-    line = REMINDERS_KEYED if keys else REMINDERS_ONE
-    return line.format(
+    told = [*_when(one.trigger, zone)]
+    told += [] if usual else [REMINDERS_PRIORITY.format(priority=one.priority)]
+    return REMINDERS_ONE.format(
+        handle=handle_of(one.namespace, one.key),
         content=indented(quoted(one.content)),
-        priority="" if usual else REMINDERS_PRIORITY.format(priority=one.priority),
-        why=labelled(str(one.trigger)),
-        key=labelled(one.key),
+        why=REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )
+
+
+def _when(trigger: Trigger, zone: tzinfo) -> Iterator[str]:
+    """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
+    if not isinstance(trigger, At):
+        yield labelled(quoted(str(trigger)))
+    elif trigger.moment is not None:
+        there = trigger.moment.astimezone(zone_of(trigger.timezone) if trigger.every else zone)
+        yield f"{long_day(there.date())}, {there:%H:%M}"
+        if trigger.every:
+            yield f"repeats {trigger.every}"

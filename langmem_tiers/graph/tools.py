@@ -29,8 +29,9 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.values import trust_of
+from langmem_tiers.graph.context_tools import made, manage_of_context, search_of_context
 from langmem_tiers.graph.heard import TRUST, messages_so_far
-from langmem_tiers.graph.remind import COMPLETES
+from langmem_tiers.graph.memory_tools import Action
 from langmem_tiers.graph.runs import (
     Remembered,
     Scope,
@@ -38,7 +39,6 @@ from langmem_tiers.graph.runs import (
     checked_template,
     filled,
     user_in,
-    ways,
 )
 from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.graph.tool_memories import (
@@ -54,33 +54,37 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import asks_again
 from langmem_tiers.remember.new import checked_text
 
-Action = Literal["create", "update", "delete"]
 ResponseFormat = Literal["content", "content_and_artifact"]
 
 _ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
 
 
 def create_search_memory_tool(
-    namespace: tuple[str, ...] | str,
+    namespace: tuple[str, ...] | str | None = None,
     *,
     instructions: str = prompts.SEARCH_MEMORY_INSTRUCTIONS,
     store: BaseStore | None = None,
     response_format: ResponseFormat = "content",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "search_memory",
 ) -> BaseTool:
-    """A tool that searches a namespace and everything below it.
+    """Make a tool that searches a namespace and everything below it, or a context's memory.
 
-    Of a `TieredStore` it finds what a recall shows: nothing that is superseded, retracted, demoted
-    or held back. An earlier asking of the query itself is left out, as it is no answer. It returns
-    the items as a JSON list, best first; with `content_and_artifact` the items themselves are the
-    artifact.
+    Without a namespace it searches what the run's context recalls, also what is to be reminded of
+    later, and answers in lines with handles; `about="user"` lists what is known of the user. With
+    one it is langmem's: it returns the items as a JSON list, best first, and with
+    `content_and_artifact` the items themselves are the artifact. Of a `TieredStore` it then finds
+    what a recall shows: nothing that is superseded, retracted, demoted or held back. An earlier
+    asking of the query itself is left out, as it is no answer.
 
     Args:
-        namespace: Labels, one at least, in which `{name}` stands for
-            `config["configurable"]["name"]`, written as `MemoryContext` writes a name.
+        namespace: Labels, in which `{name}` stands for `config["configurable"]["name"]`, written as
+            `MemoryContext` writes a name; None is the context's memory.
         instructions: Put at the end of the tool's description.
         store: Any store; the graph's own if not given.
         response_format: Whether the items are returned as an artifact as well.
+        context, coordinator: Those of every node, without a namespace; see `create_recall_node`.
         name: What the model calls it.
 
     Raises:
@@ -94,6 +98,8 @@ def create_search_memory_tool(
         search = create_search_memory_tool(("{user_id}", "memories"))
         ```
     """
+    if namespace is None:
+        return search_of_context(instructions, name, Remembered(context, coordinator))
     labels = _checked(namespace)
     checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
@@ -111,29 +117,39 @@ def create_search_memory_tool(
     said = checked_kind(instructions, str, "instructions")
     told = prompts.SEARCH_MEMORY.format(instructions=said)
     finds = {"response_format": response_format, "finds": True}
-    return _tool(search_memory, name, told, _SearchMemory, _OwnTool, **finds)
+    return made(search_memory, name, told, _SearchMemory, _OwnTool, **finds)
 
 
 def create_manage_memory_tool(
-    namespace: tuple[str, ...] | str,
+    namespace: tuple[str, ...] | str | None = None,
     *,
-    instructions: str = prompts.MANAGE_MEMORY_INSTRUCTIONS,
+    instructions: str | None = None,
     schema: Any = str,
     actions_permitted: Sequence[Action] | None = _ACTIONS,
     store: BaseStore | None = None,
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "manage_memory",
 ) -> BaseTool:
-    """A tool that creates, updates and deletes memories in a namespace.
+    """Make a tool that creates, updates and deletes memories in a namespace, or a context's.
 
-    A memory is stored as `{"content": …}` under a random id. What the model gets wrong, such as
-    an update without an id, it is told in the tool's message. In a `TieredStore` it passes the gate
-    (docs/gate.md) with the source `agent`, and its `source` and `trust` stand beside its content;
-    after other tools in the same turn it is trusted no further than what these brought.
-    What a person, or the application itself, stored there is neither updated nor deleted: the
-    message says so, and what to do instead.
+    Without a namespace it keeps the memory of the run's context, by handles or keys: an update
+    supersedes and a deletion retracts, which `rollback` and `restore` undo. It changes nothing of
+    another user's, and what one speaker said only in that speaker's turns. A note of
+    `kind="lesson"` is found again by the failure that the turn met last.
+
+    With a namespace it is langmem's: a memory is stored as `{"content": …}` under a random id. In a
+    `TieredStore` it passes the gate (docs/gate.md) with the source `agent`, and its `source` and
+    `trust` stand beside its content. What a person, or the application itself, stored there is
+    neither updated nor deleted: the message says so, and what to do instead.
+
+    What the model gets wrong, such as an update without an id, it is told in the tool's message.
+    After other tools in the same turn it is trusted no further than what these brought.
 
     Args:
-        namespace, instructions, store, name: Those of `create_search_memory_tool`.
+        namespace, store, context, coordinator, name: Those of `create_search_memory_tool`.
+        instructions: Put at the end of the tool's description; with a namespace langmem's
+            advice on when to call it, if not given.
         schema: The type of the content: `str`, or a Pydantic model.
         actions_permitted: Some of `create`, `update` and `delete`.
 
@@ -148,6 +164,8 @@ def create_manage_memory_tool(
         manage = create_manage_memory_tool(("{user_id}", "memories"))
         ```
     """
+    if namespace is None:
+        return manage_of_context(instructions or "", name, Remembered(context, coordinator))
     labels = _checked(namespace)
     actions = _permitted(actions_permitted)
 
@@ -159,49 +177,10 @@ def create_manage_memory_tool(
         with told_to_model():
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
-    said = checked_kind(instructions, str, "instructions")
+    advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
+    said = checked_kind(advice, str, "instructions")
     told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
-    return _tool(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageMemory)
-
-
-def create_complete_reminder_tool(
-    *,
-    context: Scope | None = None,
-    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
-    name: str = "complete_reminder",
-) -> BaseTool:
-    """A tool that closes an intention as done, by the key that its reminder shows.
-
-    It reaches what the run's context reaches, and nothing else. What the model gets wrong, such as
-    a key that there is none of, it is told in the tool's message.
-
-    Args:
-        context, coordinator: Those of every node; see `create_recall_node`.
-        name: What the model calls it.
-
-    Example:
-        ```python
-        from langmem_tiers import create_complete_reminder_tool
-
-        done = create_complete_reminder_tool()
-        ```
-    """
-    from langmem_tiers.graph.extra import get_runtime
-
-    whose = Remembered(context, coordinator)
-
-    def complete_reminder(key: str) -> Flow[str]:
-        memory = whose.memory(get_runtime(), ensure_config())
-        with told_to_model():
-            closed = yield from asked(memory.complete, memory.acomplete, key)
-        return (prompts.REMINDER_WAS_COMPLETED if closed else prompts.REMINDER_WAS_CLOSED).format(
-            key=key
-        )
-
-    marked = {COMPLETES: True}
-    return _tool(
-        complete_reminder, name, prompts.COMPLETE_REMINDER, _CompleteReminder, metadata=marked
-    )
+    return made(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageMemory)
 
 
 class _OwnTool(StructuredTool):
@@ -217,28 +196,6 @@ class _OwnTool(StructuredTool):
     async def arun(self, *given: Any, **options: Any) -> Any:
         """Run it, awaiting."""
         return _marked(await super().arun(*given, **options), finds=self.finds)
-
-
-def _tool(
-    does: Callable[..., Flow[Any]],
-    name: str,
-    description: str,
-    takes: type[BaseModel],
-    kind: type[StructuredTool] = _OwnTool,
-    **further: Any,
-) -> BaseTool:
-    """A tool for `invoke` and `ainvoke`, of one flow."""
-    checked_text(name, "name")
-    call, acall = ways(does)
-    return kind(
-        name=name,
-        description=description.strip(),
-        args_schema=takes,
-        func=call,
-        coroutine=acall,
-        handle_tool_error=True,
-        **further,
-    )
 
 
 def _marked(answer: Any, *, finds: bool) -> Any:
@@ -258,10 +215,6 @@ class _SearchMemory(BaseModel):
     limit: int = Field(default=10, ge=0)
     offset: int = Field(default=0, ge=0)
     filter: dict[str, Any] | None = None
-
-
-class _CompleteReminder(BaseModel):
-    key: str = Field(description="The key of the reminder.")
 
 
 class _ManageMemory(_OwnTool):

@@ -12,6 +12,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.meant import key_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 
@@ -46,7 +47,15 @@ def reading(
     """The same, of a store that may have no index and so no coordinator."""
     tenant = of_all(context)
     store.options.bounds.check_limit(checked_whole(limit, "limit", 1, 2**31 - 1))
-    return entries(tenant, None if key is None else memory_key(key), limit)
+    named = None if key is None else memory_key(key)
+    return _entries(store, context, tenant, named, limit)
+
+
+def _entries(
+    store: TieredStore, context: MemoryContext, tenant: str, named: str | None, limit: int
+) -> Flow[tuple[AuditEntry, ...]]:
+    key = named and (yield from key_of(named, context, store.flows.moment().alive_at))
+    return (yield from entries(tenant, key, limit))
 
 
 def audit_head(memory: Memory) -> Flow[AuditHead]:

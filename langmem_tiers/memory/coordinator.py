@@ -11,6 +11,7 @@ from langmem_tiers.memory import (
     forgetting,
     learning,
     moving,
+    pinning,
     recalling,
     remembering,
     reminding,
@@ -74,6 +75,10 @@ class MemoryCoordinator(Memory):
     delete_memory, adelete_memory = both(moving.delete_memory, "tool")
     clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")
     stats, astats = both(recalling.stats)
+
+    pin, apin = both(pinning.pin, "tool")
+    unpin, aunpin = both(pinning.unpin, "tool")
+    pinned, apinned = both(pinning.pinned)
 
     forget: ClassVar[forgetting.Forget]
     aforget: ClassVar[forgetting.AForget]

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import (
     TIERS,
     MemoryStats,
@@ -226,17 +227,25 @@ class MemoryFlows:
             InvalidInputError: if none of a key is reached, or several elsewhere are.
         """
         alive_at = self._store.moment().alive_at
-        params = {**context.whose, "keys": keys, "alive_at": alive_at}
-        (rows,) = yield Query((Call("known_keys", params),), commit=True)
+        whose = {**context.whose, "alive_at": alive_at}
+        handles = {handle: key for key in keys if (handle := as_handle(key))}
+        calls = [Call("known_keys", {**whose, "keys": keys})]
+        if handles:
+            calls.append(Call("known_handles", {**whose, "handles": [*handles]}))
+        rows, *more = yield Query(tuple(calls), commit=True)
         found: dict[str, list[Known]] = {}
         for row in rows:
             found.setdefault(row[0], []).append(Known(*row))
+        by_key = frozenset(found)
+        for handle, *row in chain.from_iterable(more):
+            if (key := handles[handle]) not in by_key:
+                found.setdefault(key, []).append(Known(*row))
         places = {}
         for key in keys:
             one = meant(found.get(key, []), key, context)
             if one is None:
                 raise InvalidInputError((yield from why_absent(key, context, _STORE_FIRST)))
-            places[key] = Place(one.tenant, one.namespace), key
+            places[key] = Place(one.tenant, one.namespace), one.key
         return places
 
     def known(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal, Protocol, overload
 
 from langmem_tiers.core.checks import checked_flag, checked_strings
@@ -25,7 +26,7 @@ from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.meant import meant
+from langmem_tiers.memory.meant import key_of, meant
 from langmem_tiers.memory.tending import archive_files
 from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
 from langmem_tiers.store.store import TieredStore
@@ -212,9 +213,7 @@ def _forgetting(
     yield from store.flows.flush()  # what was read a moment ago counts, and goes
     how = Forgetting(store.options, archive_files, store.flows.now, checkpointer, advance)
     if asked.kind == "key":
-        asked = Asked(
-            context=asked.context, kind="key", name=asked.name, under=(yield from _under(asked))
-        )
+        asked = yield from _located(asked, store.flows.moment().alive_at)
     if plan:
         return (yield from planned(asked, how))
     return (yield from forgotten(asked, how))
@@ -267,6 +266,16 @@ def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
     if kind == "user":
         MemoryContext(tenant=context.tenant, user_id=name)  # refuses what can be no user
     return name
+
+
+def _located(asked: Asked, alive_at: datetime) -> Flow[Asked]:
+    """Add what the key means, or the handle where it is one."""
+    under = yield from _under(asked)
+    if not under:
+        name = yield from key_of(asked.name, asked.context, alive_at)
+        asked = Asked(context=asked.context, kind="key", name=name)
+        under = yield from _under(asked)
+    return Asked(context=asked.context, kind="key", name=asked.name, under=under)
 
 
 def _under(asked: Asked) -> Flow[tuple[Under, ...]]:

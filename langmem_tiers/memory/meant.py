@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.looking import Under
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 
 
@@ -49,6 +53,8 @@ def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | Non
     Raises:
         InvalidInputError: if there are several, and none is the context's own.
     """
+    if any(one.key != key for one in found):
+        return _of_handle(found, key)
     own = [one for one in found if _is_own(one, context)]
     if own or len(found) < 2:  # noqa: PLR2004 - one, or none
         return next(iter(own or found), None)
@@ -59,9 +65,43 @@ def own_or_only(found: Sequence[S], key: str, context: MemoryContext) -> S | Non
     )
 
 
+def _of_handle(found: Sequence[S], handle: str) -> S:
+    """Return the only memory that has a handle.
+
+    Raises:
+        InvalidInputError: if several have it.
+    """
+    first, *others = found
+    if others:
+        several = "; ".join(map(_named, found))
+        raise InvalidInputError(
+            f"{len(found)} memories have the handle {handle!r}: name one by its key: {several}"
+        )
+    return first
+
+
+def _named(one: Candidate | ArchivedAt | Under | Known) -> str:
+    said = f" ({shortened(content_of(one.value), LINE)})" if isinstance(one, Candidate) else ""
+    return f"{one.key!r}{said}"
+
+
 def reached(found: Sequence[S], context: MemoryContext) -> list[S]:
     """Leave out memories that the context does not reach."""
     return [one for one in found if context.reaches(one.tier, one.place[0])]
+
+
+def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
+    """Return the key of the memory that a handle names; what is no handle of any, as it is.
+
+    Raises:
+        InvalidInputError: if several memories have that handle.
+    """
+    if not (handle := as_handle(named)):
+        return named
+    params = {**context.whose, "handles": [handle], "alive_at": alive_at}
+    (rows,) = yield Query((Call("known_handles", params),), commit=True)
+    found = reached([Known(*row) for _, *row in rows], context)
+    return _of_handle(found, named).key if found else named
 
 
 def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:

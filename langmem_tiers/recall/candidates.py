@@ -9,7 +9,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.memory import Recollection, Tier
+from langmem_tiers.core.memory import Recollection, Replaced, Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.core.vectors import Distance
@@ -61,6 +61,8 @@ class Candidate(NamedTuple):
     strength: float
     outdated: bool = False
     """True if it came from a superseded memory."""
+    replaced: Sequence[str] | None = None
+    """The handle and the moment of the memory that it took the place of last."""
 
     @property
     def place(self) -> tuple[tuple[str, ...], str]:
@@ -113,7 +115,7 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     for row in rows:
         if row[_KEY] is not None:
             near = (None if away is None else distance.cosine(away) for away in row[_NEAR])
-            # Recalls that earlier releases recorded do not have the last one.
+            # Recalls that earlier releases recorded do not have the last ones.
             found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
     return found
 
@@ -159,8 +161,13 @@ def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) ->
         last_accessed_at=one.last_accessed_at,
         strength=one.strength,
         outdated=one.outdated,
+        replaces=_replaced(one.replaced),
         **told,
     )
+
+
+def _replaced(told: Sequence[str] | None) -> Replaced | None:
+    return None if told is None else Replaced(told[0], datetime.fromisoformat(told[1]))
 
 
 def _text(found: object) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, tzinfo
-from itertools import groupby
 from typing import Final
 from unicodedata import normalize
 
@@ -14,15 +13,18 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
 from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.handles import LENGTH, handle_of
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
-    RECALLED_DAY,
+    PINNED_HEAD,
     RECALLED_DOUBTED,
     RECALLED_HEAD,
+    RECALLED_NOTE,
     RECALLED_ONE,
     RECALLED_ORIGIN,
     RECALLED_OUTDATED,
+    RECALLED_REPLACES,
     RECALLED_SAID,
     RECALLED_TAIL,
     RECALLED_TODAY,
@@ -41,13 +43,27 @@ _TAGS: Final = {
     for tag in re.findall(r"<(\w+)", text)
 }
 """What our prompts put around data."""
-_FENCE: Final = re.compile(rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)", re.IGNORECASE)
-_OPENING: Final = re.compile("[<\ufe64\uff1c]")
+_FENCE: Final = re.compile(
+    rf"<(?=\s*+(?:/\s*+)?(?:{'|'.join(sorted(_TAGS))})\b)|\[(?=\s*+[a-z0-9]{{{LENGTH}}}\s*+\])",
+    re.IGNORECASE,
+)
+_OPENING: Final = re.compile("[<\\[\ufe64\uff1c\uff3b]")
+_ESCAPED: Final = {"<": "&lt;", "[": "&#91;"}
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
 _UNNAMED: Final = USER_ROLES | {UNKNOWN_SPEAKER}
 """Who needs no name: what nobody else said is the user's."""
+_HALF_A_YEAR: Final = 183
+"""Days within which a day needs no year."""
+_MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_WEEKDAYS: Final = (
+    *("Monday", "Tuesday", "Wednesday", "Thursday"),
+    *("Friday", "Saturday", "Sunday"),
+)
 _DOUBTED: Final = 0.8
 """What is trusted less is doubtful: as far as an agent is trusted, by default."""
 _LONGEST: Final = 80
@@ -59,18 +75,20 @@ def recalled_text(
     lessons: Iterable[Recollection] = (),
     reminders: Iterable[str] = (),
     *,
+    pinned: Iterable[Recollection] = (),
     now: datetime | None = None,
     asked: str | None = None,
 ) -> str:
-    """Memories as one text for a prompt, a line each; nothing if there are none.
+    """Write memories as one text for a prompt, a line each; nothing if there are none.
 
-    Lessons stand first, in their order, then reminders, each a line already; the others follow by
-    days, the newest first, so that what holds now stands before what it replaced. Each memory is
-    shown once: who said it, unless that was the user, and where it comes from and whether that is
-    doubtful, unless it is a user's own or what an assistant said. What could end the fence is
-    written `&lt;`, and further lines of a memory are indented; all else is verbatim. With `now`, it
-    says which day it is, with its weekday, and days are those of its zone; with what was `asked`,
-    long messages are cut to what they say about it, the more the further down they stand.
+    What is pinned stands first, then what was said, the newest day first and each conversation in
+    its order, then lessons, then reminders, each of which is a line already. A line begins with the
+    memory's handle, by which a tool takes it. It names who said it, unless that was the user, and
+    where it comes from, if that is doubtful. Each memory stands once. What could end the fence, or
+    pass for a handle, is written in another way, and further lines of a memory are indented; all
+    else is verbatim. With `now` the text tells which day it is, and days are those of its zone.
+    With what was `asked`, long messages are cut to what they say about it, the more the further
+    down.
 
     Example:
         ```python
@@ -79,18 +97,21 @@ def recalled_text(
         prompt = recalled_text(memory.get_context("When do keys change?"))
         ```
     """
-    first = _recollections(lessons, "lessons")
-    taken = {(one.namespace, one.key) for one in first}
+    zone = None if now is None else _zone(now)
+    pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
+    taken = {(one.namespace, one.key) for one in (*pins, *taught)}
     known = _recollections(recollections, "recollections")
     rest = [one for one in known if (one.namespace, one.key) not in taken]
-    zone = None if now is None else _zone(now)
-    due, others = checked_strings(reminders, "reminders"), _by_days(rest, zone, asked)
-    if not first and not due and not others:
+    sections = (
+        (PINNED_HEAD, [_note(one) for one in pins]),
+        (REST_HEAD, _by_days(rest, zone, now, asked)),
+        (LESSONS_HEAD, [_note(one) for one in taught]),
+        (REMINDERS_HEAD, checked_strings(reminders, "reminders")),
+    )
+    parts = [line for head, lines in sections if lines for line in (head, *lines)]
+    if not parts:
         return ""
-    today = [] if now is None else [RECALLED_TODAY.format(today=f"{now:%a} {now.date()}")]
-    parts = [LESSONS_HEAD, *(_line(one, zone) for one in first)] if first else []
-    parts += [REMINDERS_HEAD, *due] if due else []
-    parts += [REST_HEAD, *others] if parts and others else others
+    today = [] if now is None else [RECALLED_TODAY.format(today=long_day(now.date()))]
     return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
 
 
@@ -105,7 +126,7 @@ def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
         line
         for title, several in known
         if several
-        for line in (f"{brief(title)}:", *(_line(one, None) for one in several))
+        for line in (f"{brief(title)}:", *map(_line, several))
     ]
     return "\n".join([RECALLED_HEAD, *parts, RECALLED_TAIL]) if parts else ""
 
@@ -122,18 +143,66 @@ def _recollections(given: Iterable[Recollection], what: str) -> list[Recollectio
     return [checked_kind(one, Recollection, f"one of {what}") for one in several]
 
 
-def _by_days(ranked: Sequence[Recollection], zone: tzinfo | None, asked: str | None) -> list[str]:
-    """Memories in lines under their days, the newest first; they are given best first."""
-    shown = [(one, _content(one, asked, place)) for place, one in enumerate(ranked)]
-    shown.sort(key=lambda each: (_when(each[0]), each[0].namespace, each[0].key), reverse=True)
-    lines = list[str]()
-    for day, several in groupby(shown, key=lambda each: _day(each[0], zone)):
-        lines.append(RECALLED_DAY.format(date=day))
-        for one, content in several:
-            told = fields_of(one)
-            by = f"{told['by']}{told['origin']}".strip()
-            lines.append(RECALLED_SAID.format(by=f"{by}: " if by else "", content=content))
-    return lines
+def _by_days(
+    ranked: Sequence[Recollection], zone: tzinfo | None, now: datetime | None, asked: str | None
+) -> list[str]:
+    """Write memories in lines, the newest day first; they are given best first.
+
+    Within a day the latest conversation stands first, and what was said in it in its order.
+    """
+    latest: dict[tuple[date, object], datetime] = {}
+    for one in ranked:
+        talk = _talk(one, zone)
+        latest[talk] = max(_when(one), latest.get(talk, _when(one)))
+    places = sorted(range(len(ranked)), key=lambda n: _order(ranked[n]))
+    places.sort(key=lambda n: (_day(ranked[n], zone), latest[_talk(ranked[n], zone)]), reverse=True)
+    return [_said(ranked[n], _content(ranked[n], asked, n), zone, now) for n in places]
+
+
+def _talk(one: Recollection, zone: tzinfo | None) -> tuple[date, object]:
+    """Return the day and the conversation of a memory; without a session it stands by itself."""
+    return _day(one, zone), one.session_id or (one.namespace, one.key)
+
+
+def _order(one: Recollection) -> tuple[datetime, int, tuple[str, ...], str]:
+    turn = one.value.get("turn")
+    return _when(one), turn if isinstance(turn, int) else 0, one.namespace, one.key
+
+
+def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | None) -> str:
+    """Write a memory of a conversation as a line."""
+    told = fields_of(one)
+    today = None if now is None else now.date()
+    by = told["by"].strip()
+    replaces = ""
+    if one.replaces is not None:
+        when = one.replaces.at if zone is None else one.replaces.at.astimezone(zone)
+        day = short_day(when.date(), today)
+        replaces = RECALLED_REPLACES.format(handle=one.replaces.handle, date=day)
+    return RECALLED_SAID.format(
+        handle=told["handle"],
+        date=short_day(_day(one, zone), today),
+        by=f", {by}" if by else "",
+        origin=told["origin"],
+        content=content,
+        replaces=replaces,
+    )
+
+
+def _note(one: Recollection) -> str:
+    """Write a pinned memory or a lesson as a line."""
+    return RECALLED_NOTE.format_map({**fields_of(one), "content": _content(one, None, 0)})
+
+
+def short_day(day: date, today: date | None) -> str:
+    """Write a day as `27 Feb`, with its year unless that is this year's or within half a year."""
+    near = today is not None and (day.year == today.year or abs((today - day).days) < _HALF_A_YEAR)
+    return f"{day.day} {_MONTHS[day.month - 1][:3]}{'' if near else f' {day.year}'}"
+
+
+def long_day(day: date) -> str:
+    """Write a day as `Tuesday 3 March 2026`."""
+    return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
 def _when(one: Recollection) -> datetime:
@@ -154,10 +223,9 @@ def _content(one: Recollection, asked: str | None, place: int) -> str:
     return indented(quoted(content))
 
 
-def _line(one: Recollection, zone: tzinfo | None) -> str:
-    """A lesson as a line, with its day."""
-    said = {"date": str(_day(one, zone)), "content": _content(one, None, 0)}
-    return RECALLED_ONE.format_map({**fields_of(one), **said})
+def _line(one: Recollection) -> str:
+    """Write a memory of a titled section as a line, with its day."""
+    return RECALLED_ONE.format_map({**fields_of(one), "content": _content(one, None, 0)})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -176,9 +244,10 @@ def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | No
 
 
 def quoted(text: str) -> str:
-    """Text as data: what could begin or end a fence is written `&lt;`, all else verbatim.
+    """Write text as data: what could begin or end a fence, or pass for a handle, is escaped.
 
-    Characters that are not seen hide no fence, nor do wide ones.
+    A `<` becomes `&lt;` there and a `[` becomes `&#91;`; all else is verbatim. Characters that are
+    not seen hide neither, nor do wide ones.
     """
     if not _OPENING.search(text):
         return text
@@ -188,7 +257,7 @@ def quoted(text: str) -> str:
     pieces: list[str] = []
     for found in _FENCE.finditer(plain):
         place = seen[found.start()]
-        pieces += (text[after:place], "&lt;")
+        pieces += (text[after:place], _ESCAPED[found[0]])
         after = place + 1
     return "".join((*pieces, text[after:]))
 
@@ -214,6 +283,7 @@ def fields_of(one: Recollection) -> dict[str, str]:
     when = one.occurred_at or one.created_at
     speaker = one.speaker or UNKNOWN_SPEAKER
     return {
+        "handle": handle_of(one.namespace, one.key),
         "tier": one.tier.value,
         "memory_type": brief(one.memory_type),
         "date": str(when.date()),

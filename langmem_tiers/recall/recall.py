@@ -10,6 +10,7 @@ from typing import Any
 
 from langmem_tiers.core.config import EF_SEARCH
 from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import ROLES, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.vectors import PackedVector
@@ -86,18 +87,24 @@ def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> li
 def find(
     context: MemoryContext, key: str, tiers: Sequence[Tier], store: StoreFlows
 ) -> Flow[list[Candidate]]:
-    """What who asks sees in the tenant by a key, short_term before working before long_term."""
+    """Find what who asks sees in the tenant by a key, short_term before working before long_term.
+
+    Where no memory has the key and it may be a handle, those that have that are found.
+    """
     store.begin_to_flush()
     moment = store.moment()
     params = {
         **context.whose,
-        "key": check_key(key),
         "tiers": [tier.value for tier in tiers],
         "alive_at": moment.alive_at,
         **visibility(moment.now),
     }
-    (rows,) = yield Query((Call("find", params),), commit=True)
-    return read_columns(rows, store.distance)
+    calls = [Call("find", {**params, "key": check_key(key)})]
+    if handle := as_handle(key):
+        calls.append(Call("find_handle", {**params, "handles": [handle]}))
+    answers = yield Query(tuple(calls), commit=True)
+    found = (read_columns(rows, store.distance) for rows in answers)
+    return next((some for some in found if some), [])
 
 
 def _rows(

@@ -233,7 +233,7 @@ def ranked(memories: Sequence[Recollection]) -> list[Ranked]:
 def seen_in(seen: bytes) -> list[dict[str, Any]]:
     """What was seen, each by its names: memories, and what is true of all that was searched."""
     told = json.loads(zlib.decompress(seen))
-    return [dict(zip(Candidate._fields, row, strict=True)) for row in told["rows"]]
+    return [dict(zip(Candidate._fields, row, strict=False)) for row in told["rows"]]
 
 
 def _asked(sought: Sought, floor: Floor) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_list, checked_strings
+from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -56,6 +57,7 @@ class NewMemory:
     success_metrics: Mapping[str, Any] = field(default_factory=dict)
     source_task: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    pinned: bool = False
     source: str = Source.USER
     recalled: Iterable[object] = ()
     echoes: Iterable[Sequence[str]] = ()
@@ -103,7 +105,7 @@ def to_write(
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
         tier=tier,
-        ttl=kind.ttl if default_ttl is None else default_ttl,
+        ttl=math.inf if one.pinned else kind.ttl if default_ttl is None else default_ttl,
         bounds=bounds,
     )
     echoes = tuple((write.place._replace(namespace=at), key) for at, key in one.echoes)
@@ -256,6 +258,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "success_metrics": _mapping(one.success_metrics, "success_metrics"),
         "source_task": _text(one.source_task, "source_task"),
         "metadata": _mapping(one.metadata, "metadata"),
+        "pinned": checked_flag(one.pinned, "pinned") or None,
     }
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
 

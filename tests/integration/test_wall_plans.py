@@ -246,7 +246,15 @@ def test_no_function_with_the_owners_rights_lets_its_caller_choose_what_names_me
         found = conn.execute(query).fetchall()
     fixed = ["search_path=pg_catalog, pg_temp"]
     log = ("add", "chained", "delete", "forget", "insert", "read", "receipt", "update")
-    known = (*(f"audit_{name}" for name in log), "ended_turns", "gone", "of_type", "with_words")
+    known = (
+        *(f"audit_{name}" for name in log),
+        "ended_turns",
+        "gone",
+        "of_handles",
+        "of_pins",
+        "of_type",
+        "with_words",
+    )
     assert found == [(name, fixed, False) for name in known]
 
 

@@ -27,6 +27,7 @@ WHERE m.tenant = %(tenant)s
   AND w.reads < %(accesses)s
   AND w.importance < %(importance)s::float8::numeric
   AND coalesce(m.value ->> 'memory_type', 'episodic') <> 'working'
+  AND NOT m.value @> '{"pinned": true}'
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id)
   AND NOT EXISTS (SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.source = m.id)
   AND NOT EXISTS (

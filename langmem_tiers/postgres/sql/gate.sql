@@ -233,7 +233,8 @@ WITH old AS MATERIALIZED (
 SELECT count(*) FROM gone;
 
 -- name: standing_in_place
--- What is current in a place, of a type or in a tier, if it would hold too many with what comes in.
+-- What is current in a place, of a type or in a tier, if it would hold too many with what comes in. What is
+-- pinned neither goes nor counts.
 WITH there AS MATERIALIZED (
     SELECT m.id, m.key, m.created_at,
            CASE jsonb_typeof(m.value -> 'importance') WHEN 'number'
@@ -245,6 +246,7 @@ WITH there AS MATERIALIZED (
       AND (%(memory_type)s::text IS NULL
            OR coalesce(m.value ->> 'memory_type', 'episodic') = %(memory_type)s::text)
       AND m.state IS NULL AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+      AND NOT m.value @> '{"pinned": true}'
 )
 SELECT t.id, t.key, t.created_at, t.importance, coalesce(u.strength, 0), t.trust
 FROM there t

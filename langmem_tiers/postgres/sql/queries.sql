@@ -59,6 +59,20 @@ CASE WHEN EXISTS (
     WHERE a.id <> m.id
 ) ELSE false END
 
+-- part: replaces
+-- The handle of the memory that the memory m took the place of last, and when that was so.
+CASE WHEN EXISTS (
+    SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id
+) THEN (
+    SELECT jsonb_build_array({memory}.handle(s.tenant, s.namespace, s.key), coalesce(s.occurred_at, s.created_at))
+    FROM {memory}.events e
+    CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories s WHERE s.tenant = %(tenant)s AND s.id = e.id LIMIT 1
+    ) s
+    WHERE e.tenant = %(tenant)s AND e.target = m.id AND e.kind = 'superseded' AND e.undone_at IS NULL
+    ORDER BY e.number DESC LIMIT 1
+) END
+
 -- part: in_session
 -- The session of the memory m, '' for none. Behind the wall no index is read by coalesce.
 CASE WHEN m.session IS NULL THEN '' ELSE m.session END
@@ -130,7 +144,8 @@ WITH due AS MATERIALIZED (
     FROM unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
     CROSS JOIN LATERAL (
         SELECT m.tenant, m.id, m.tier FROM {memory}.memories m
-        WHERE m.tenant = w.tenant AND m.id = w.id AND m.ttl_minutes IS NOT NULL LIMIT 1
+        WHERE m.tenant = w.tenant AND m.id = w.id AND m.ttl_minutes IS NOT NULL
+          AND m.expires_at IS NOT NULL LIMIT 1
         FOR NO KEY UPDATE OF m SKIP LOCKED
     ) m
     WHERE {few}
@@ -1321,7 +1336,7 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        CASE WHEN t.talks THEN t.words ELSE length(m.lexemes) - 1 END AS words_around,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
+       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}, {part replaces}
 FROM found m
 LEFT JOIN own o ON o.id = m.id
 LEFT JOIN windows w ON w.tier = m.tier AND w.namespace = m.namespace
@@ -1367,7 +1382,7 @@ SELECT %(tenant)s, NULL, NULL, jsonb_build_object(
                )
            )
        ), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-       NULL, NULL, NULL, NULL, NULL
+       NULL, NULL, NULL, NULL, NULL, NULL
 FROM scope s;
 
 -- leg: recall_page
@@ -1382,15 +1397,19 @@ FROM scope s;
     LIMIT %(pool)s
 )
 
--- name: recall_newest
--- The same for an empty query: newest first, the last turn before the one before it, without
--- evidence.
+-- part: of_recall
+-- What a recall says of a memory m and its usage u, without evidence.
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at,
        coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
+       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}, {part replaces}
+
+-- name: recall_newest
+-- The same for an empty query: newest first, the last turn before the one before it, without
+-- evidence.
+{part of_recall}
 FROM ({legs recall_page}) m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -1399,15 +1418,41 @@ ORDER BY m.updated_at DESC, CASE WHEN m.session IS NOT NULL AND m.speaker IS NOT
         DESC NULLS LAST, m.namespace, m.key
 LIMIT %(pool)s;
 
+-- part: pins
+-- The pinned memories of the tenant.
+[owner: (
+    SELECT * FROM {memory}.memories m WHERE m.tenant = %(tenant)s AND m.value @> '{"pinned": true}'
+    ) | walled: (SELECT s.* FROM {memory}.of_pins() AS p (id) CROSS JOIN LATERAL (
+        SELECT * FROM {memory}.memories s WHERE s.tenant = %(tenant)s AND s.id = p.id LIMIT 1
+    ) s)]
+
+-- name: pinned
+-- What is pinned in a project or known everywhere in the tenant, whatever its session, as far as it is
+-- current, the oldest first. The columns are those of recall.
+{part of_recall}
+FROM {part pins} m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+WHERE (m.namespace >= %(working_low)s AND m.namespace < %(working_high)s
+       OR m.tier = 'long_term' AND m.namespace >= %(long_term_low)s AND m.namespace < %(long_term_high)s)
+  AND {part visible} AND {part seen} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY m.created_at, m.id
+LIMIT 200;
+
+-- name: pin
+-- Pin a memory, which then does not expire, or let it expire again from now on.
+UPDATE {memory}.memories m
+SET value = CASE WHEN %(pinned)s::boolean THEN m.value || '{"pinned": true}' ELSE m.value - 'pinned' END,
+    expires_at = CASE WHEN %(pinned)s::boolean THEN NULL
+                 ELSE %(now)s::timestamptz + m.ttl_minutes * interval '1 minute' END
+WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.value @> '{"pinned": true}' <> %(pinned)s::boolean
+RETURNING m.id;
+
 -- name: find
 -- A memory by its key alone, wherever in the tenant it is; short_term before working before
 -- long_term, and the user's own before what is shared. The columns are those of recall.
-SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
-       m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
-       NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
-       m.speaker, m.occurred_at,
-       coalesce(u.access_count, 0), coalesce(u.success_count, 0), coalesce(u.failure_count, 0),
-       u.last_accessed_at, coalesce(u.strength, 0), {part outdated}
+{part of_recall}
 FROM {memory}.memories m
 LEFT JOIN LATERAL (
     SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
@@ -1417,6 +1462,25 @@ WHERE m.tenant = %(tenant)s AND m.key = %(key)s
   AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
 ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
 
+-- part: handled
+-- The keys of memories that have one of these handles.
+SELECT h.key FROM [owner: {memory}.memories h WHERE h.tenant = %(tenant)s
+    AND {memory}.handle(h.tenant, h.namespace, h.key) = ANY (%(handles)s)
+    | walled: {memory}.of_handles(%(handles)s) AS h (key)]
+
+-- name: find_handle
+-- The same for a handle, which few memories have, mostly one.
+{part of_recall}
+FROM {memory}.memories m
+LEFT JOIN LATERAL (
+    SELECT * FROM {memory}.usage u WHERE u.tenant = %(tenant)s AND u.id = m.id LIMIT 1
+) u ON true
+WHERE m.tenant = %(tenant)s AND m.key = ANY (ARRAY({part handled}))
+  AND m.tier = ANY (%(tiers)s::{memory}.tier[]) AND {part seen}
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+  AND {memory}.handle(m.tenant, m.namespace, m.key) = ANY (%(handles)s)
+ORDER BY m.tier, m.user_id NULLS LAST, m.updated_at DESC, m.namespace;
+
 -- name: read_again
 -- Memories by namespace and key, as far as they are current, in the order given. The columns are
 -- those of recall.
@@ -1424,7 +1488,7 @@ SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, NULL::float8 AS distance,
        NULL::float8, NULL::float8, NULL::float8, NULL::float8, NULL::bigint,
        m.speaker, m.occurred_at, 0::bigint, 0::bigint, 0::bigint, NULL::timestamptz, 0::float8,
-       {part outdated}
+       {part outdated}, {part replaces}
 FROM unnest(%(namespaces)s::text[], %(keys)s::text[]) WITH ORDINALITY AS w (namespace, key, ord)
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m

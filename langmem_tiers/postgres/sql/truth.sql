@@ -12,6 +12,15 @@ JOIN {memory}.memories m ON m.tenant = %(tenant)s AND m.key = w.key
 WHERE {few} AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part seen}
 ORDER BY w.ord, m.tier, m.user_id NULLS LAST, m.namespace;
 
+-- name: known_handles
+-- The same for handles, each with its own.
+SELECT {memory}.handle(m.tenant, m.namespace, m.key), m.key, m.tenant, m.namespace, m.tier::text
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.key = ANY (ARRAY({part handled}))
+  AND {memory}.handle(m.tenant, m.namespace, m.key) = ANY (%(handles)s)
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part seen}
+ORDER BY m.tier, m.user_id NULLS LAST, m.namespace, m.key;
+
 -- name: origins_of_writes
 -- Once the keys are locked: whether each memory that another is derived from is there, and is not
 -- itself derived from it; how far it is trusted, and whether it is quarantined.

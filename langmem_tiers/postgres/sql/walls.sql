@@ -81,7 +81,8 @@ BEGIN
                        '{memory}.audit_forget, {memory}.audit_receipt TO %I', called);
     END LOOP;
     IF to_regrole('{application}') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.of_type, {memory}.ended_turns, {memory}.gone
+        GRANT EXECUTE ON FUNCTION {memory}.with_words, {memory}.of_type, {memory}.ended_turns, {memory}.gone,
+                                     {memory}.of_handles, {memory}.of_pins
         TO {application};
         GRANT SELECT ON {short_term}.documents, {working}.documents, {long_term}.documents
         TO {application};
