@@ -33,7 +33,7 @@ from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.floor import MEASURED, measured
-from langmem_tiers.remember.means import bounded, is_strange
+from langmem_tiers.recall.means import bounded, is_strange
 
 FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
@@ -85,7 +85,7 @@ class Words(NamedTuple):
         # strangers say was shown something, and no more of what memory can answer.
         if is_strange(text, words.known):
             return 0.0
-        return bounded(words.score(Message("", text, "", {})) - self.least)
+        return bounded(words.score(Message("", text, {})) - self.least)
 
 
 def words_of(embeddings: OfflineEmbeddings) -> Words:

@@ -27,9 +27,9 @@ import langmem_tiers
 from benchmarks.gate_corpus import DIRECT, HALVES, OBLIQUE, Half, carried, hands, told
 from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core.reading import words
+from langmem_tiers.core.tokens import BIAS
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
-    BIAS,
     Fits,
     conceals,
     features,

@@ -1,21 +1,18 @@
-"""Fits the weights that say what a message does: `remember/means.tsv`.
+"""Fits the weights that say whether a message only talks and whether it needs memory.
 
 Run it with `python -m benchmarks.fit_means`; it prints how the messages of each hand are judged by
-a fit on all others. With `--write` it then writes the fit on all of them, and which memory an act
-is about (`fit_targets`). A kind is learned from these records of `benchmarks/data`:
+a fit on all others. With `--write` it then writes the fit on all of them, `recall/means.tsv`. What
+ships was cut from a fit for which 3,458 more messages stood among the others, about what is taken
+back. A kind is learned from these records of `benchmarks/data`:
 
 - `talk`: messages that only talk or ask something of the world, and what is asked in lives and
   needs no memory; against messages that tell something or ask to be reminded, and what a later
-  question of a life, or a later act, is about.
+  question of a life is about.
 - `needs`: messages and questions that memory helps with; against those that anybody could answer.
-- `intends`: messages that ask to be reminded, in any words; against all others.
-- `retract`, `correct`: acts of that kind, with the answer to them; against all other acts and
-  messages, and what is said in lives in which nothing is taken back.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,32 +28,15 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
-from benchmarks.fit_targets import WHERE, fit_targets
-from langmem_tiers.remember.instructs import BIAS, tokens
-from langmem_tiers.remember.means import (
-    Means,
-    features,
-    features_of_answer,
-    first_of,
-    named_in,
-    parts,
-    written,
-)
+from langmem_tiers.core.tokens import BIAS, tokens
+from langmem_tiers.recall.means import Means, features, named_in, parts, written
 
 KINDS: Final = Means._fields
-ANSWERED_KINDS: Final = frozenset(["intends", "retract", "correct"])
-"""Those of which the answer to a message tells."""
 OF_ALL: Final = frozenset(["talk"])
 """Those that all sentences of a message are to be; of another kind one is enough."""
-WRONGLY: Final = {
-    "talk": 0.005,
-    "needs": 0.02,
-    "intends": 0.002,
-    "retract": 0.001,
-    "correct": 0.003,
-}
-"""The share of messages that are not of a kind, and not written to look like it, of which half a
-chance is; of `needs`, of those that are."""
+WRONGLY: Final = {"talk": 0.005, "needs": 0.02}
+"""The share of messages that are not of a kind of which half a chance is; of `needs`, of those that
+are."""
 _TWICE: Final = 2
 _OFTEN: Final = 3
 """Messages that a word is in which counts by itself."""
@@ -64,18 +44,15 @@ _SOFTNESS: Final = 30.0
 _DIGITS: Final = 2
 _LEAST: Final = 0.3
 """Weights that are smaller ship for no kind, but for words."""
-_WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "means.tsv"
+_WHERE: Final = Path(langmem_tiers.__file__).parent / "recall" / "means.tsv"
 
 
 class Message(NamedTuple):
-    """A message of a hand, with the answer to it and what it is known to do and not to do."""
+    """A message of a hand, and what it is known to do and not to do."""
 
     writer: str
     text: str
-    answer: str
     does: Mapping[str, bool]
-    ordinary: bool = True
-    """Whether it was not written to look like a kind that it is none of."""
 
 
 class Judged(NamedTuple):
@@ -91,61 +68,36 @@ class Judged(NamedTuple):
 
 def messages() -> list[Message]:
     """All messages, of every hand."""
-    return [*_single(), *_acts(), *_lives(), *_asked()]
+    return [*_single(), *_lives(), *_asked()]
 
 
 def told_of(several: Sequence[Message], kind: str) -> list[Message]:
-    """Those of which a kind is known; each also as if it had no answer yet, where that counts."""
-    told = [one for one in several if kind in one.does and tokens(one.text)]
-    alone = [one._replace(answer="") for one in told if one.answer]
-    return [*told, *alone] if kind in ANSWERED_KINDS else told
+    """Those of which a kind is known."""
+    return [one for one in several if kind in one.does and tokens(one.text)]
 
 
-_NOTHING: Final = dict.fromkeys(("intends", "retract", "correct"), False)
 _KNOWN: Final[Mapping[str, Mapping[str, bool]]] = {
-    "need": {"needs": True, **_NOTHING},
-    "world": {"talk": True, "needs": False, **_NOTHING},
-    "talk": {"talk": True, "needs": False, **_NOTHING},
-    "tell": {"talk": False, **_NOTHING},
-    "remind": {"talk": False, **_NOTHING, "intends": True},
-    "notremind": _NOTHING,
+    "need": {"needs": True},
+    "world": {"talk": True, "needs": False},
+    "talk": {"talk": True, "needs": False},
+    "tell": {"talk": False},
+    "remind": {"talk": False},
 }
 """What is known of a single message of a kind."""
 
 
-_OF_REMINDERS: Final = frozenset(["acts-n", "acts-o"])
-"""Hands whose messages are about reminders, and may ask for one."""
-
-
 def _single() -> Iterator[Message]:
     for one in records("messages"):
-        ordinary = one["kind"] != "notremind"
-        yield Message(one["writer"], one["message"], one["reply"], _KNOWN[one["kind"]], ordinary)
-
-
-def _acts() -> Iterator[Message]:
-    for one in records("acts"):
-        does = {kind: one["act"] == kind for kind in ("retract", "correct")}
-        if one["writer"] not in _OF_REMINDERS:
-            does["intends"] = False
-        yield Message(one["writer"], one["message"], one["reply"], does, ordinary=False)
-        for place in one["targets"]:
-            yield Message(one["writer"], one["turns"][place]["user"], "", {"talk": False})
+        yield Message(one["writer"], one["message"], _KNOWN[one["kind"]])
 
 
 def _lives() -> Iterator[Message]:
     for life in records("life"):
         wanted = [text for event in life["events"] for text in wanted_of(event)]
-        acts = (
-            {}
-            if life["kind"] in ("retract", "correct", "update")
-            else {"retract": False, "correct": False}
-        )
-        calm = acts if life["kind"] == "intention" else {**acts, "intends": False}
         for event in life["events"]:
             if (text := event.get("ask") or event.get("say")) is None:
                 continue
-            does = dict(calm)
+            does = dict[str, bool]()
             if any(one in text.casefold() for one in wanted):
                 does["talk"] = False
             if event.get("nothing"):
@@ -153,14 +105,14 @@ def _lives() -> Iterator[Message]:
             elif wanted_of(event):
                 does["needs"] = True
             if does:
-                yield Message(life["writer"], text, event.get("reply", ""), does)
+                yield Message(life["writer"], text, does)
 
 
 def _asked() -> Iterator[Message]:
     for group in records("asked"):
         for one in group["queries"]:
             if one["kind"] != "absent":
-                yield Message(group["writer"], one["query"], "", {"needs": bool(one["relevant"])})
+                yield Message(group["writer"], one["query"], {"needs": bool(one["relevant"])})
 
 
 def wanted_of(event: Record) -> list[str]:
@@ -171,10 +123,7 @@ def wanted_of(event: Record) -> list[str]:
 
 def vocabulary(several: Iterable[Message]) -> frozenset[str]:
     """The words of several messages."""
-    words = (
-        {*named_in(one.text, _EVERY), *named_in(first_of(one.answer), _EVERY)} for one in several
-    )
-    counted = Counter(word for found in words for word in found)
+    counted = Counter(word for one in several for word in {*named_in(one.text, _EVERY)})
     return frozenset(word for word, count in counted.items() if count >= _OFTEN)
 
 
@@ -201,11 +150,7 @@ class Fit(NamedTuple):
         if not several:
             return math.inf if self.kind in OF_ALL else -math.inf
         best = min(several) if self.kind in OF_ALL else max(several)
-        return self.weights[BIAS] + best + self._sum(self._answered(message))
-
-    def _answered(self, message: Message) -> frozenset[str]:
-        answer = message.answer if self.kind in ANSWERED_KINDS else ""
-        return features_of_answer(first_of(answer), self.known)
+        return self.weights[BIAS] + best
 
     def _sum(self, found: frozenset[str]) -> float:
         return sum(self.weights.get(one, 0.0) for one in found) / math.sqrt(max(1, len(found)))
@@ -214,33 +159,18 @@ class Fit(NamedTuple):
 def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
     """The weights of a kind."""
     told = told_of(several, kind)
-    rows = [_rows(one, kind, known) for one in told]
-    counted = Counter(feature for row in rows for part in row for feature in part)
+    rows = [_features(one, known) for one in told]
+    counted = Counter(feature for row in rows for feature in row)
     names = sorted(name for name, count in counted.items() if count >= _TWICE)
     right = np.array([one.does[kind] for one in told], float)
-    found = fitted(_matrix(rows, names), right, _SOFTNESS)
+    found = fitted(Matrix.of(rows, names), right, _SOFTNESS)
     return Fit(
         kind, known, {BIAS: float(found[-1]), **dict(zip(names, map(float, found), strict=False))}
     )
 
 
-def _rows(one: Message, kind: str, known: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
-    said = frozenset(feature for part in parts(one.text) for feature in features(part, known))
-    answer = one.answer if kind in ANSWERED_KINDS else ""
-    return said, features_of_answer(first_of(answer), known)
-
-
-def _matrix(rows: Sequence[tuple[frozenset[str], frozenset[str]]], names: Sequence[str]) -> Matrix:
-    """Both parts of each row; the length of one says nothing of what the other counts."""
-    parts_of = [Matrix.of([row[n] for row in rows], names) for n in (0, 1)]
-    size = len(names)
-    second = parts_of[1].column != size  # one bias is enough
-    return Matrix(
-        np.concatenate([parts_of[0].row, parts_of[1].row[second]]),
-        np.concatenate([parts_of[0].column, parts_of[1].column[second]]),
-        np.concatenate([parts_of[0].value, parts_of[1].value[second]]),
-        parts_of[0].shape,
-    )
+def _features(one: Message, known: frozenset[str]) -> frozenset[str]:
+    return frozenset(feature for part in parts(one.text) for feature in features(part, known))
 
 
 def fits_without(several: Sequence[Message], kind: str) -> dict[str, Fit]:
@@ -261,23 +191,21 @@ def judged(several: Sequence[Message], kind: str) -> list[Judged]:
 def bound(several: Sequence[Judged], kind: str) -> float:
     """The score that `WRONGLY` says."""
     wanted = kind == "needs"
-    scores = [one.score for one in several if one.right(kind) is wanted and one.message.ordinary]
+    scores = [one.score for one in several if one.right(kind) is wanted]
     share = WRONGLY[kind] if wanted else 1 - WRONGLY[kind]
     return float(np.quantile([one for one in scores if math.isfinite(one)], share))
 
 
 def table(kind: str, several: Sequence[Judged], least: float) -> Table:
     """What is found of each hand from a score on."""
-    columns = ("hand", "messages", "are", "found", "rightly", "ordinary", "found wrongly")
+    columns = ("hand", "messages", "are", "found", "rightly", "are not", "found wrongly")
     made = Table(*columns, title=f"{kind}, by other hands")
     for writer in (*sorted({one.message.writer for one in several}), ""):
         own = [one for one in several if writer in ("", one.message.writer)]
         found = [one for one in own if one.score >= least]
-        plain = [one for one in own if one.message.ordinary and not one.right(kind)]
-        wrong = [one for one in plain if one.score >= least]
-        rightly = sum(one.right(kind) for one in found)
-        counts = (len(own), sum(one.right(kind) for one in own), len(found), rightly)
-        made.add_row(writer or "all", *map(str, (*counts, len(plain), len(wrong))))
+        are, rightly = (sum(one.right(kind) for one in some) for some in (own, found))
+        counts = (len(own), are, len(found), rightly, len(own) - are, len(found) - rightly)
+        made.add_row(writer or "all", *map(str, counts))
     return made
 
 
@@ -287,12 +215,10 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
     several = messages()
     known = vocabulary(several)
     columns: list[dict[str, float]] = []
-    odds = dict[tuple[str, str, str], float]()
     for kind in track(KINDS, "fitting", console=Console(stderr=True)):
         seen = judged(several, kind)
         least = bound(seen, kind)
         console.print(table(kind, seen, least))
-        odds |= {(kind, one.message.text, one.message.answer): one.score - least for one in seen}
         weights = dict(fit(several, kind, known).weights)
         columns.append({**weights, BIAS: weights[BIAS] - least})
     if write:
@@ -301,11 +227,6 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
         _WHERE.write_text(written(kept), "utf-8")
         console.print(f"{len(kept):,} weights of {len(several):,} messages: {_WHERE.name}")
-    targets, tables = fit_targets(odds)
-    for one in tables:
-        console.print(one)
-    if write:
-        WHERE.write_text(json.dumps(targets, indent=1) + "\n", "utf-8")
 
 
 def _counts(row: Sequence[float]) -> bool:

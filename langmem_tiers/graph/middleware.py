@@ -37,7 +37,7 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler
-from langmem_tiers.graph.remember import beside, decided_by
+from langmem_tiers.graph.remember import beside
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of, turn_of
@@ -72,10 +72,8 @@ class TieredMemoryState(AgentState[Any]):
     memory_begun: NotRequired[Annotated[None, PrivateStateAttr, Begun]]
     """Always None; reading it notes the run around this one."""
     memory_errors: NotRequired[dict[str, str]]
-    """What the turn goes without as Postgres or a judge failed: the error of what was to be
+    """What the turn goes without as Postgres or a model failed: the error of what was to be
     done."""
-    revised: NotRequired[list[dict[str, Any]]]
-    """What it took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -112,8 +110,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         *,
         recall: bool = True,
         remember: bool = True,
-        revise: bool = True,
-        judge: BaseChatModel | None = None,
         remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
@@ -130,8 +126,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         Args:
             recall: Show the model what matters and does not stand among the messages.
             remember: Store what was said; see `create_remember_node`.
-            revise, judge: Retract what the user takes back, and supersede what they correct, as
-                fitted weights or a chat model say; see `create_remember_node`.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
@@ -152,7 +146,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         self._outcome, self._model = checked_teachers(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._reflect = reflect is not False
-        self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout, self._turns = lessons, holdout, Turns()
@@ -232,7 +225,6 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
-        revised: list[dict[str, Any]] = []
         noted, heard = noted_in(state), of_state(state, HEARD, None)
         own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
         judges = None if noted is None else self._outcome
@@ -250,14 +242,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             turn = self._shown(state) or Shown()
             told_of = [*turn.found, *(one.content for one in turn.due)]
             with self._careful("remember", runtime, told):
-                kept = yield from remember_turn(own, state, told_of, decides=self._decides)
-                told |= kept.errors
-                revised = kept.revised
+                yield from remember_turn(own, state, told_of)
         ended = ended_of(state, told)
         left = ended.get(HEARD, heard or {}).get("left")
         update = errors_of(state, told, state, mended=None if left else "remember") | ended
-        if revised or of_state(state, "revised", None):
-            update["revised"] = revised
         return update or None
 
     before_agent, abefore_agent = both(_before_agent)

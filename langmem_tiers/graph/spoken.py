@@ -11,7 +11,6 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 
-from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.heard import TRUST
 from langmem_tiers.graph.messages import answered_in
@@ -163,38 +162,34 @@ def note_of(
     if not (text := storable(text_of(message))):
         return []
     told = speakers.of(message)
-    key, _ = keys_of(message, config, speakers)
+    key = key_of(message, config, speakers)
     return [{**told, **kept(text, memory, key)}]
 
 
-def kept(
-    text: str, memory: MemoryCoordinator, key: str, whole: str | None = None
-) -> dict[str, Any]:
+def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
     """Return a text as a memory of the session; a long one keeps both its ends.
 
     A private text is not cut, so that the gate judges all of it.
     """
-    cut = text if private(whole or text, memory.gate) else both_ends(text, _LONGEST)
+    cut = text if private(text, memory.gate) else both_ends(text, _LONGEST)
     return {"content": cut, "key": key, "session_id": memory.context.session_id}
 
 
-def keys_of(
-    message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None
-) -> tuple[str, str]:
-    """Return the keys of a message: of its memory, and of the intention that it asks for.
+def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None) -> str:
+    """Return the key of a message's memory.
 
-    The same message of a thread has the same keys; without a thread, the same words have. A human
-    message that no person wrote has others: a run around this one may know that a person wrote it.
+    The same message of a thread has the same key; without a thread, the same words have. A human
+    message that no person wrote has another: a run around this one may know that a person wrote it.
     """
     text = storable(text_of(message))
     key = uuid5(NAMESPACE_OID, f"{thread_of(config) or text}\0{message.id or text}")
     if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
         key = uuid5(key, _AGENT)
-    return str(key), str(uuid5(key, PROSPECTIVE))
+    return str(key)
 
 
 def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
     """Return all keys that messages may be remembered under, whoever wrote them."""
     said = [one for one in messages if isinstance(one, HumanMessage | AIMessage)]
-    found = {key for one in said for key in keys_of(one, config)}
-    return found.union(str(uuid5(UUID(keys_of(one, config)[0]), _AGENT)) for one in said)
+    found = {key_of(one, config) for one in said}
+    return found.union(str(uuid5(UUID(key), _AGENT)) for key in found)

@@ -44,12 +44,12 @@ from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens
+from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import recall
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
-from langmem_tiers.remember.means import needs
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.remind.raising import raised_by_itself

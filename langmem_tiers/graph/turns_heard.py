@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
@@ -24,7 +23,7 @@ from langmem_tiers.graph.spoken import (
     ended,
     hear,
     is_of_turn,
-    keys_of,
+    key_of,
     last_word,
     unanswered,
 )
@@ -58,12 +57,11 @@ def _stored_already(
     config: RunnableConfig,
     speakers: Speakers,
 ) -> Flow[list[str]]:
-    """Find the ids of messages that are stored, as they are or as wishes to be reminded."""
+    """Find the ids of messages that are stored."""
     found = list[str]()
     for one in messages:
-        for key in keys_of(one, config, speakers):
-            known = yield from asked(memory.get, memory.aget, key)
-            found += [] if known is None else [str(one.id)]
+        known = yield from asked(memory.get, memory.aget, key_of(one, config, speakers))
+        found += [] if known is None else [str(one.id)]
     return found
 
 
@@ -112,14 +110,8 @@ def _stored(memory: MemoryCoordinator, several: Sequence[Left], heard: Heard) ->
     yield from asked(memory.store_many, memory.astore_many, notes)
 
 
-def remember_turn(
-    memory: MemoryCoordinator,
-    state: Any,
-    recalled: Sequence[object],
-    *,
-    decides: BaseChatModel | bool,
-) -> Flow[Kept]:
-    """Store the answer and what is left of the turn, and take back what a message called wrong."""
+def remember_turn(memory: MemoryCoordinator, state: Any, recalled: Sequence[object]) -> Flow[Kept]:
+    """Store the answer and what is left of the turn."""
     config, messages = ensure_config(), messages_of(state)
     heard: Heard | None = of_state(state, HEARD, None)
     speakers = yield from speakers_in(config, memory.gate)
@@ -135,7 +127,7 @@ def remember_turn(
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]
     told = Told(memory, config, speakers, humans, answer, trust, recalled, left)
-    return (yield from remember(told, decides=decides))
+    return (yield from remember(told))
 
 
 def ended_of(state: Any, errors: Mapping[str, str]) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
@@ -17,18 +16,14 @@ from psycopg.rows import tuple_row
 from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.namespaces import encode, utf8_bytes
-from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unhurried, unit
-from langmem_tiers.remember.intending import requesting
 from langmem_tiers.remember.tombstones import FORGOTTEN, buried
 from langmem_tiers.remember.tombstones import readmit as let_back
-from langmem_tiers.remind.prompted import intended_by
-from langmem_tiers.remind.triggers import At
 from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
 
@@ -70,8 +65,7 @@ def import_chat_history(
 ) -> ImportedHistory:
     """Remember the messages of a `PostgresChatMessageHistory` table, each as it was said.
 
-    A message becomes an episodic memory of its session, or a prospective one where the user asks to
-    be reminded at a time that is still to come: the speaker is its role (`user`,
+    A message becomes an episodic memory of its session: the speaker is its role (`user`,
     `assistant`, `system`, `tool`), the turn its place in the session from 0, `occurred_at` when
     the table got it. Keys are made of the session and the message's id, so that importing again
     adds what is new and changes nothing else. The table is only read.
@@ -143,7 +137,7 @@ def _imported(
     stored = known = 0
     while rows := (yield Ask(partial(_read, *asking), partial(_aread, *asking))):
         page["after"] = rows[-1][0]
-        batch = dict(_messages(rows, turns, refused, memory))
+        batch = dict(_messages(rows, turns, refused))
         there = yield from _there(memory, batch.values())
         new = {number: one for number, one in batch.items() if one["key"] not in there}
         failed = yield from kept(memory, new, readmit=readmit)
@@ -195,7 +189,7 @@ def _translated(error: psycopg.Error, table_name: str) -> TieredMemoryError:
 
 
 def _messages(
-    rows: Sequence[Row], turns: Counter[str], refused: dict[int, str], memory: MemoryCoordinator
+    rows: Sequence[Row], turns: Counter[str], refused: dict[int, str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Rows as memories, by their ids; what is no message, or blank, is `refused`."""
     for number, session, message, created_at in rows:
@@ -209,7 +203,7 @@ def _messages(
             number,
             {
                 **said,
-                "memory_type": _type(said, created_at, memory),
+                "memory_type": _TYPE,
                 "session_id": session,
                 "turn": turn,
                 "occurred_at": created_at,
@@ -217,15 +211,6 @@ def _messages(
                 "key": f"{session}:{number}",
             },
         )
-
-
-def _type(said: Mapping[str, Any], at: datetime, memory: MemoryCoordinator) -> str:
-    """What a message is: intended, if its user asks to be reminded at a time still to come."""
-    if said["speaker"] != "user" or not requesting(said["content"]):
-        return _TYPE
-    here, now = at.astimezone(memory.context.zone), memory.tiered_store.flows.now
-    found = intended_by(said["content"], {}, here, now)
-    return PROSPECTIVE if isinstance(found.trigger, At) else _TYPE
 
 
 def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:

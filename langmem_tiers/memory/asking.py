@@ -22,9 +22,9 @@ from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import POOL, Inquiry
+from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.recall.reach import reach
-from langmem_tiers.remember.means import needs
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier

@@ -59,7 +59,6 @@ class Earlier(NamedTuple):
     said_at: datetime
     here: bool
     """Whether it is of the same session."""
-    session: str | None = None
 
 
 class Act(NamedTuple):

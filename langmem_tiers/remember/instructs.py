@@ -33,7 +33,8 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from langmem_tiers.core.memory import PERSONS, Source
-from langmem_tiers.core.reading import spaced, visible
+from langmem_tiers.core.reading import visible
+from langmem_tiers.core.tokens import BIAS, sentences_of, tokens
 
 _OUR_OWN: Final = (*PERSONS, Source.AGENT)
 """Who tells something; all others bring it."""
@@ -126,33 +127,14 @@ def _excerpt(text: str) -> str:
     return said if len(said) <= 80 else said[:79] + "…"  # noqa: PLR2004 - one line
 
 
-BIAS: Final = "of every text"
-"""The name of what is added to every sum; a feature has two words at most."""
 TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
 _TOLD: Final = 3
 """Words that are named as those that weighed most."""
-_SENTENCE: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 _FIRST: Final = "^"
 """Stands before the first word of a sentence."""
 _STEM: Final = 6
 """Characters of a word that count."""
-_WORD: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
-_CLASSES: Final = (
-    (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
-    (
-        re.compile(r"\.\S|://"),
-        re.compile(
-            r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
-            r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
-            re.IGNORECASE,
-        ),
-        " 0url ",
-    ),
-    (re.compile("[$€£]"), re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
-    (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
-)
-"""What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
 
 
 Weights: TypeAlias = Mapping[str, float]
@@ -187,11 +169,6 @@ def _weightiest(passage: str, weights: Weights) -> tuple[str, ...]:
     return tuple(one for one in told if any(map(str.isalpha, one)))[:_TOLD]
 
 
-def sentences_of(text: str) -> list[str]:
-    """The sentences and lines of a text that say something."""
-    return [one for one in _SENTENCE.split(text) if one.strip()]
-
-
 def passages(text: str) -> list[str]:
     """Each sentence, and each three that follow each other: neither hides among others."""
     return list(dict.fromkeys(one for one, _ in _read(text)))
@@ -224,14 +201,6 @@ def _stems(words: Sequence[str]) -> list[str]:
 def _alone_and_in_pairs(words: Sequence[str]) -> tuple[str, ...]:
     """Each word, each pair of them, and the first as such."""
     return (*words, *map(" ".join, pairwise(words)), *map(_FIRST.__add__, words[:1]))
-
-
-def tokens(text: str) -> list[str]:
-    """The words and signs of a text as they stand, with what counts as one of its kind named so."""
-    for sign, pattern, kind in _CLASSES:
-        if sign.search(text):
-            text = pattern.sub(kind, text)
-    return _WORD.findall(spaced(text))
 
 
 def scored(weights: Weights, found: frozenset[str]) -> float:

@@ -1,4 +1,4 @@
-"""Whether a text intends something: by the specification's keywords, or as it asks to be told."""
+"""Whether a text intends something, by the specification's keywords."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.remember.means import INTENDS, means
 
 LEAD: Final = re.compile(
     r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
@@ -25,29 +24,14 @@ def sentences(text: str) -> list[str]:
 
 
 def intending(text: str, *, asked: bool = False) -> list[str]:
-    """The sentences that intend something; a question or a denial does not, a request does.
+    """The sentences that intend something; a question or a denial does not.
 
-    With `asked` those alone that ask to be reminded, or name a todo. Of a long text both ends are
-    read.
+    With `asked` those alone that name a todo. Of a long text both ends are read.
     """
     return [one for one in sentences(ends_of(text)) if _intends(one, asked=asked)]
 
 
-def requesting(text: str, answer: str = "") -> list[str]:
-    """The sentences that ask to be reminded of something, by their words and those of the answer.
-
-    Of a long text those at both ends.
-    """
-    return [one for one in sentences(ends_of(text)) if _requests(one, answer)]
-
-
-def _requests(sentence: str, answer: str = "") -> bool:
-    return means(sentence, answer).intends >= INTENDS
-
-
 def _intends(sentence: str, *, asked: bool) -> bool:
-    if _requests(sentence):
-        return True
     if sentence.endswith("?"):
         return False
     keyword = _TODO if asked else _KEYWORD

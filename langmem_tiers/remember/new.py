@@ -18,9 +18,9 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key,
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
+from langmem_tiers.recall.means import means
 from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.remember.candidate import Part
-from langmem_tiers.remember.means import means
 from langmem_tiers.store.write import Write
 
 FIELD = "content"

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.remember.intending import LEAD, intending, requesting, sentences
+from langmem_tiers.remember.intending import LEAD, intending, sentences
 from langmem_tiers.remind.cue import read_cue
 from langmem_tiers.remind.intentions import PRIORITIES, Priority
 from langmem_tiers.remind.times import START, time_in
@@ -83,7 +83,7 @@ def intended_by(
     level = metadata.get("priority")
     ends = ends_of(content)
     priority = Priority(level) if level in PRIORITIES else priority_of(ends, ends)
-    told = requesting(content) or intending(content) or sentences(ends)
+    told = intending(content) or sentences(ends)
     times = (_still(time_in(one, said), said, now) for one in told)
     time = next((one for one in times if one is not None), None)
     return Intended(priority, time or Topic.of(content, cue_in(content)), content)

@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain.agents.structured_output import ToolStrategy
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import MessagesState, StateGraph
 from langgraph.types import Command
-from pydantic import BaseModel
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredMemoryMiddleware, TieredStore
 from langmem_tiers.core.config import Bounds
@@ -29,7 +27,7 @@ from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.graphs import ACME, pay
 from tests.support.opening import DIMS, text_index
 
-PRIVATE = "My psychiatrist is Dr. Gray. Remind me on Friday to see her. Send the form."
+PRIVATE = "My psychiatrist is Dr. Gray. Send her the form."
 HOME = "I live in Lisbon with my dog Rex."
 
 
@@ -45,11 +43,10 @@ def said(*texts: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(one) for one in texts]}
 
 
-async def known(store: TieredStore, user: str) -> tuple[set[str], list[str]]:
-    """Return what a user's memory holds, and what it intends."""
+async def known(store: TieredStore, user: str) -> set[str]:
+    """Return what a user's memory holds."""
     memory = MemoryCoordinator(store, context=of(user))
-    found = await memory.aget_context("", limit=100, min_match=0)
-    return {one.content for one in found}, [one.content for one in await memory.aintentions()]
+    return {one.content for one in await memory.aget_context("", limit=100, min_match=0)}
 
 
 async def test_what_one_user_said_is_theirs_though_another_one_goes_on_with_the_run(
@@ -68,10 +65,8 @@ async def test_what_one_user_said_is_theirs_though_another_one_goes_on_with_the_
     approved: Any = Command(resume={"decisions": [{"type": "approve"}]})
     await way(made, approved, config=thread(), context=of("boss"))
 
-    assert await known(way.store, "boss") == (set(), [])
-    hers, intended = await known(way.store, "ann")
-    assert "The form is on its way." in hers
-    assert len(intended) == 1
+    assert await known(way.store, "boss") == set()
+    assert await known(way.store, "ann") == {PRIVATE, "The form is on its way."}
 
 
 async def test_what_one_user_said_before_a_model_failed_is_not_the_next_users(way: Way) -> None:
@@ -82,8 +77,8 @@ async def test_what_one_user_said_before_a_model_failed_is_not_the_next_users(wa
     failing.meanwhile = None
     await way(made, said(HOME), config=thread(), context=of("bob"))
 
-    assert await known(way.store, "bob") == ({HOME, "Hello Bob."}, [])
-    assert PRIVATE in (await known(way.store, "ann"))[0]
+    assert await known(way.store, "bob") == {HOME, "Hello Bob."}
+    assert PRIVATE in await known(way.store, "ann")
 
 
 def fail() -> None:
@@ -124,49 +119,25 @@ async def test_a_message_that_cannot_be_stored_keeps_no_other_from_being_stored(
         states = [
             made.invoke(said(text), thread(), context=of("ann")) for text in (long, longer, HOME)
         ]
-        assert HOME in (await known(store, "ann"))[0]
+        assert HOME in await known(store, "ann")
         (error,) = states[-1]["memory_errors"].values()
         assert "maximum context length" in error
         (left,) = made.get_state(thread()).values["memory_heard"]["left"]
         assert left["note"]["content"] == long.strip()
 
 
-class Place(BaseModel):
-    """A place."""
-
-    name: str
-
-
-async def test_a_reminder_that_was_deleted_stays_so_where_answers_have_a_form(way: Way) -> None:
-    made = agent_on(
-        way.store,
-        scripted(calls("Place", name="Lisbon"), calls("Place", name="Genoa")),
-        TieredMemoryMiddleware(),
-        response_format=ToolStrategy(Place),
-        checkpointer=InMemorySaver(),
-    )
-    await way(made, said("Remind me to call Bob on Friday."), config=thread(), context=of("ann"))
-    memory = MemoryCoordinator(way.store, context=of("ann"))
-    (reminder,) = await memory.aintentions()
-    await memory.adelete_memory(reminder.key)
-    await way(made, said("I moved to Genoa."), config=thread(), context=of("ann"))
-    assert await memory.aintentions() == []
-
-
-async def test_a_reminder_is_kept_once_though_two_agents_hear_the_message(way: Way) -> None:
+async def test_a_message_is_kept_once_though_two_agents_hear_it(way: Way) -> None:
     builder: Any = StateGraph(MessagesState, context_schema=MemoryContext)
     for name in ("first", "second"):
         builder.add_node(name, remembering(way.store, f"The {name} agent is on it."))
     builder.add_edge("first", "second")
     builder.set_entry_point("first")
     graph = builder.compile(store=way.store, checkpointer=InMemorySaver())
-    wish = "Remind me to call Bob on Friday."
-    await way(graph, said(wish), config=thread(), context=of("ann"))
+    await way(graph, said(PRIVATE), config=thread(), context=of("ann"))
 
     memory = MemoryCoordinator(way.store, context=of("ann"))
     found = await memory.aget_context("", limit=9, min_match=0)
-    kinds = [one.memory_type for one in found if one.content == wish]
-    assert (kinds, (await known(way.store, "ann"))[1]) == (["prospective"], [wish])
+    assert [one.memory_type for one in found if one.content == PRIVATE] == ["episodic"]
 
 
 async def test_an_agent_that_remembers_nothing_trusts_what_a_tool_puts_among_the_messages_no_more(
@@ -188,4 +159,4 @@ async def test_an_agent_that_remembers_nothing_trusts_what_a_tool_puts_among_the
     await way(made, said(HOME), config=thread(), context=of("ann"))
     heard = (await made.aget_state(thread())).values["memory_heard"]
     assert (len(heard["said"]), len(heard["others"]), heard["left"]) == (1, 2, [])
-    assert await known(way.store, "ann") == (set(), [])
+    assert await known(way.store, "ann") == set()

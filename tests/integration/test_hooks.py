@@ -66,7 +66,7 @@ def test_a_trivial_prompt_stores_nothing_and_one_that_intends_nothing_is_working
 def test_a_prompt_that_comes_again_under_its_id_is_kept_once_and_waits_as_at_first(
     hooks: MemoryHooks, clock: Clock, url: str
 ) -> None:
-    prompt = "Remind me to call the bank in 2 hours"
+    prompt = "I need to call the bank in 2 hours"
     intended, raised = [], []
     for _ in range(3):
         intended.append(hooks.on_user_prompt_submit(prompt, message_id="m1").intended)
@@ -96,7 +96,7 @@ def test_what_is_intended_already_is_not_intended_again_until_it_is_closed(
 
 def test_hooks_can_intend_nothing_but_what_they_are_asked_to(memory: MemoryCoordinator) -> None:
     hooks = MemoryHooks(memory, intends="asked")
-    asked = ["Remind me to call Ben on Friday", "TODO: rotate the keys", "Don't let me forget tea"]
+    asked = ["TODO: call Ben on Friday", "TODO: rotate the keys"]
     for text in (SORT, CERTIFICATE, *asked):
         assert hooks.on_user_prompt_submit(text).working.stored
     assert len(memory.intentions()) == len(asked)

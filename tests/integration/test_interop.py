@@ -392,20 +392,19 @@ async def test_a_chat_history_is_remembered_as_it_was_said_and_what_says_nothing
     assert best.content == "8 May"
 
 
-async def test_what_a_history_asks_to_be_reminded_of_at_a_time_to_come_is_raised_then(
+async def test_what_a_history_asks_to_be_reminded_of_is_what_was_said_and_intends_nothing(
     url: str, history_url: str, mode: Mode, clock: Clock
 ) -> None:
     session, asked = str(uuid4()), "Remind me to renew the TLS certificate in 2 hours"
-    tell(history_url, session, HumanMessage(asked), AIMessage(asked), HumanMessage("Remind me"))
+    tell(history_url, session, HumanMessage(asked), AIMessage("I will."))
     clock.now = datetime.now(UTC)  # the table's own
     with TieredStore(url, index=text_index(), clock=clock) as store:
         memory = coordinator(store)
-        imported = await take(memory, history_url, mode)
-        assert (imported.stored, imported.refused) == (3, {})
-        assert memory.remind() == []
+        assert (await take(memory, history_url, mode)).stored == 2
         clock.advance(hours=3)
-        assert (await take(memory, history_url, mode)).known == 3
-        assert [one.content for one in memory.remind()] == [asked]
+        assert memory.remind("Which TLS certificate is that?") == memory.intentions() == []
+        found = memory.get_context("the TLS certificate", limit=1, min_match=0)[0]
+        assert (found.content, found.memory_type) == (asked, "episodic")
 
 
 async def test_importing_again_adds_what_is_new_and_changes_nothing_else(

@@ -1,4 +1,4 @@
-"""An agent that reminds: of what is due, once, and of what the user asks for; nothing is lost."""
+"""An agent that reminds: of what is due, once; nothing is lost."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tests.integration.test_middleware import PAYS, PAYS_AGAIN, agent, said, sys
 from tests.support.agents import Way, scripted
 from tests.support.graphs import ACME, answers
 from tests.support.opening import Clock, refusing
-from tests.support.sessions import types
 
-FRIDAY = "Remind me to renew the certificate on Friday"
-FIGURES = "Remind me to ask for the figures when Anna mentions the budget"
+FRIDAY = "Renew the certificate"
+FIGURES = "Ask for the figures"
 
 
-async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_and_not_before(
-    way: Way, clock: Clock, url: str
+async def test_what_is_intended_is_shown_once_when_it_is_due_and_not_before(
+    way: Way, clock: Clock
 ) -> None:
-    model = scripted(*["Noted."] * 2, *["Fine."] * 5)
+    model = scripted(*["Fine."] * 5)
     made = agent(model, way.store, recall=False)
     context = MemoryContext(tenant="acme", project_id="billing", timezone="Europe/Berlin")
+    memory = MemoryCoordinator(way.store, context=context)
+    await memory.aintend(FRIDAY, at="2026-03-06T00:00:00+01:00")  # it is Sunday
+    await memory.aintend(FIGURES, cue="when Anna mentions the budget")
     for number, (days, text) in enumerate((
-        (0, f"My desk is by the window. {FRIDAY}.\n# TODO: tidy it."),  # it is Sunday
-        (0, FIGURES),
         (1, "What does the certificate of the shop say?"),
         (1, "Anna asked about the budget"),
         (3, "Good morning"),
@@ -39,21 +39,30 @@ async def test_what_a_user_asks_to_be_reminded_of_is_shown_once_when_it_is_due_a
         await way(made, said(text, number), config=thread(str(number)), context=context)
 
     (cue, due) = (one for one in systems(model) if one)
-    assert [bool(one) for one in systems(model)] == [False, False, False, True, True, False]
-    assert "Reminders, due now:\n- Remind me to ask for the figures" in cue
-    assert "- My desk is by the window. Remind me to renew the certificate on Friday.\n" in due
-    assert "\n    # TODO: tidy it. (at 2026-03-06T00:00:00+01:00)\n" in due
-    assert types(url)["prospective"] == 2
-    memory = MemoryCoordinator(way.store, context=ACME)
-    heard = await memory.aget_context("Where is my desk?", memory_types=["episodic"], limit=100)
-    assert "My desk is by the window. \n# TODO: tidy it." in [one.content for one in heard]
+    assert [bool(one) for one in systems(model)] == [False, True, True, False]
+    assert f"- {FIGURES} (" in cue
+    assert f"- {FRIDAY} (" in due
     assert {one.status for one in await memory.aintentions()} == {"delivered"}
+
+
+async def test_what_a_user_asks_to_be_reminded_of_is_remembered_and_nothing_more(
+    way: Way, clock: Clock
+) -> None:
+    asked = "Remind me to renew the certificate on Friday. I need to call Ben tomorrow."
+    model = scripted("I will.", "Good morning!")
+    made = agent(model, way.store, saver=InMemorySaver())
+    for number, text in enumerate((asked, "Which certificate is to be renewed on Friday?")):
+        await way(made, said(text, number), config=thread(str(number)), context=ACME)
+        clock.advance(days=8)
+    memory = MemoryCoordinator(way.store, context=ACME)
+    assert await memory.aintentions() == await memory.aremind("the certificate") == []
+    assert asked in systems(model)[1]  # it is no less shown than what else was said
 
 
 async def test_a_day_begins_and_is_told_in_the_users_time_zone(way: Way, clock: Clock) -> None:
     whose = MemoryContext(tenant="acme", timezone="Europe/Berlin")
     memory = MemoryCoordinator(way.store, context=whose)
-    await memory.astore("Renew the certificate on Friday", "prospective")
+    await memory.aintend(FRIDAY, at="2026-03-06T00:00:00+01:00")
     clock.now = datetime(2026, 3, 5, 22, 59, tzinfo=UTC)
     model = scripted(*["Fine."] * 3)
     blue = "The certificate of the shop is in the blue folder"
@@ -137,15 +146,15 @@ async def test_what_is_to_be_done_before_a_tool_answers_its_call_once_and_states
     await memory.aintend("Offer free shipping", when="cart_is_full")
     await MemoryHooks(memory).aon_user_prompt_submit("Clean up the old branches later")
     model = scripted("Noted.", PAYS, PAYS_AGAIN, "Done.")
+    await memory.aintend("Tell the team", before_tool="pay")
     full = {"cart_is_full": lambda state: len(state["messages"]) > 2}
     made = agent(model, way.store, remind=full, saver=InMemorySaver(), recall=False)
-    asked = "Remind me to tell the team before you pay"
-    await way(made, said(asked, 1), config=thread("1"), context=ACME)
+    await way(made, said("Hello", 1), config=thread("1"), context=ACME)
     state = await way(made, said("Go on then", 2), config=thread("1"), context=ACME)
 
     first, *then = systems(model)
     assert ("old branches" in first, "free shipping" in first) == (True, False)
     assert all("free shipping" in one and "old branches" not in one for one in then)
     held, ran = [one.text for one in answers(state)]
-    assert "tell the team" in held
+    assert "Tell the team" in held
     assert ran == "paid 5"

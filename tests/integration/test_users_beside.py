@@ -121,9 +121,6 @@ WAYS_IN: dict[str, Way_In] = {
     ),
     "turn": lambda user, text, _: user.turn(text),
     "agent": lambda user, text, _: user.agent(TieredMemoryMiddleware(), text=text),
-    "agent that reminds": lambda user, text, _: user.agent(
-        TieredMemoryMiddleware(), text=f"{text} Remind me tomorrow: {text}"
-    ),
     "remember node": lambda user, text, _: user.graph(create_remember_node(), text),
     "prompt node": lambda user, text, _: user.graph(create_user_prompt_node(), text),
     "evolve": lambda user, text, _: user.verbs()(

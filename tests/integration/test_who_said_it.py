@@ -27,6 +27,7 @@ from langmem_tiers import (
 from langmem_tiers.graph.hooks import HookState
 from langmem_tiers.graph.recall import MemoryState
 from tests.integration.test_revising import JOKE, TWIN, judge
+from tests.integration.test_revising import remembering as noting
 from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.graphs import ACME
 
@@ -231,13 +232,12 @@ async def test_a_person_whose_message_bears_an_assistants_name_is_the_user(way: 
 async def test_two_people_of_one_thread_are_told_apart_and_each_takes_back_their_own(
     way: Way,
 ) -> None:
-    agent = remembering(
-        way.store, "I see.", "Very well.", "Good.", judge=judge(FINDS), checkpointer=InMemorySaver()
-    )
+    graph = noting(way.store, judge(FINDS))
     revised = []
-    for name, text in (("ada", TWIN), ("ben", JOKE), ("ada", JOKE)):
-        state = await way(agent, person(text, name=name), config=thread(), context=ACME)
-        revised.append(len(state.get("revised") or ()))
+    for number, (name, text) in enumerate((("ada", TWIN), ("ben", JOKE), ("ada", JOKE))):
+        asks = [HumanMessage(text, name=name, id=f"h{number}"), AIMessage("Good.", id=f"a{number}")]
+        state = await way(graph, {"messages": asks}, config=thread(), context=ACME)
+        revised.append(len(state["revised"]))
         if name == "ben":
             assert (await told(way.store))[TWIN] == ("ada", "user", 1.0)
 

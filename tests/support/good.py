@@ -180,6 +180,7 @@ NAMED: Final[dict[str, Any]] = {
     "memory": Made(lambda world: world.memory),
     "context": Made(lambda world: world.memory.context),
     "model": Made(_model),
+    "judge": Made(_model),
     "schedule": Made(lambda _: ConsolidationSchedule(every=timedelta(hours=1), every_turns=5)),
     "checkpointer": Made(lambda _: InMemorySaver()),
     "namespace": ("acme", "notes"),

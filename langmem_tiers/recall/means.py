@@ -1,17 +1,15 @@
-"""What a message does that a user sends to an assistant, by its words and by the answer to it.
+"""Whether a message to an assistant only talks, and whether it needs memory, by its words.
 
-Whether it only talks, whether it needs memory, whether it asks to be reminded, and whether it takes
-back or corrects what was said before: five logistic regressions over the words of a sentence, their
-pairs, how it begins and ends, how long it is, and how many of its words are rare; the last three
-also over the first words of the answer, in which an assistant says what it understood. Their
-weights ship as `means.tsv`: `benchmarks/fit_means.py` fitted them on messages by many hands, says
-whose, and prints how each does on those of hands that it has not seen. They know mostly English: of
-what is told in another language no kind is found, as most of its words are rare.
+Two logistic regressions over the words of a sentence, their pairs, how it begins and ends, how long
+it is, and how many of its words are rare. They order what is shown, and raise or lower its floor;
+nothing is stored, changed or ended by them. Their weights ship as `means.tsv`: a fit by
+`benchmarks/fit_means.py` on messages by many hands. They know mostly English: of what is told in
+another language neither is found, as most of its words are rare.
 
 Example:
     ```python
+    from langmem_tiers.recall.means import means
     from langmem_tiers.recall.question import TALKS
-    from langmem_tiers.remember.means import means
 
     assert means("Thanks, that sounds great!").talk >= TALKS
     assert means("My sister is allergic to peanuts").talk < TALKS
@@ -28,12 +26,8 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.remember.instructs import BIAS, sentences_of, tokens
+from langmem_tiers.core.tokens import BIAS, sentences_of, tokens
 
-INTENDS: Final = 0.5
-"""From here on it asks to be reminded."""
-ACTS: Final = 0.5
-"""From here on it takes something back, or corrects it."""
 _LETTERS: Final = 8
 """Of a word, those that count."""
 _RARE, _NAME = "~", "~~"
@@ -41,11 +35,8 @@ _RARE, _NAME = "~", "~~"
 _NOT_KNOWN: Final = (_RARE, _NAME)
 _LENGTHS: Final = (1, 3, 6, 12)
 _MOST_RARE: Final = 4
-ANSWERED: Final = "<"
-"""What begins the name of a feature of the answer."""
 _MOST: Final = 7.0
 """Of the logarithm of odds: one in a thousand."""
-_FIRST: Final = 2
 
 
 class Means(NamedTuple):
@@ -56,45 +47,21 @@ class Means(NamedTuple):
     So do all of its sentences."""
     needs: float
     """It asks for something that was told before, or that is to be made with that in mind."""
-    intends: float
-    """One of its sentences asks to be reminded of something, or to note it to be done."""
-    retract: float
-    """It takes back something that was said before."""
-    correct: float
-    """It says something else in place of what was said before."""
 
 
-def means(text: str, answer: str = "") -> Means:
+def means(text: str) -> Means:
     """What a message does, by its sentences; one without a word tells nothing."""
-    return _means(ends_of(text), first_of(answer))
-
-
-def first_of(answer: str) -> str:
-    """The first sentences of an answer, in which it says what it understood."""
-    return " ".join(parts(ends_of(answer))[:_FIRST])
-
-
-def _means(text: str, answer: str) -> Means:
-    return Means(*(1 / (1 + math.exp(-bounded(one))) for one in _scores(text, answer)))
+    return Means(*(1 / (1 + math.exp(-bounded(one))) for one in _scores(ends_of(text))))
 
 
 @lru_cache(maxsize=2_000)
-def _scores(text: str, answer: str) -> Means:
-    """Each by the sentence that says most of it, but for talk, which all are to be.
-
-    What is plainly taken back or corrected is so, whatever is answered.
-    """
-    several = [scores(one, answer) for one in parts(text)]
+def _scores(text: str) -> Means:
+    """Each by the sentence that says most of it, but for talk, which all are to be."""
+    several = [scores(one) for one in parts(text)]
     if not several:
-        return Means(_MOST, *[-_MOST] * 4)
-    talk, *others = zip(*several, strict=True)
-    likely = Means(min(talk), *map(max, others))
-    if not answer:
-        return likely
-    alone = _scores(text, "")
-    return likely._replace(
-        retract=max(likely.retract, alone.retract), correct=max(likely.correct, alone.correct)
-    )
+        return Means(_MOST, -_MOST)
+    talk, needing = zip(*several, strict=True)
+    return Means(min(talk), max(needing))
 
 
 def needs(text: str) -> float:
@@ -105,7 +72,7 @@ def needs(text: str) -> float:
     said = ends_of(text)
     if is_strange(said, shipped()):
         return 0.0
-    likely = _scores(said, "")
+    likely = _scores(said)
     talks = max(likely.talk, 0.0) if likely.needs < 0 else 0.0
     return bounded(likely.needs - talks)
 
@@ -125,17 +92,16 @@ def parts(text: str) -> list[str]:
     return [one for one in sentences_of(text) if tokens(one)]
 
 
-def scores(sentence: str, answer: str) -> Means:
+def scores(sentence: str) -> Means:
     """The logarithm of the odds of each."""
     weights = shipped()
-    total = [*weights[BIAS]]
-    for found in (features(sentence, weights), features_of_answer(answer, weights)):
-        rows = [weights[one] for one in found if one in weights]
-        share = 1 / math.sqrt(max(1, len(found)))
-        total = [at + share * sum(row[n] for row in rows) for n, at in enumerate(total)]
-    likely = Means(*total)
-    strange = _strange(sentence, weights)
-    return likely._replace(talk=min(likely.talk, 0.0)) if strange else likely
+    found = features(sentence, weights)
+    rows = [weights[one] for one in found if one in weights]
+    share = 1 / math.sqrt(max(1, len(found)))
+    talk, needing = (
+        bias + share * sum(row[n] for row in rows) for n, bias in enumerate(weights[BIAS])
+    )
+    return Means(min(talk, 0.0) if _strange(sentence, weights) else talk, needing)
 
 
 def _strange(sentence: str, known: Collection[str]) -> bool:
@@ -154,15 +120,6 @@ def features(sentence: str, known: Collection[str]) -> frozenset[str]:
     size = sum(len(named) > most for most in _LENGTHS)
     counts = (f"~{min(rare, _MOST_RARE)}", f"&{size}")
     return frozenset((*named, *pairs, *begins, f"{named[-1]}.", *counts))
-
-
-def features_of_answer(answer: str, known: Collection[str]) -> frozenset[str]:
-    """What counts of an answer; nothing of none."""
-    return (
-        frozenset(f"{ANSWERED}{one}" for one in features(answer, known))
-        if tokens(answer)
-        else frozenset()
-    )
 
 
 def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
