@@ -1,8 +1,9 @@
-"""The agent of the README, as `benchmarks/life.py` lives with it: what a user writes, no more."""
+"""The agent of the README, as a life is lived with it: what a user writes, no more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +12,9 @@ from uuid import uuid4
 
 from langchain.agents import create_agent
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import Runnable
 from langgraph.checkpoint.memory import InMemorySaver
 from pydantic import Field
 
@@ -24,20 +26,84 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 
+_LINE = re.compile(r"^- \[(\w{6})\] (.*)$", re.MULTILINE)
+"""A line of what a model is shown: its handle, and what it says."""
+
 
 class Scripted(BaseChatModel):
-    """Says what the scenario says, and keeps what it was shown."""
+    """Does what a competent model would, and then says what it is told to.
+
+    Each act names what it is `about`: the model looks for the line that says so among what it is
+    shown, and searches for it once if there is none.
+    """
 
     reply: str = ""
+    acts: list[Mapping[str, Any]] = Field(default_factory=list)
     seen: list[BaseMessage] = Field(default_factory=list)
+    """What it was shown at its first call."""
 
     @property
     def _llm_type(self) -> str:
         return "scripted"
 
+    def bind_tools(self, _: Sequence[Any], **__: Any) -> Runnable[Any, AIMessage]:
+        """It calls tools by their names."""
+        return self
+
+    def does(self, acts: Sequence[Mapping[str, Any]], reply: str) -> None:
+        """Begin a turn."""
+        self.acts, self.reply, self.seen = [*acts], reply, []
+
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        self.seen = list(messages)
-        return ChatResult(generations=[ChatGeneration(message=AIMessage(self.reply))])
+        self.seen = self.seen or list(messages)
+        answer = next(self._calls(messages), None) or AIMessage(self.reply)
+        return ChatResult(generations=[ChatGeneration(message=answer)])
+
+    def _calls(self, messages: Sequence[BaseMessage]) -> Iterator[AIMessage]:
+        """Call what is still to be done."""
+        last = messages[-1]
+        searched = isinstance(last, ToolMessage) and last.name == "search_memory"
+        while self.acts:
+            act = self.acts[0]
+            about = act.get("about")
+            handle = None if about is None else _handle(messages, about)
+            if about is not None and handle is None and not searched:
+                yield _call("search_memory", query=about)
+            searched = False
+            self.acts.pop(0)
+            if about is None or handle is not None:
+                yield _done(act, handle)
+
+
+def _handle(messages: Sequence[BaseMessage], about: str) -> str | None:
+    """Find the handle of the line that says something, the last that was shown first."""
+    for message in reversed(messages):
+        if message.type in ("system", "tool"):
+            for handle, text in _LINE.findall(str(message.text)):
+                if about.lower() in text.lower():
+                    return str(handle)
+    return None
+
+
+def _done(act: Mapping[str, Any], handle: str | None) -> AIMessage:
+    """Call the tool that an act means."""
+    match act["do"]:
+        case "forget":
+            return _call("manage_memory", action="delete", id=handle)
+        case "correct":
+            return _call("manage_memory", action="update", id=handle, content=act["to"])
+        case "pin":
+            return _call("manage_memory", action="create", content=act["text"], pin=True)
+        case "done":
+            return _call("manage_reminder", action="done", id=handle)
+        case "remind":
+            when = {name: act[name] for name in ("at", "every", "cue") if name in act}
+            return _call("manage_reminder", action="set", content=act["text"], **when)
+    raise AssertionError(act)
+
+
+def _call(name: str, **args: Any) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": str(uuid4())}])
 
 
 class Agent:
@@ -66,10 +132,17 @@ class Agent:
     def __exit__(self, *_: object) -> None:
         self._closing.close()
 
-    def turn(self, user: str, thread: str, text: str, reply: str) -> str:
-        """Say something; what memory puts before the model."""
+    def turn(
+        self,
+        user: str,
+        thread: str,
+        text: str,
+        reply: str,
+        acts: Sequence[Mapping[str, Any]] = (),
+    ) -> str:
+        """Say something; what memory puts before the model at its first call."""
         self._tenants[user] = None
-        self._model.reply = reply
+        self._model.does(acts, reply)
         self._agent.invoke(
             {"messages": [{"role": "user", "content": text, "id": str(uuid4())}]},
             {"configurable": {"thread_id": thread}},

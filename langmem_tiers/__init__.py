@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from langmem_tiers.core.settings import CoordinatorSettings, OrchestratorSettings
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
+    from langmem_tiers.graph.context_tools import create_manage_reminder_tool
     from langmem_tiers.graph.hooks import (
         HookState,
         create_completed_task_node,
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from langmem_tiers.graph.tool_calls import ToolClock, ToolLessons, ToolReminders
     from langmem_tiers.graph.tools import (
         create_manage_memory_tool,
-        create_manage_reminder_tool,
         create_search_memory_tool,
     )
     from langmem_tiers.graph.turn import (

@@ -11,15 +11,15 @@ RECALLED_TODAY = "Today is {today}."
 
 RECALLED_TAIL = "</memories>"
 
-RECALLED_SAID = "- [{handle}] {date}{by}{origin}: {content}{replaces}"
+RECALLED_SAID = "- {handle}{date}{by}{origin}: {content}{replaces}"
 """One memory of a conversation, with its handle and its day. `{by}` is who said it, if that was not
 the user, and `{origin}` is one of the two below; each is nothing where it goes without saying."""
-RECALLED_NOTE = "- [{handle}]{origin} {content}"
+RECALLED_NOTE = "- {handle}{content}{origin}"
 """One memory without a day: what is pinned, and a lesson."""
-RECALLED_REPLACES = " (replaces [{handle}], {date})"
+RECALLED_REPLACES = " (replaces {handle}, {date})"
 """What a memory took the place of, and the day of that."""
 
-RECALLED_ONE = "- [{handle}] {date}{by}{origin}: {content}"
+RECALLED_ONE = "- {handle}{date}{by}{origin}: {content}"
 """One memory of a section that a layout puts together; the date is an ISO date."""
 
 RECALLED_ORIGIN = " (from {source})"
@@ -37,7 +37,7 @@ LESSONS_HEAD = "Lessons:"
 REMINDERS_HEAD = "Due now, tell the user:"
 """They stand over what there is of each, in this order."""
 
-REMINDERS_ONE = "- [{handle}] {content}{why}"
+REMINDERS_ONE = "- {handle}{content}{why}"
 REMINDERS_WHY = " ({why})"
 """One reminder. `{why}` is its time or what made it due, and its priority where that is not medium;
 nothing if there is neither."""
@@ -77,8 +77,8 @@ Call this tool without being asked when:
 
 SEARCH_CONTEXT = "Search memory beyond what is shown. An empty query lists the newest."
 MANAGE_CONTEXT = """\
-Keep memory. create: note what will matter later. update: what a memory says has changed. delete: \
-the user takes it back. Give the id in brackets. What the user says is kept anyway."""
+Keep memory; what the user says is kept anyway. create: note what will matter. update: a memory \
+has changed. delete: the user takes it back. An id stands in brackets."""
 REMIND_CONTEXT = """\
 Set a reminder when the user wants one; close it when it is done or called off."""
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.tools import BaseTool
 
 from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.recall.fence import with_recalled
@@ -30,12 +33,21 @@ __all__ = [
     "ModelResponse",
     "PrivateStateAttr",
     "shown",
+    "with_tools",
 ]
 
 
 def shown(request: ModelRequest[Any], text: str) -> ModelRequest[Any]:
     """The request, with a text at the end of its system message; nothing is added to none."""
     return request.override(system_message=with_recalled(request.system_message, text))
+
+
+def with_tools(request: ModelRequest[Any], tools: Sequence[BaseTool]) -> ModelRequest[Any]:
+    """The request, without these tools if its model cannot call any."""
+    model = request.model
+    if not tools or type(model).bind_tools is not BaseChatModel.bind_tools:
+        return request
+    return request.override(tools=[one for one in request.tools if one not in tools])
 
 
 ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools.base import ArgsSchema
 from pydantic import BaseModel
@@ -29,6 +29,8 @@ from langmem_tiers.graph.memory_tools import (
     remind,
     search,
 )
+from langmem_tiers.graph.messages import this_turn
+from langmem_tiers.graph.node import of_state
 from langmem_tiers.graph.runs import Remembered, Scope, ways
 from langmem_tiers.graph.tool_memories import told_to_model
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -106,9 +108,9 @@ def manage_of_context(instructions: str, name: str, whose: Remembered) -> BaseTo
         pin: bool | None = None,  # noqa: FBT001 - the model names it
     ) -> Flow[Told]:
         memory, config = memory_of(whose)
-        told = {"content": content, "named": id, "kind": kind, "pin": pin, "call": _CALL.get()}
+        named: Any = {"named": id, "kind": kind, "pin": pin, "call": _CALL.get()}
         with told_to_model():
-            return (yield from manage(memory, config, action=action, **told))
+            return (yield from manage(memory, config, action=action, content=content, **named))
 
     told = _described(prompts.MANAGE_CONTEXT, instructions)
     return made(manage_memory, name, told, ManageMemory, _ContextTool, **_TELLS)
@@ -128,6 +130,37 @@ def memory_tools(whose: Remembered) -> list[BaseTool]:
         manage_of_context("", "manage_memory", whose),
         create_manage_reminder_tool(context=whose.scope, coordinator=whose.coordinator),
     ]
+
+
+class Done(NamedTuple):
+    """What a model did in a turn by its memory tools, for the turn's result."""
+
+    revised: list[dict[str, Any]]
+    reminded: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, messages: Sequence[BaseMessage]) -> Done:
+        """Find what was done in the turn that these messages end with."""
+        answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
+        ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
+        told = [one for one in ours if isinstance(one, Mapping)]
+        revised, reminded = (
+            [each for one in told for each in one.get(name, ())] for name in cls._fields
+        )
+        return cls(revised, reminded)
+
+    @property
+    def retracted(self) -> list[str]:
+        """Return the keys of what was taken back."""
+        return [one["retracted"] for one in self.revised if "retracted" in one]
+
+    def of_state(self, state: Any) -> dict[str, Any]:
+        """Return the update of the state: what was done, in place of what an earlier turn did."""
+        return {
+            name: done
+            for name, done in self._asdict().items()
+            if done or of_state(state, name, None)
+        }
 
 
 _CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)

@@ -37,6 +37,7 @@ from langmem_tiers.graph.messages import failures_at_hand
 from langmem_tiers.graph.node import last_question
 from langmem_tiers.graph.runs import Remembered, asked
 from langmem_tiers.graph.speakers import speakers_in, trusting
+from langmem_tiers.graph.spoken import key_of
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -56,6 +57,8 @@ _TYPES: Final = {
     "procedure": "procedural",
     "lesson": REFLEXION,
 }
+THIS: Final = "this"
+"""By which a model names the message that it answers."""
 _KNOWN: Final = 20
 """Memories that tell what is known of a user, where nothing is asked: our own choice."""
 
@@ -74,7 +77,7 @@ class SearchMemory(BaseModel):
     model_config = ConfigDict(title="search_memory")
 
     query: str = Field(description="Empty lists the newest")
-    about: Literal["user"] | SkipJsonSchema[None] = _optional("What is known of the user")
+    about: Literal["user"] | SkipJsonSchema[None] = _optional("Known of the user")
     limit: int = Field(10, ge=1, le=50)
 
 
@@ -85,7 +88,7 @@ class ManageMemory(BaseModel):
 
     action: Action
     content: Text = _optional()
-    id: Text = _optional()
+    id: Text = _optional("Or 'this' message")
     kind: Kind | SkipJsonSchema[None] = _optional()
     pin: bool | SkipJsonSchema[None] = _optional("Show it always")
 
@@ -154,6 +157,9 @@ def manage(
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
     messages = messages_so_far(config)
     trust = yield from trusting(messages, memory.gate, config)
+    if named == THIS:
+        question = last_question(messages)
+        named = THIS if question is None else key_of(question, config)
     old = yield from _meant(memory, config, named, action, trust)
     if action == "delete":
         return (yield from _deleted(memory, old))
@@ -253,8 +259,8 @@ def _deleted(memory: MemoryCoordinator, old: Recollection) -> Flow[Told]:
 
 
 def _pinned(memory: MemoryCoordinator, old: Recollection, *, on: bool) -> Flow[Told]:
-    verbs: Any = (memory.pin, memory.apin) if on else (memory.unpin, memory.aunpin)
-    yield from asked(*verbs, old.key)
+    call, acall = (memory.pin, memory.apin) if on else (memory.unpin, memory.aunpin)
+    yield from asked(call, acall, old.key)
     handle = handle_of(old.namespace, old.key)
     word = "Pinned" if on else "Unpinned"
     return f"{word} {bracketed(handle)}.", {}
@@ -327,10 +333,10 @@ def remind(
             raise InvalidInputError(prompts.TIME_NEEDED)
         yield from asked(memory.snooze, memory.asnooze, named, moment)
         return prompts.REMINDER_SNOOZED.format(id=named, when=_told(moment, memory)), done
-    verbs: Any = (
-        (memory.complete, memory.acomplete) if action == "done" else (memory.cancel, memory.acancel)
-    )
-    closed = yield from asked(*verbs, named)
+    if action == "done":
+        closed = yield from asked(memory.complete, memory.acomplete, named)
+    else:
+        closed = yield from asked(memory.cancel, memory.acancel, named)
     if not closed:
         return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
     said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Annotated, Any, NotRequired, Unpack
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
-from langchain_core.runnables.config import ensure_config
 
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
@@ -22,14 +21,15 @@ from langmem_tiers.graph.agents import (
     ModelRequest,
     PrivateStateAttr,
     shown,
+    with_tools,
 )
+from langmem_tiers.graph.context_tools import Done, memory_tools
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
 from langmem_tiers.graph.learn import checked_teachers, judged_of
 from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OnError,
-    by_words,
     careful_of,
     errors_of,
     of_a_turn,
@@ -37,10 +37,10 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler
-from langmem_tiers.graph.remember import beside
-from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
+from langmem_tiers.graph.remind import Reminding
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.shown import Noted, Shown, Turns, noted_in, question_of, turn_of
+from langmem_tiers.graph.shown import Noted, Shown, noted_in, question_of, turn_of
+from langmem_tiers.graph.shown_turns import ShownTurns
 from langmem_tiers.graph.speakers import HEARD, Begun
 from langmem_tiers.graph.spoken import Heard
 from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
@@ -56,8 +56,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.remind.intentions import Predicates, Reminder
-from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.remind.intentions import Predicates
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -74,6 +73,11 @@ class TieredMemoryState(AgentState[Any]):
     memory_errors: NotRequired[dict[str, str]]
     """What the turn goes without as Postgres or a model failed: the error of what was to be
     done."""
+    revised: NotRequired[list[dict[str, Any]]]
+    """What the model took back (`retracted`) or replaced (`superseded`) by its tools: the key, the
+    handle, and the `move`, which `rollback` undoes."""
+    reminded: NotRequired[list[dict[str, Any]]]
+    """What it did to reminders: the `action`, and the `id`."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -111,6 +115,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         recall: bool = True,
         remember: bool = True,
         remind: bool | Predicates = True,
+        tools: bool = True,
         lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = True,
         outcome: Callable[[Any], bool | None] | None = None,
@@ -128,6 +133,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             remember: Store what was said; see `create_remember_node`.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
+            tools: Give the model `search_memory`, `manage_memory` and `manage_reminder`, if it can
+                call tools: what a sentence means for memory is for the model to say.
             lessons: Lessons at most that a failure brings; 0 for none.
             hold_repeats: Answer a tool call that failed before in just this form with the lesson,
                 once, and do not run it; see `ToolLessons`. False runs every call.
@@ -142,13 +149,13 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
         """
         super().__init__()
-        self._recalls, self._remember, self._remind = recall, remember, remind is not False
+        self._remember, self._remind = remember, remind is not False
         self._outcome, self._model = checked_teachers(outcome, reflect=reflect)
         self._careful = careful_of(on_error, "continue")
         self._reflect = reflect is not False
-        self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
-        self._lessons, self._holdout, self._turns = lessons, holdout, Turns()
+        self._lessons, self._holdout = lessons, holdout
+        self.tools = memory_tools(self._whose) if checked_flag(tools, "tools") else []
         self._tool_lessons = AgentLessons(
             self._careful,
             hold_repeats=hold_repeats,
@@ -158,7 +165,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             context=context,
             coordinator=coordinator,
         )
-        self._options = of_a_turn(options, type(self))
+        waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
+        self._shown = ShownTurns(
+            self._careful,
+            of_a_turn(options, type(self)),
+            holdout,
+            waits if self._remind else None,
+            recalls=recall,
+        )
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -183,15 +197,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         bounds = memory.tiered_store.options.bounds
         noted = noted_in(request.state) or turn_of(request.state, run, bounds)
         run = run._replace(id=noted["run"])
-        turn = yield from self._turn(memory, request, run, noted, told)
+        turn = yield from self._shown.find(memory, request, run, noted, told)
         lessons = yield from self._lessons_of(memory, request, run, noted, told)
-        heard: dict[str, Any] = {}
-        if self._remember:
-            with self._careful("remember", request.runtime, told):
-                heard, errors = yield from store_heard(self._of(request.runtime), request.state)
-                for error in errors[:1]:
-                    raise error
+        heard = yield from self._store_heard(request, told)
         seeing = request.override(messages=with_taught(request.messages, lessons))
+        seeing = with_tools(seeing, self.tools)
         response = yield from handed_over(handler, shown(seeing, turn.text))
         first = "shown" not in noted
         if first and turn.due:
@@ -199,10 +209,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
         update = errors_of(request.state, told, known=True) | heard
         if first:
-            noted = {**noted, "shown": turn.places, "reminds": bool(turn.due)}
+            noted = {**noted, "shown": turn.places, "pins": bool(turn.pinned)}
+            noted["reminds"] = bool(turn.due)
         if noted != noted_in(request.state):
             update["recalled_run"] = noted
-        if self._shown(request.state) is None:
+        if self._shown.known(request.state) is None:
             update["recalled_turn"] = noted["run"]
         saved = messages_of(request.state)
         if teaching := [one for one in saved if lessons.get(one.id)]:
@@ -226,6 +237,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         memory = self._memory(runtime)
         told: dict[str, str] = {}
         noted, heard = noted_in(state), of_state(state, HEARD, None)
+        done = Done.of(messages_of(state))
         own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
         judges = None if noted is None else self._outcome
         with self._careful("outcome", runtime, told):  # it may ask a model
@@ -239,14 +251,13 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 failed = attempts_in(state["messages"], self._ran(state))
                 yield from asked(own.reflect, own.areflect, failed, model=self._model)
         if self._remember:
-            turn = self._shown(state) or Shown()
-            told_of = [*turn.found, *(one.content for one in turn.due)]
+            turn = self._shown.known(state) or Shown()
             with self._careful("remember", runtime, told):
-                yield from remember_turn(own, state, told_of)
+                yield from remember_turn(own, state, turn.told, done.retracted)
         ended = ended_of(state, told)
         left = ended.get(HEARD, heard or {}).get("left")
         update = errors_of(state, told, state, mended=None if left else "remember") | ended
-        return update or None
+        return update | done.of_state(state) or None
 
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
@@ -257,98 +268,22 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Make memories of contexts as a run's is made."""
         return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
 
-    def _turn(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        run: Run,
-        noted: Noted,
-        told: dict[str, str],
-    ) -> Flow[Shown]:
-        """Return what a turn is shown: what its first call found, or the same, read again."""
-        if (known := self._shown(request.state)) is not None:
-            return known
-        asking, about = question_of(noted, request.state)
-        due: Sequence[Reminder] = ()
-        if noted.get("reminds", True):
-            due = yield from self._due(memory, request, run, noted, told)
-        if "shown" in noted:
-            found = yield from self._again(memory, request, noted, told)
-        else:
-            found = yield from self._recall(memory, request, run, (asking, about), told)
-        keys = any(map(completes, request.tools))
-        turn = Shown.of(found, due, asking, memory.now, keys=keys)
-        return self._turns.keep(noted["run"], turn)
-
-    def _due(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        run: Run,
-        noted: Noted,
-        told: dict[str, str],
-    ) -> Flow[Sequence[Reminder]]:
-        """Raise what is due for a turn: leased, until the model has answered."""
-        if not self._remind:
-            return ()
-        # An intention that waits for a session to start is due in the first turn of a thread.
-        begins = noted.get("begins", False)
-        with self._careful("remind", request.runtime, told):
-            return (
-                yield from asked(
-                    memory.remind,
-                    memory.aremind,
-                    question_of(noted, request.state)[0] or None,
-                    state=request.state,
-                    predicates={SESSION_STARTS: lambda _: begins, **(self._waits.predicates or {})},
-                    lease_seconds=LEASE_SECONDS,
-                    run_id=run,
-                )
-            )
-        return ()
-
-    def _recall(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        run: Run,
-        question: tuple[str, Sequence[BaseMessage]],
-        told: dict[str, str],
-    ) -> Flow[Sequence[Recollection]]:
-        """Recall for a turn; what the model sees among the messages is not shown as well."""
-        if not self._recalls:
-            return ()
-        asking, about = question
-        seen = [*about, *request.messages]
-        options = beside(seen, self._options, memory, ensure_config())
-        shown_to: Any = {"run_id": run, "holdout": self._holdout}
-        with self._careful("recall", request.runtime, told):
-            found = yield from asked(
-                memory.get_context, memory.aget_context, asking, **options, **shown_to
-            )
-            told |= by_words(found.by_words)
-            return found
-        return ()
+    def _store_heard(
+        self, request: ModelRequest[Any], told: dict[str, str]
+    ) -> Flow[dict[str, Any]]:
+        """Store what was said, before it is answered, and return the update of the state."""
+        heard: dict[str, Any] = {}
+        if self._remember:
+            with self._careful("remember", request.runtime, told):
+                heard, errors = yield from store_heard(self._of(request.runtime), request.state)
+                for error in errors[:1]:
+                    raise error
+        return heard
 
     def _ran(self, state: Any) -> Ran:
         """Tell which tool calls ran: each of them passes by here."""
         noted = noted_in(state)
         return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
-
-    def _again(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        noted: Noted,
-        told: dict[str, str],
-    ) -> Flow[Sequence[Recollection]]:
-        """Read again what a turn was shown before an interrupt, as far as it is still there."""
-        places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
-        store = memory.tiered_store
-        with self._careful("recall", request.runtime, told):
-            reading = memory.flows.standing(places, memory.context)
-            return (yield from asked(store.run, store.arun, reading))
-        return ()
 
     def _lessons_of(
         self,
@@ -375,7 +310,3 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}
         return lessons
-
-    def _shown(self, state: Any) -> Shown | None:
-        """Return what this run shows in its turn; None if that is gone, or not known yet."""
-        return self._turns.get(str(of_state(state, "recalled_turn", None)))

@@ -150,6 +150,8 @@ class Told(NamedTuple):
     """The memories that the agent was shown: what it repeats of them is no news."""
     left: Sequence[dict[str, Any]] | None = None
     """The part of what was said that is not stored yet; None if nothing of it is stored."""
+    retracted: Sequence[str] = ()
+    """The keys of what the model took back meanwhile."""
 
     @property
     def question(self) -> BaseMessage | None:
@@ -181,7 +183,8 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     People spoke before anything was `recalled`. If the assistant repeats that, it is no evidence.
     What the assistant says after its tools did is trusted no further than what these brought.
     A memory that the last message takes back, as a judge says, goes first. Where that message says
-    nothing else, it and its answer come from that, and so are not recalled either.
+    nothing else, it and its answer come from that, and so are not recalled either; nor is the
+    answer to a message that the model itself took back.
     """
     memory, question = told.memory, told.question
     answered = "" if told.answer is None else storable(told.answer.text)
@@ -193,6 +196,8 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     if revision.retracted and not revision.tells_more:
         gone = [one.key for one in revision.retracted]
         asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
+    elif gone := [one["key"] for one in asking if one["key"] in told.retracted]:
+        says = [{**one, "derived_from": gone} for one in says]
     results = yield from _written(told, [*before, *asking], says)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     errors = {} if revision.failed is None else {"judge": revision.failed}
@@ -203,7 +208,9 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
 
 
 def _written(
-    told: Told, said: Sequence[dict[str, Any]], says: Sequence[dict[str, Any]]
+    told: Told,
+    said: Sequence[dict[str, Any]],
+    says: Sequence[dict[str, Any]],
 ) -> Flow[list[StoreResult]]:
     """Write what was said and answered, but for what is stored before its answer."""
     memory, left = told.memory, told.left

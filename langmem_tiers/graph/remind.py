@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 
 from langmem_tiers.core.checks import checked_flag, checked_function
-from langmem_tiers.core.handles import handle_of
+from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.prompts import REMINDERS_ONE, REMINDERS_PRIORITY, REMINDERS_WHY
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
@@ -279,13 +279,13 @@ def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
     return recalled_text((), reminders=[reminder_line(one, zone) for one in reminders])
 
 
-def reminder_line(one: Reminder, zone: tzinfo = UTC) -> str:
+def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
     usual = one.priority is Priority.MEDIUM
     told = [*_when(one.trigger, zone)]
     told += [] if usual else [REMINDERS_PRIORITY.format(priority=one.priority)]
     return REMINDERS_ONE.format(
-        handle=handle_of(one.namespace, one.key),
+        handle=f"{bracketed(handle_of(one.namespace, one.key))} ",
         content=indented(quoted(one.content)),
         why=REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )

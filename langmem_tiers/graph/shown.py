@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any, Final, NamedTuple, NotRequired, TypedDict
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import last_question, of_state, text_of
 from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.remind.intentions import Reminder
+from langmem_tiers.remind.intentions import Intention, Reminder
 
 _TURNS: Final = 256
 """The number of turns, the latest, whose memories are kept; those of others are read again."""
@@ -42,12 +43,15 @@ class Noted(TypedDict):
     """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
     reminds: NotRequired[bool]
     """True if the turn is shown what is due as well."""
+    pins: NotRequired[bool]
+    """True if it is shown what is pinned."""
 
 
 class Shown(NamedTuple):
     """The memories and reminders that a turn is shown from its first call of the model on."""
 
     found: Sequence[Recollection] = ()
+    pinned: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()
     text: str = ""
     """The same as text for a prompt, identical at each call."""
@@ -56,22 +60,34 @@ class Shown(NamedTuple):
     def of(
         cls,
         found: Sequence[Recollection],
+        pinned: Sequence[Recollection],
         due: Sequence[Reminder],
-        asked: str,
-        now: datetime,
+        standing: Sequence[Intention],
         *,
-        keys: bool = False,
+        asked: str,
+        memory: MemoryCoordinator,
     ) -> Shown:
-        """Take what was found and what is due; what is due is not told among the memories too."""
-        said = {one.content for one in due}
-        others = [one for one in found if one.content not in said]
-        lines = [reminder_line(one, keys=keys) for one in due]
-        return cls(found, due, recalled_text(others, (), lines, now=now, asked=asked))
+        """Take what was found, is pinned, is due, and was due before and still stands.
+
+        What is to be reminded of is no memory beside that: it is told when it is due.
+        """
+        others = [one for one in found if one.memory_type != PROSPECTIVE]
+        raised = {(one.namespace, one.key) for one in due}
+        still = [one for one in standing if (one.namespace, one.key) not in raised]
+        stands: list[Reminder | Intention] = [*due, *still]
+        lines = [reminder_line(one, memory.context.zone) for one in stands]
+        text = recalled_text(others, (), lines, pinned=pinned, now=memory.now, asked=asked)
+        return cls(others, pinned, due, text)
 
     @property
     def places(self) -> list[list[Any]]:
         """Return the places of what was found, as JSON."""
         return [[list(one.namespace), one.key] for one in self.found]
+
+    @property
+    def told(self) -> list[Any]:
+        """Return what the model was told, which is no news if it repeats it."""
+        return [*self.found, *self.pinned, *(one.content for one in self.due)]
 
 
 class Turns(dict[str, Shown]):

@@ -294,7 +294,7 @@ def held_by_reminder(
         return None
     return _held(
         request,
-        REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, keys=True)),
+        REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, zone=memory.context.zone)),
         "reminders",
     )
 

@@ -110,8 +110,13 @@ def _stored(memory: MemoryCoordinator, several: Sequence[Left], heard: Heard) ->
     yield from asked(memory.store_many, memory.astore_many, notes)
 
 
-def remember_turn(memory: MemoryCoordinator, state: Any, recalled: Sequence[object]) -> Flow[Kept]:
-    """Store the answer and what is left of the turn."""
+def remember_turn(
+    memory: MemoryCoordinator,
+    state: Any,
+    recalled: Sequence[object],
+    retracted: Sequence[str] = (),
+) -> Flow[Kept]:
+    """Store the answer and what is left of the turn, in which these keys were taken back."""
     config, messages = ensure_config(), messages_of(state)
     heard: Heard | None = of_state(state, HEARD, None)
     speakers = yield from speakers_in(config, memory.gate)
@@ -126,7 +131,7 @@ def remember_turn(memory: MemoryCoordinator, state: Any, recalled: Sequence[obje
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]
-    told = Told(memory, config, speakers, humans, answer, trust, recalled, left)
+    told = Told(memory, config, speakers, humans, answer, trust, recalled, left, retracted)
     return (yield from remember(told))
 
 

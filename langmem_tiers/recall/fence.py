@@ -13,7 +13,7 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.handles import LENGTH, handle_of
+from langmem_tiers.core.handles import LENGTH, bracketed, handle_of
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
 from langmem_tiers.core.prompts import (
     LESSONS_HEAD,
@@ -178,7 +178,7 @@ def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | 
     if one.replaces is not None:
         when = one.replaces.at if zone is None else one.replaces.at.astimezone(zone)
         day = short_day(when.date(), today)
-        replaces = RECALLED_REPLACES.format(handle=one.replaces.handle, date=day)
+        replaces = RECALLED_REPLACES.format(handle=bracketed(one.replaces.handle), date=day)
     return RECALLED_SAID.format(
         handle=told["handle"],
         date=short_day(_day(one, zone), today),
@@ -283,7 +283,7 @@ def fields_of(one: Recollection) -> dict[str, str]:
     when = one.occurred_at or one.created_at
     speaker = one.speaker or UNKNOWN_SPEAKER
     return {
-        "handle": handle_of(one.namespace, one.key),
+        "handle": f"{bracketed(handle_of(one.namespace, one.key))} ",
         "tier": one.tier.value,
         "memory_type": brief(one.memory_type),
         "date": str(when.date()),
@@ -306,7 +306,8 @@ def _origin(one: Recollection) -> str:
     """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
     source, trust = source_of(one.value), trust_of(one.value)
     since = RECALLED_OUTDATED if one.outdated else ""
-    if (source == Source.USER and trust >= 1) or (source == Source.AGENT and one.speaker):
+    own = source == Source.AGENT and (one.speaker or trust >= _DOUBTED)
+    if own or (source == Source.USER and trust >= 1):
         return since
     said = RECALLED_DOUBTED if trust < _DOUBTED else RECALLED_ORIGIN
     return said.format(source=brief(source)) + since

@@ -63,6 +63,8 @@ _NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
 """A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
+ABOUT_ANSWERS: Final = 0.9
+"""The share of the best match of what others said from which on what an assistant said is shown."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
 
 MEASURED: Final = (
@@ -168,7 +170,19 @@ def shown(
             enough = fact >= floor.least(best_fact, among, alone=True)
         if enough:
             kept.append(one)
-    return kept
+    return _without_filler(kept) if floor else kept
+
+
+def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
+    """Leave out what an assistant said, unless the question is rather about that."""
+    answers = [(one.speaker or "").lower() in ASSISTANT_ROLES for one in memories]
+    others = (one.match for one, is_answer in zip(memories, answers, strict=True) if not is_answer)
+    least = ABOUT_ANSWERS * max(others, default=0.0)
+    return [
+        one
+        for one, is_answer in zip(memories, answers, strict=True)
+        if not is_answer or one.match >= least
+    ]
 
 
 def meant_by(vector: Sequence[float], weights: Weights) -> float:

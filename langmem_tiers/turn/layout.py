@@ -150,6 +150,7 @@ FIELDS: Final = frozenset(
         "date",
         "when",
         "stamp",
+        "handle",
         "speaker",
         "by",
         "role",
