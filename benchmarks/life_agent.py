@@ -66,7 +66,7 @@ class Scripted(BaseChatModel):
         while self.acts:
             act = self.acts[0]
             about = act.get("about")
-            handle = None if about is None else _handle(messages, about)
+            handle = None if about is None else _handle(messages, about, last=act["do"] == "done")
             if about is not None and handle is None and not searched:
                 yield _call("search_memory", query=about)
             searched = False
@@ -75,13 +75,17 @@ class Scripted(BaseChatModel):
                 yield _done(act, handle)
 
 
-def _handle(messages: Sequence[BaseMessage], about: str) -> str | None:
-    """Find the handle of the line that says something, the last that was shown first."""
+def _handle(messages: Sequence[BaseMessage], about: str, *, last: bool) -> str | None:
+    """Find the handle of the line that says something, first in what was shown last.
+
+    Reminders stand last there.
+    """
     for message in reversed(messages):
         if message.type in ("system", "tool"):
-            for handle, text in _LINE.findall(str(message.text)):
-                if about.lower() in text.lower():
-                    return str(handle)
+            lines = _LINE.findall(str(message.text))
+            found = [handle for handle, text in lines if about.lower() in text.lower()]
+            if found:
+                return str(found[-1 if last else 0])
     return None
 
 

@@ -5,37 +5,71 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools.base import ArgsSchema
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.json_schema import SkipJsonSchema
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.values import trust_of
 from langmem_tiers.graph.heard import TRUST
-from langmem_tiers.graph.memory_tools import (
-    Action,
-    Kind,
-    ManageMemory,
-    ManageReminder,
-    Reminding,
-    SearchMemory,
-    Told,
-    manage,
-    memory_of,
-    remind,
-    search,
-)
+from langmem_tiers.graph.memory_tools import Action, Asking, Kind, Told, manage, search
 from langmem_tiers.graph.messages import this_turn
 from langmem_tiers.graph.node import of_state
+from langmem_tiers.graph.reminder_tools import Reminding, remind
 from langmem_tiers.graph.runs import Remembered, Scope, ways
 from langmem_tiers.graph.tool_memories import told_to_model
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import checked_text
+
+
+def _optional(description: str | None = None) -> Any:
+    """Make a field that may be left out; the model may send null as well."""
+    return Field(None, description=description)
+
+
+Text: TypeAlias = str | SkipJsonSchema[None]
+
+
+class SearchMemory(BaseModel):
+    """What `search_memory` takes."""
+
+    model_config = ConfigDict(title="search_memory")
+
+    query: str = Field(description="Empty lists the newest")
+    about: Literal["user"] | SkipJsonSchema[None] = _optional("Known of the user")
+    limit: int = Field(10, ge=1, le=50)
+
+
+class ManageMemory(BaseModel):
+    """What `manage_memory` takes."""
+
+    model_config = ConfigDict(title="manage_memory")
+
+    action: Action
+    content: Text = _optional()
+    id: Text = _optional("Or 'this' message")
+    kind: Kind | SkipJsonSchema[None] = _optional()
+    pin: bool | SkipJsonSchema[None] = _optional("Show it always")
+
+
+class ManageReminder(BaseModel):
+    """What `manage_reminder` takes."""
+
+    model_config = ConfigDict(title="manage_reminder")
+
+    action: Reminding
+    content: Text = _optional()
+    id: Text = _optional()
+    at: Text = _optional("ISO 8601, local")
+    every: Text = _optional("RFC 5545 rule")
+    cue: Text = _optional("When these words come up")
+    before_tool: Text = _optional()
 
 
 def create_manage_reminder_tool(
@@ -75,11 +109,10 @@ def create_manage_reminder_tool(
         cue: str | None = None,
         before_tool: str | None = None,
     ) -> Flow[Told]:
-        memory, config = memory_of(whose)
         waits = {"at": at, "every": every, "cue": cue, "before_tool": before_tool}
-        told = {"content": content, "named": id, "call": _CALL.get(), **waits}
+        asking = Asking.of(whose, _CALL.get())
         with told_to_model():
-            return (yield from remind(memory, config, action=action, **told))
+            return (yield from remind(asking, action=action, content=content, named=id, **waits))
 
     told = _described(prompts.REMIND_CONTEXT, instructions)
     return made(manage_reminder, name, told, ManageReminder, _ContextTool, **_TELLS)
@@ -89,9 +122,9 @@ def search_of_context(instructions: str, name: str, whose: Remembered) -> BaseTo
     """Make a tool that searches the memory of the run's context."""
 
     def search_memory(query: str, about: str | None = None, limit: int = 10) -> Flow[Any]:
-        memory, _ = memory_of(whose)
+        asking = Asking.of(whose, _CALL.get())
         with told_to_model():
-            return (yield from search(memory, query, about, limit))
+            return (yield from search(asking.memory, query, about, limit))
 
     told = _described(prompts.SEARCH_CONTEXT, instructions)
     return made(search_memory, name, told, SearchMemory, _ContextTool, **_TELLS)
@@ -107,10 +140,10 @@ def manage_of_context(instructions: str, name: str, whose: Remembered) -> BaseTo
         kind: Kind | None = None,
         pin: bool | None = None,  # noqa: FBT001 - the model names it
     ) -> Flow[Told]:
-        memory, config = memory_of(whose)
-        named: Any = {"named": id, "kind": kind, "pin": pin, "call": _CALL.get()}
+        asking = Asking.of(whose, _CALL.get())
+        named: Any = {"named": id, "kind": kind, "pin": pin}
         with told_to_model():
-            return (yield from manage(memory, config, action=action, content=content, **named))
+            return (yield from manage(asking, action=action, content=content, **named))
 
     told = _described(prompts.MANAGE_CONTEXT, instructions)
     return made(manage_memory, name, told, ManageMemory, _ContextTool, **_TELLS)

@@ -7,14 +7,11 @@ which the middleware tells the turn's result.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.json_schema import SkipJsonSchema
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
@@ -41,13 +38,11 @@ from langmem_tiers.graph.spoken import key_of
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.fence import long_day, quoted, recalled_text
+from langmem_tiers.recall.fence import quoted, recalled_text
 from langmem_tiers.recall.question import SMALL_TALK, TALKS
-from langmem_tiers.remind.triggers import At
 
 Action = Literal["create", "update", "delete"]
 Kind = Literal["fact", "event", "procedure", "lesson"]
-Reminding = Literal["set", "done", "snooze", "cancel"]
 Told: TypeAlias = tuple[str, dict[str, Any]]
 """What a tool answers: a line for the model, and what was done, for the turn's result."""
 
@@ -57,54 +52,32 @@ _TYPES: Final = {
     "procedure": "procedural",
     "lesson": REFLEXION,
 }
+
+
+class Asking(NamedTuple):
+    """A call of a memory tool: whose memory it keeps, and in which run."""
+
+    memory: MemoryCoordinator
+    config: RunnableConfig
+    call: str | None
+    """The id of the call, if a model made it."""
+
+    @classmethod
+    def of(cls, whose: Remembered, call: str | None) -> Asking:
+        """Take the memory of the run that the tool is called in."""
+        config = ensure_config()
+        return cls(whose.memory(get_runtime(), config), config, call)
+
+    @property
+    def key(self) -> str:
+        """Return a key for what the call stores, which a repeated call has too."""
+        return str(uuid4() if self.call is None else uuid5(NAMESPACE_OID, self.call))
+
+
 THIS: Final = "this"
 """By which a model names the message that it answers."""
 _KNOWN: Final = 20
 """Memories that tell what is known of a user, where nothing is asked: our own choice."""
-
-
-def _optional(description: str | None = None) -> Any:
-    """Make a field that may be left out; the model may send null as well."""
-    return Field(None, description=description)
-
-
-Text: TypeAlias = str | SkipJsonSchema[None]
-
-
-class SearchMemory(BaseModel):
-    """What `search_memory` takes."""
-
-    model_config = ConfigDict(title="search_memory")
-
-    query: str = Field(description="Empty lists the newest")
-    about: Literal["user"] | SkipJsonSchema[None] = _optional("Known of the user")
-    limit: int = Field(10, ge=1, le=50)
-
-
-class ManageMemory(BaseModel):
-    """What `manage_memory` takes."""
-
-    model_config = ConfigDict(title="manage_memory")
-
-    action: Action
-    content: Text = _optional()
-    id: Text = _optional("Or 'this' message")
-    kind: Kind | SkipJsonSchema[None] = _optional()
-    pin: bool | SkipJsonSchema[None] = _optional("Show it always")
-
-
-class ManageReminder(BaseModel):
-    """What `manage_reminder` takes."""
-
-    model_config = ConfigDict(title="manage_reminder")
-
-    action: Reminding
-    content: Text = _optional()
-    id: Text = _optional()
-    at: Text = _optional("ISO 8601, local")
-    every: Text = _optional("RFC 5545 rule")
-    cue: Text = _optional("When these words come up")
-    before_tool: Text = _optional()
 
 
 def search(
@@ -114,7 +87,7 @@ def search(
     pins: Sequence[Recollection] = ()
     options: dict[str, Any] = {"limit": limit, "deduplicate": True, "min_match": 0}
     if about == "user":
-        options["filter"] = {"speaker": {"$nin": sorted(ASSISTANT_ROLES)}}
+        options["filter"] = {"speaker": {"$ne": "assistant"}}
         pins = yield from asked(memory.pinned, memory.apinned)
         options["exclude"] = [one.key for one in pins]
         options["limit"] = limit if query.strip() else max(limit, _KNOWN)
@@ -130,15 +103,13 @@ def _tells(one: Recollection) -> bool:
 
 
 def manage(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
+    asking: Asking,
     *,
     action: Action,
     content: str | None,
     named: str | None,
     kind: Kind | None,
     pin: bool | None,
-    call: str | None,
 ) -> Flow[Told]:
     """Create, update or delete a memory, as a model decides.
 
@@ -150,39 +121,25 @@ def manage(
             raise InvalidInputError(prompts.NO_ID_TO_CREATE)
         if content is None:
             raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-        return (yield from _created(memory, config, content, kind, pin=bool(pin), call=call))
+        return (yield from _created(asking, content, _TYPES[kind or "fact"], pin=bool(pin)))
     if named is None:
         raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
     if action == "update" and content is None and pin is None:
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-    messages = messages_so_far(config)
-    trust = yield from trusting(messages, memory.gate, config)
-    if named == THIS:
-        question = last_question(messages)
-        named = THIS if question is None else key_of(question, config)
-    old = yield from _meant(memory, config, named, action, trust)
+    old = yield from _meant(asking, named, action)
     if action == "delete":
-        return (yield from _deleted(memory, old))
+        return (yield from _deleted(asking.memory, old))
     if content is None:
-        return (yield from _pinned(memory, old, on=bool(pin)))
-    return (yield from _updated(memory, config, old, content, kind, pin=pin, call=call))
+        return (yield from _pinned(asking.memory, old, on=bool(pin)))
+    memory_type = old.memory_type if kind is None else _TYPES[kind]
+    return (yield from _updated(asking, old, content, memory_type, pin=pin))
 
 
-def _created(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    content: str,
-    kind: Kind | None,
-    *,
-    pin: bool,
-    call: str | None,
-    memory_type: str | None = None,
-) -> Flow[Told]:
-    of_type = memory_type or _TYPES[kind or "fact"]
-    result = yield from _noted(memory, config, content, of_type, pin=pin, call=call)
+def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
+    result = yield from _noted(asking, content, memory_type, pin=pin)
     if not result.stored:
         return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
+    handle = yield from handle_of_key(asking.memory, str(result.key))
     if result.quarantined:
         held = {"quarantined": [{"key": result.key, "handle": handle, "reason": result.reason}]}
         return prompts.HELD_BACK.format(id=handle, reason=result.reason), held
@@ -190,53 +147,30 @@ def _created(
     return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
 
 
-def _noted(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    content: str,
-    memory_type: str,
-    *,
-    pin: bool,
-    call: str | None,
-) -> Flow[StoreResult]:
+def _noted(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[StoreResult]:
     """Store what a model notes: as its own word, trusted no further than what it has heard."""
-    messages = messages_so_far(config)
-    trust = yield from trusting(messages, memory.gate, config)
+    memory, messages = asking.memory, messages_so_far(asking.config)
+    trust = yield from trusting(messages, memory.gate, asking.config)
     options: dict[str, Any] = {
         "memory_type": memory_type,
         "source": Source.AGENT.value,
         "trust": trust,
-        "key": _key_of(call),
+        "key": asking.key,
         "pinned": pin,
     }
     if memory_type == REFLEXION:
-        failed = failures_at_hand(messages)
         options["personal"] = None if memory.context.user_id is None else True
-        if failed:
-            options["further"] = failure_fields(failed[0])
+        failed = failures_at_hand(messages)
+        options["further"] = failure_fields(failed[0]) if failed else {}
     return (yield from asked(memory.store, memory.astore, content, **options))
 
 
-def _key_of(call: str | None) -> str:
-    """Return a key that a repeated call has too."""
-    return str(uuid4() if call is None else uuid5(NAMESPACE_OID, call))
-
-
 def _updated(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    old: Recollection,
-    content: str,
-    kind: Kind | None,
-    *,
-    pin: bool | None,
-    call: str | None,
+    asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
 ) -> Flow[Told]:
     """Store what is so now, and let it take the place of what was; a pin goes with it."""
-    memory_type = None if kind is not None else old.memory_type
-    said, done = yield from _created(
-        memory, config, content, kind, pin=False, call=call, memory_type=memory_type
-    )
+    memory = asking.memory
+    said, done = yield from _created(asking, content, memory_type, pin=False)
     if "noted" not in done:
         return said, done
     (new,) = done["noted"]
@@ -266,143 +200,37 @@ def _pinned(memory: MemoryCoordinator, old: Recollection, *, on: bool) -> Flow[T
     return f"{word} {bracketed(handle)}.", {}
 
 
-def _meant(
-    memory: MemoryCoordinator, config: RunnableConfig, named: str, action: str, trust: float
-) -> Flow[Recollection]:
+def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
     """Find the memory that a model names and may change.
 
     Raises:
         InvalidInputError: if there is none or several, or it is not the model's to change.
     """
+    memory, messages = asking.memory, messages_so_far(asking.config)
+    question = last_question(messages)
+    if named == THIS and question is not None:
+        named = key_of(question, asking.config)
     found = yield from asked(memory.get, memory.aget, named)
     if found is None:
         raise InvalidInputError(prompts.NOT_THERE.format(id=named, action=action))
-    stands = prompts.STANDS.format(id=named, action=action)
     whose = memory.tiered_store.options.user_of(encode(found.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and source_of(found.value) != Source.AGENT:
-        raise InvalidInputError(stands)
+        raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
+    trust = yield from trusting(messages, memory.gate, asking.config)
     if trust < THRESHOLD and trust_of(found.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
     speaker = (found.speaker or "").lower()
     if speaker and speaker not in USER_ROLES | ASSISTANT_ROLES:
-        speakers = yield from speakers_in(config, memory.gate)
-        question = last_question(messages_so_far(config))
-        by = None if question is None else speakers.of(question)["speaker"]
-        if (by or "").lower() != speaker:
-            raise InvalidInputError(
-                prompts.OTHERS_WORDS.format(id=named, speaker=found.speaker, action=action)
-            )
+        speakers = yield from speakers_in(asking.config, memory.gate)
+        by = "" if question is None else str(speakers.of(question)["speaker"])
+        if by.lower() != speaker:
+            whose_words = {"id": named, "speaker": found.speaker, "action": action}
+            raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
     return found
 
 
-def _handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
+def handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
+    """Return the handle of the memory that has a key."""
     found = yield from asked(memory.get, memory.aget, key)
     return key if found is None else handle_of(found.namespace, found.key)
-
-
-def remind(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    *,
-    action: Reminding,
-    content: str | None,
-    named: str | None,
-    at: str | None,
-    every: str | None,
-    cue: str | None,
-    before_tool: str | None,
-    call: str | None,
-) -> Flow[Told]:
-    """Set, close or put off a reminder, as a model decides.
-
-    Raises:
-        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
-    """
-    moment = None if at is None else local_moment(at, memory)
-    if action == "set":
-        if content is None:
-            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-        waits = _waits(memory, moment, every, cue, before_tool)
-        return (yield from _set(memory, config, content, waits, call))
-    if named is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    done = {"reminded": [{"action": action, "id": named}]}
-    if action == "snooze":
-        if moment is None:
-            raise InvalidInputError(prompts.TIME_NEEDED)
-        yield from asked(memory.snooze, memory.asnooze, named, moment)
-        return prompts.REMINDER_SNOOZED.format(id=named, when=_told(moment, memory)), done
-    if action == "done":
-        closed = yield from asked(memory.complete, memory.acomplete, named)
-    else:
-        closed = yield from asked(memory.cancel, memory.acancel, named)
-    if not closed:
-        return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
-    said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED
-    return said.format(id=named), done
-
-
-def _waits(
-    memory: MemoryCoordinator,
-    moment: datetime | None,
-    every: str | None,
-    cue: str | None,
-    before_tool: str | None,
-) -> dict[str, Any]:
-    """Return what a reminder waits for, as options of `intend`."""
-    if every is not None:
-        zone = memory.context.timezone or "UTC"
-        return {"at": At(moment or memory.now, every=every, timezone=zone)}
-    named = {"at": moment, "cue": cue, "before_tool": before_tool}
-    return {name: one for name, one in named.items() if one is not None}
-
-
-def _set(
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    content: str,
-    waits: dict[str, Any],
-    call: str | None,
-) -> Flow[Told]:
-    trust = yield from trusting(messages_so_far(config), memory.gate, config)
-    noted: Any = {"source": Source.AGENT.value, "trust": trust, "key": _key_of(call)}
-    result = yield from asked(memory.intend, memory.aintend, content, **waits, **noted)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
-    if result.quarantined:
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
-    at = waits.get("at")
-    moment = at.moment if isinstance(at, At) else at
-    when = "" if moment is None else f" for {_told(moment, memory)}"
-    done = {"reminded": [{"action": "set", "id": handle}]}
-    return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done
-
-
-def local_moment(text: str, memory: MemoryCoordinator) -> datetime:
-    """Read a moment in ISO 8601; without a zone it is the context's.
-
-    Raises:
-        InvalidInputError: if it is no moment, or over.
-    """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=memory.context.zone)
-    if moment < memory.now.replace(second=0, microsecond=0):
-        raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_told(memory.now, memory)))
-    return moment
-
-
-def _told(moment: datetime, memory: MemoryCoordinator) -> str:
-    there = moment.astimezone(memory.context.zone)
-    return f"{long_day(there.date())}, {there:%H:%M}"
-
-
-def memory_of(whose: Remembered) -> tuple[MemoryCoordinator, RunnableConfig]:
-    """Return the memory of the run that a tool is called in, and its config."""
-    config = ensure_config()
-    return whose.memory(get_runtime(), config), config

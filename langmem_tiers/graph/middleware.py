@@ -133,8 +133,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             remember: Store what was said; see `create_remember_node`.
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
-            tools: Give the model `search_memory`, `manage_memory` and `manage_reminder`, if it can
-                call tools: what a sentence means for memory is for the model to say.
+            tools: Give the model `search_memory`, `manage_memory` and `manage_reminder`.
             lessons: Lessons at most that a failure brings; 0 for none.
             hold_repeats: Answer a tool call that failed before in just this form with the lesson,
                 once, and do not run it; see `ToolLessons`. False runs every call.
@@ -166,13 +165,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
         )
         waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        self._shown = ShownTurns(
-            self._careful,
-            of_a_turn(options, type(self)),
-            holdout,
-            waits if self._remind else None,
-            recalls=recall,
-        )
+        known = of_a_turn(options, type(self)) if recall else None
+        self._shown = ShownTurns(self._careful, known, waits if self._remind else None, holdout)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]

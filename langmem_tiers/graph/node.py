@@ -37,6 +37,7 @@ from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.floor import TURN_FLOOR
 from langmem_tiers.remember.new import share
 
 _log = logging.getLogger(__name__)
@@ -114,7 +115,7 @@ def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> Recall
     Raises:
         InvalidInputError: for what `get_context` does not know or would refuse.
     """
-    return checked({"deduplicate": True, **options}, surface)
+    return checked({"deduplicate": True, "min_match": TURN_FLOOR, **options}, surface)
 
 
 def checked_lessons(lessons: object, holdout: object) -> None:

@@ -33,15 +33,16 @@ class ShownTurns:
     def __init__(
         self,
         careful: Careful,
-        options: RecallOptions,
-        holdout: float | None,
+        options: RecallOptions | None,
         waits: Reminding | None,
-        *,
-        recalls: bool,
+        holdout: float | None,
     ) -> None:
-        """Go by the middleware's arguments; `waits` is None where nothing is to be reminded of."""
-        self._careful, self._options, self._holdout = careful, options, holdout
-        self._waits, self._recalls = waits, recalls
+        """Go by the middleware's arguments.
+
+        Without `options` nothing is recalled, without `waits` nobody is reminded.
+        """
+        self._careful, self._options = careful, options
+        self._waits, self._holdout = waits, holdout
         self._turns = Turns()
 
     def known(self, state: Any) -> Shown | None:
@@ -70,10 +71,11 @@ class ShownTurns:
         with self._careful("recall", request.runtime, told):
             if "shown" in noted:
                 found = yield from self._again(memory, noted)
-            elif self._recalls:
-                found = yield from self._recall(memory, request, run, question)
+            elif self._options is not None:
+                found = yield from self._recall(memory, request, run, question, self._options)
                 told |= by_words(found.by_words)
-            if noted.get("pins", bool(found) or (self._recalls and found.helps >= HELPS)):
+            needed = self._options is not None and (found.helps >= HELPS or bool(found))
+            if noted.get("pins", needed):
                 pinned = yield from asked(memory.pinned, memory.apinned)
         turn = Shown.of(found, pinned, due, standing, asked=question[0], memory=memory)
         return self._turns.keep(noted["run"], turn)
@@ -115,13 +117,14 @@ class ShownTurns:
         request: ModelRequest[Any],
         run: Run,
         question: tuple[str, Sequence[BaseMessage]],
+        options: RecallOptions,
     ) -> Flow[Recollections]:
         """Recall for a turn; what the model sees among the messages is not shown as well."""
         asking, about = question
-        options = beside([*about, *request.messages], self._options, memory, ensure_config())
+        wanted = beside([*about, *request.messages], options, memory, ensure_config())
         shown_to: Any = {"run_id": run, "holdout": self._holdout}
         return (
-            yield from asked(memory.get_context, memory.aget_context, asking, **options, **shown_to)
+            yield from asked(memory.get_context, memory.aget_context, asking, **wanted, **shown_to)
         )
 
     def _again(self, memory: MemoryCoordinator, noted: Noted) -> Flow[Recollections]:

@@ -139,12 +139,11 @@ def create_manage_memory_tool(
     `kind="lesson"` is found again by the failure that the turn met last.
 
     With a namespace it is langmem's: a memory is stored as `{"content": …}` under a random id. In a
-    `TieredStore` it passes the gate (docs/gate.md) with the source `agent`, and its `source` and
-    `trust` stand beside its content. What a person, or the application itself, stored there is
-    neither updated nor deleted: the message says so, and what to do instead.
+    `TieredStore` it passes the gate (docs/gate.md) with the source `agent`. What a person, or the
+    application itself, stored there is neither updated nor deleted, and the message says so.
 
-    What the model gets wrong, such as an update without an id, it is told in the tool's message.
-    After other tools in the same turn it is trusted no further than what these brought.
+    What the model gets wrong it is told in the tool's message. After other tools in the same turn
+    it is trusted no further than what these brought.
 
     Args:
         namespace, store, context, coordinator, name: Those of `create_search_memory_tool`.

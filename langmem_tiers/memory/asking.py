@@ -220,6 +220,8 @@ def _threshold(given: object) -> float:
 
 def floor_of(given: object) -> Floor:
     """The least match as it can be given: a number, or two, each from 0 to 1."""
+    if isinstance(given, Floor):
+        return given
     several = given if isinstance(given, tuple | list) else (given,)
     numbers = [share(one, "min_match") for one in several]
     if len(numbers) not in _FLOORS or None in numbers:

@@ -16,10 +16,13 @@ from langmem_tiers.core.reading import listed, spaced
 from langmem_tiers.remember.candidate import Known
 
 _TAG: Final = re.compile(
-    r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>|^(?:- )?\d{4}-\d\d-\d\d[^:\n]{0,120}:(?=\s|$)",
+    r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>"
+    r"|^(?:- )?(?:\[[a-z0-9]{6}\] )?(?:\d{4}-\d\d-\d\d|\d{1,2} [A-Z][a-z]{2}(?: \d{4})?)"
+    r"[^:\n]{0,120}:(?=\s|$)"
+    r"|^(?:- )?\[[a-z0-9]{6}\] | \(replaces \[[a-z0-9]{6}\], [^)\n]{1,12}\)$",
     re.MULTILINE,
 )
-"""A tag of a fence, or how a line in it begins."""
+"""A tag of a fence, or how a line in it begins or ends."""
 _SENTENCE: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
 _TOKEN: Final = re.compile(r"(?:(?<!\w)-(?=\d))?\w+(?:['.]\w+)*[+#]*|[^\w\s]")
 _MEANT: Final = "%&"

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import ECHO_HALVES, Half, held_out, tuned
-from langmem_tiers.core.prompts import RECALLED_DOUBTED, RECALLED_ONE
+from langmem_tiers.core.prompts import (
+    RECALLED_DOUBTED,
+    RECALLED_NOTE,
+    RECALLED_ONE,
+    RECALLED_REPLACES,
+    RECALLED_SAID,
+)
 from langmem_tiers.remember.candidate import Known
 from langmem_tiers.remember.echo import copy_of, echo_of
 
@@ -65,9 +71,16 @@ def test_a_fact_is_an_echo_of_itself_alone(one: str, other: str) -> None:
 
 def test_a_memory_in_its_fence_is_an_echo() -> None:
     origin = RECALLED_DOUBTED.format(source="tool")
-    fenced = RECALLED_ONE.format(date="2026-05-01", by=" Ada", origin=origin, content=PORT.content)
+    told = {"handle": "[a3f9k2] ", "origin": origin, "content": PORT.content}
+    replaces = RECALLED_REPLACES.format(handle="[77c0xe]", date="3 Jan 2025")
+    lines = (
+        RECALLED_ONE.format(date="2026-05-01", by=" Ada", **told),
+        RECALLED_SAID.format(date="1 May", by=", Ada", replaces=replaces, **told),
+        RECALLED_NOTE.format_map({**told, "origin": ""}),
+    )
 
-    assert echo_of(fenced, [PORT]) is not None
+    for fenced in lines:
+        assert echo_of(fenced, [PORT]) is not None
 
 
 @pytest.mark.parametrize(

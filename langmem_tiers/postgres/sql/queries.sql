@@ -61,9 +61,7 @@ CASE WHEN EXISTS (
 
 -- part: replaces
 -- The handle of the memory that the memory m took the place of last, and when that was so.
-CASE WHEN EXISTS (
-    SELECT FROM {memory}.lineage l WHERE l.tenant = %(tenant)s AND l.id = m.id
-) THEN (
+(
     SELECT jsonb_build_array({memory}.handle(s.tenant, s.namespace, s.key), coalesce(s.occurred_at, s.created_at))
     FROM {memory}.events e
     CROSS JOIN LATERAL (
@@ -71,7 +69,7 @@ CASE WHEN EXISTS (
     ) s
     WHERE e.tenant = %(tenant)s AND e.target = m.id AND e.kind = 'superseded' AND e.undone_at IS NULL
     ORDER BY e.number DESC LIMIT 1
-) END
+)
 
 -- part: in_session
 -- The session of the memory m, '' for none. Behind the wall no index is read by coalesce.
