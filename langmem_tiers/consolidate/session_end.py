@@ -178,11 +178,8 @@ def left_of(ended: EndedSession) -> Flow[Left]:
     rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
     keeps: list[Kept] = []
     against: list[str] = []
-    ids = [one.id for one in notes]
     said = yield from _said(ended)
-    ids += [one.id for one in said]
-    rows = yield from rows_of("awaiting_reviews", tenant=ended.cycle.tenant, ids=ids)
-    for home in homes(ended.session, notes, frozenset(row[0] for row in rows), said):
+    for home in homes(ended.session, notes, said):
         summary = yield from _summary(ended.summariser, home)
         found = yield from apart(
             partial(worth, home, ended.policy, summary),
@@ -275,7 +272,6 @@ def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
                 index=cycle.options.index,
                 tier=Tier.WORKING,
             ),
-            awaits_review=one.awaits_review,
             sources=tuple((Place(cycle.tenant, at), key) for at, key in one.sources),
         )
         for one in keeps

@@ -45,8 +45,6 @@ class Kept(NamedTuple):
     value: dict[str, Any]
     reason: str | None = None
     """Why it is significant; None of a digest."""
-    awaits_review: bool = False
-    """Whether models are to review it, as they have not seen all that it comes from."""
     sources: Sequence[Sequence[str]] = ()
     """What stays of that, by stored namespace and key."""
 
@@ -58,8 +56,6 @@ class Home(NamedTuple):
     """The project's, or of a user's own in it, as the database names it."""
     session: str
     notes: tuple[Stored, ...]
-    awaiting: frozenset[int] = frozenset()
-    """Those that await a review by models."""
     said: tuple[Stored, ...] = ()
     """What else was said in it, which stays as it is."""
 
@@ -68,15 +64,10 @@ class Home(NamedTuple):
         """All that is summed up, in order."""
         return sorted((*self.notes, *self.said), key=_when)
 
-    def awaits(self, several: Iterable[Stored]) -> bool:
-        """Whether some of these await one."""
-        return not self.awaiting.isdisjoint(one.id for one in several)
-
 
 def homes(
     session: str,
     notes: Iterable[Stored],
-    awaiting: frozenset[int] = frozenset(),
     said: Iterable[Stored] = (),
 ) -> list[Home]:
     """Notes, and what else was said, by their project. What never was so is left out."""
@@ -91,7 +82,6 @@ def homes(
             at,
             session,
             tuple(one for one in some if one.id not in apart),
-            awaiting,
             tuple(one for one in some if one.id in apart),
         )
         for at, some in ((at, list(each)) for at, each in groupby(found, _project))
@@ -120,7 +110,7 @@ def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Wor
         lasts, why = _judged(several, policy, summed_up=summary is not None)
         if lasts:
             key = _key(home, "fact", several[0].key)
-            facts.append(Kept(home.namespace, key, _fact(several), why, home.awaits(several)))
+            facts.append(Kept(home.namespace, key, _fact(several), why))
         else:
             against.append(why)
     if summary is not None:
@@ -205,9 +195,7 @@ def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
             "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
         key = _key(home, "concept", one.content)
-        yield Kept(
-            home.namespace, key, value, LEARNED, home.awaits(several), _staying(home, several)
-        )
+        yield Kept(home.namespace, key, value, LEARNED, _staying(home, several))
 
 
 def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
@@ -264,7 +252,6 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             key,
             value,
             None,
-            home.awaits(told),
             _staying(home, told if said else ()),
         )
 

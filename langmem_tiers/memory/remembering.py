@@ -9,7 +9,6 @@ from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.memory.asking import new_memories, new_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.remember.new import NewMemory
 
@@ -55,8 +54,5 @@ def store_many(
 
 
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
-    """Put what was checked to the gate and store it; models review it afterwards, if they may."""
-    results = yield from memory.flows.admit(memories, memory.context)
-    keys = (each.key for one in results for each in one.destinations if each.key is not None)
-    begin_reviews(memory, keys)
-    return results
+    """Put what was checked to the gate and store it."""
+    return memory.flows.admit(memories, memory.context)

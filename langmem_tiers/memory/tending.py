@@ -28,7 +28,6 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
@@ -91,9 +90,7 @@ def consolidate_session(
     ending = _ending(memory, session_id, summariser)
     yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
     yield from memory.tiered_store.flows.refresh_state()
-    report = yield from end_session(ending)
-    begin_reviews(memory, [*report.semantic, *report.episodic])
-    return report
+    return (yield from end_session(ending))
 
 
 def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
