@@ -18,7 +18,6 @@ from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_left_out import print_left_out
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import Decision, Verdict, judge
-from langmem_tiers.remember.panel import default_reviewers
 
 Recalled = Callable[[Sample], bool]
 
@@ -61,14 +60,14 @@ class Rate:
 
 
 def verdict(sample: Sample) -> Verdict:
-    """What the gate says, with the panel that is built in."""
+    """What the gate says."""
     candidate = Candidate(
         content=sample.text,
         source=sample.source,
         recalled=tuple(Known(content=one) for one in sample.recalled),
         stored=tuple(Known(content=one) for one in sample.stored),
     )
-    return judge(candidate, reviewers=default_reviewers())
+    return judge(candidate)
 
 
 def gated(sample: Sample) -> bool:

@@ -161,12 +161,6 @@ def _calls(
             lambda: memory.get_context(next(questions), limit=9),
         ),
         (
-            '`get_context(review="rules")`',
-            "amplihack",
-            50,
-            lambda: memory.get_context(next(questions), limit=9, review="rules"),
-        ),
-        (
             "`get_context(min_importance=0.7)`",
             "Chimera",
             100,

@@ -35,8 +35,6 @@ _VECTOR: Final = re.compile(r"(?P<type>vector|halfvec)\((?P<dims>\d+)\)")
 _NUMBERS: Final = re.compile(r"\[[-+0-9.eE,]+\]")
 _BYTES: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
 _ID: Final = re.compile(r"[1-9][0-9]{0,17}")
-_UNREVIEWED: Final = "unreviewed/"
-"""What the name of an event begins with that ends with the id of its memory."""
 OWN: Final = KEPT | {"archives", "archived"}
 """The tables that are taken only from a file that whoever imports it answers for: later calls read
 and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
@@ -157,8 +155,6 @@ def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> No
     for name in IDS & row.keys():
         one = row[name]
         row[name] = [change(each) for each in one] if isinstance(one, list) else one and change(one)
-    if table == "events" and row["event"].startswith(_UNREVIEWED) and row["id"] is not None:
-        row["event"] = f"{_UNREVIEWED}{row['id']}"
     detail = row.get("detail")
     if isinstance(detail, dict):
         _each_in_detail(table, detail, change)

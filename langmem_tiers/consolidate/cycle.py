@@ -163,7 +163,7 @@ def steps(
     rise, merge, supersede = policy.rise, policy.merge, policy.supersede
     promotion = policy.promotion
     wanted: tuple[CycleStep | None, ...] = (
-        None if rise is None else SessionEnd(rise, summariser),
+        None if rise is None else SessionEnd(summariser),
         None if rise is None else Rise(rise),
         Expire() if policy.expiry else None,
         None if merge is None else Merge(merge, judge, supersede),

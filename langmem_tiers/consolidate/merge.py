@@ -110,6 +110,11 @@ class Tellings:
             found.update(list(alike)[:DOUBTED])
         return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
 
+    def nearness(self, one: Stored, other: Stored) -> float:
+        """How near two of them are; 1 of equal texts."""
+        equal = self.text[one.id] == self.text[other.id]
+        return 1.0 if equal else self._near[one.id].get(other.id, 0.0)
+
     def _pair(self, one: Stored, other: Stored) -> Pair:
         """The older one first; beside an equal text, the oldest of it."""
         older, newer = sorted((one, other), key=lambda each: each.order)
@@ -293,7 +298,7 @@ class _Seen(NamedTuple):
             if older.memory_type in ending and self.told.text[older.id] != self.told.text[newer.id]:
                 continue
             _tell(fate, {older.id: PROPOSED, newer.id: PROPOSED})
-            yield stored.finding(newer, MAYBE_SAME, older)
+            yield stored.finding(newer, MAYBE_SAME, older, self.told.nearness(older, newer))
 
 
 def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:

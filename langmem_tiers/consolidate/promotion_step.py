@@ -23,6 +23,7 @@ from langmem_tiers.consolidate.steps import (
 from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.chances import LIKELY_HARM
 from langmem_tiers.learn.generalise import Generaliser
@@ -200,7 +201,10 @@ class Demote(CycleStep):
             if verdict.demote
         ]
         kept = (_kept(*one) for one in judged if not one[1].demote)
-        return Proposal(decisions=decisions, kept=counted(kept))
+        credit = [
+            _credit(one, verdict) for one, verdict in judged if isinstance(one, rollback.Tried)
+        ]
+        return Proposal(decisions=decisions, kept=counted(kept), findings=credit)
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Demote those that are as they were judged."""
@@ -225,6 +229,20 @@ def _kept(one: rollback.Promoted | rollback.Tried, verdict: PromotionDecision) -
     if harm >= LIKELY_HARM:
         return SEEMS
     return HELPS if harm <= _HARDLY_HARM else UNKNOWN
+
+
+def _credit(one: rollback.Tried, verdict: PromotionDecision) -> Finding:
+    """What outcomes say of a memory, for the report."""
+    reason = TURNED if verdict.demote else _kept(one, verdict)
+    return Finding(
+        namespace=one.namespace,
+        key=one.key,
+        target_namespace=None,
+        target_key=None,
+        reason=f"{reason} ({one.counts})",
+        credit={HELPS: "helps", UNKNOWN: "unknown"}.get(reason, "harms"),
+        content=shortened(one.content, LINE),
+    )
 
 
 def _demotion(cycle: Cycle, one: StepDecision, move: str) -> Call:
@@ -278,4 +296,5 @@ def _near(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:
         target_namespace=one["namespace"],
         target_key=one["key"],
         reason=f"the same or the opposite? near ({1 - one['distance']:.2f}), and not counted",
+        near=1 - one["distance"],
     )

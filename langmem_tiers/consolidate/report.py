@@ -9,15 +9,19 @@ from html import escape
 from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
-from langmem_tiers.consolidate.steps import StepCounts, added
+from langmem_tiers.consolidate.steps import Finding, StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import html_table, plain
 
 LineVerdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
+CreditVerdict = Literal["helps", "harms", "unknown"]
+CREDITS: tuple[CreditVerdict, ...] = get_args(CreditVerdict)
 _SHOWN = 20
-"""Proposals that are printed."""
+"""Memories of a kind that are printed."""
+_PAIRS = 10
+"""Pairs that are printed."""
 _KEPT = 1_000
 """Proposals of a step that are kept, as they rest in every checkpoint; all are counted."""
 
@@ -71,6 +75,23 @@ class NearMiss(NamedTuple):
         return f"{plain(self.key)}: {self.reason}"
 
 
+class Credit(NamedTuple):
+    """What outcomes say of a memory that was learned."""
+
+    verdict: CreditVerdict
+    """`helps` if runs do better with it, `harms` if they do or seem to do worse, or `unknown`."""
+    namespace: tuple[str, ...]
+    key: str
+    content: str
+    """How what it says begins."""
+    reason: str
+    """With how many runs succeeded with it, and without it."""
+
+    def __str__(self) -> str:
+        """Such as `k7 Restart the mailer first: runs do better with it (…)`."""
+        return f"{_named(self)}: {self.reason}"
+
+
 class Proposed(NamedTuple):
     """Two memories that are near, and of which nobody has judged; both are unchanged."""
 
@@ -83,6 +104,8 @@ class Proposed(NamedTuple):
     other_namespace: tuple[str, ...]
     other_key: str
     reason: str
+    near: float | None = None
+    """How near the two are, in 0…1; None where that is not the reason."""
 
     def __str__(self) -> str:
         """Such as `port, new port: a newer one may contradict it, or say the same`."""
@@ -112,10 +135,13 @@ class ConsolidationReport:
     moves: tuple[str, ...]
     """What `rollback` takes."""
     proposed: tuple[Proposed, ...] = ()
-    """What is near and was left to somebody, each pair once, 1,000 of a step: `supersede` acts on
-    it, or a model."""
+    """What is near and was left to somebody, each pair once, the nearest first, 1,000 of a step:
+    `supersede` acts on it, or a model."""
     near_misses: tuple[NearMiss, ...] = ()
     """What lacks but one thing to be promoted, and which."""
+    credit: tuple[Credit, ...] = ()
+    """What helps, what harms and of what that is not known: of what was learned and some runs went
+    without."""
     skipped: str | None = None
     """Why nothing was done at all."""
     taken_over: bool = False
@@ -140,8 +166,9 @@ class ConsolidationReport:
             finished_at=datetime.fromisoformat(said["finished_at"]),
             lines=tuple(_lines(said["counts"])),
             moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
-            proposed=tuple(dict.fromkeys(_proposed(said["tenant"], said["counts"]))),
+            proposed=tuple(_proposed(said["tenant"], said["counts"])),
             near_misses=tuple(dict.fromkeys(_near_misses(said["tenant"], said["counts"]))),
+            credit=tuple(_credit(said["tenant"], said["counts"])),
             skipped=said["skipped"],
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
@@ -157,29 +184,30 @@ class ConsolidationReport:
         return sum(one.memories for one in gone if one.reason == UNREAD)
 
     def __str__(self) -> str:
-        """What it was, and a table: one line a step, verdict and reason; then what is proposed."""
+        """What it was, and a table: one line a step, verdict and reason; then what it names."""
         rows = [
             f"  {one.step:<10} {one.verdict:<5} {one.memories:>7,}  {one.reason}"
             for one in self.lines
         ]
-        return "\n".join([self._head(), *rows, *(f"  {one}" for one in self._proposals())])
+        return "\n".join([self._head(), *rows, *(f"  {one}" for one in self._names())])
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
         rows = [(one.step, one.verdict, f"{one.memories:,}", one.reason) for one in self.lines]
         table = html_table(("step", "verdict", "memories", "reason"), rows) if rows else ""
-        proposals = "".join(f"<li>{escape(one)}</li>" for one in self._proposals())
+        proposals = "".join(f"<li>{escape(one)}</li>" for one in self._names())
         listed = f"<ul>{proposals}</ul>" if proposals else ""
         return f"<p>{escape(self._head())}</p>{table}{listed}"
 
-    def _proposals(self) -> Iterator[str]:
-        """The first of what is proposed and of near misses, and how much more there is."""
-        yield from (f"{one.step:<10} proposed: {one}" for one in self.proposed[:_SHOWN])
-        if len(self.proposed) > _SHOWN:
-            yield f"and {len(self.proposed) - _SHOWN:,} more: see proposed"
-        yield from (f"promote    near miss: {one}" for one in self.near_misses[:_SHOWN])
-        if len(self.near_misses) > _SHOWN:
-            yield f"and {len(self.near_misses) - _SHOWN:,} more: see near_misses"
+    def _names(self) -> Iterator[str]:
+        """The first of what is credited, of what is proposed and of near misses."""
+        for verdict in CREDITS:
+            several = [one for one in self.credit if one.verdict == verdict]
+            yield from _first(f"demote     {verdict}: ", several, _SHOWN, "credit")
+        for one in self.proposed[:_PAIRS]:
+            yield f"{one.step:<10} proposed: {one}"
+        yield from _more(self.proposed, _PAIRS, "proposed")
+        yield from _first("promote    near miss: ", self.near_misses, _SHOWN, "near_misses")
 
     def _head(self) -> str:
         if self.skipped is not None:
@@ -191,26 +219,66 @@ class ConsolidationReport:
         return head if self.lines else f"{head}; there was nothing to do"
 
 
-def _proposed(tenant: str, counts: Counts) -> Iterator[Proposed]:
+def _named(one: Credit) -> str:
+    """A memory as a person reads of it: how it is named, and how it begins."""
+    return f"{plain(one.key)} {plain(one.content)}"
+
+
+def _first(head: str, several: Sequence[object], most: int, where: str) -> Iterator[str]:
+    """The first of several, a line each, and how many more there are."""
+    yield from (f"{head}{one}" for one in several[:most])
+    yield from _more(several, most, where)
+
+
+def _more(several: Sequence[object], most: int, where: str) -> Iterator[str]:
+    if len(several) > most:
+        yield f"and {len(several) - most:,} more: see {where}"
+
+
+def _proposed(tenant: str, counts: Counts) -> list[Proposed]:
+    """Each pair once, whichever of the two it was found by first; the nearest first."""
+    pairs: dict[frozenset[tuple[str, str]], Proposed] = {}
     for step, one in counts.items():
         for found in one.get("findings", ()):
             if found["target_key"] is None or found["target_namespace"] is None:
                 continue
-            yield Proposed(
+            places = (
+                (found["namespace"], found["key"]),
+                (
+                    found["target_namespace"],
+                    found["target_key"],
+                ),
+            )
+            proposed = Proposed(
                 step,
                 decode(tenant, found["namespace"]),
                 found["key"],
                 decode(tenant, found["target_namespace"]),
                 found["target_key"],
                 found["reason"],
+                found.get("near"),
             )
+            pairs.setdefault(frozenset(places), proposed)
+    return sorted(pairs.values(), key=lambda one: 1.0 if one.near is None else -one.near)
 
 
 def _near_misses(tenant: str, counts: Counts) -> Iterator[NearMiss]:
+    for found in _alone(counts):
+        if "credit" not in found:
+            yield NearMiss(decode(tenant, found["namespace"]), found["key"], found["reason"])
+
+
+def _credit(tenant: str, counts: Counts) -> Iterator[Credit]:
+    for found in _alone(counts):
+        if (verdict := found.get("credit")) in CREDITS:
+            where = decode(tenant, found["namespace"])
+            yield Credit(verdict, where, found["key"], found["content"], found["reason"])
+
+
+def _alone(counts: Counts) -> Iterator[Finding]:
+    """What was found of a memory by itself."""
     for one in counts.values():
-        for found in one.get("findings", ()):
-            if found["target_key"] is None:
-                yield NearMiss(decode(tenant, found["namespace"]), found["key"], found["reason"])
+        yield from (each for each in one.get("findings", ()) if each["target_key"] is None)
 
 
 def _lines(counts: Counts) -> Iterator[Line]:

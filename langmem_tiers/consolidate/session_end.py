@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from langmem_tiers.consolidate.lease import check_guard
 from langmem_tiers.consolidate.models import Summariser, Summary
-from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.session_rules import (
     WORKING,
     Home,
@@ -48,7 +47,7 @@ class SessionReport:
 
     session_id: str
     semantic: tuple[str, ...] = ()
-    """Keys of what is worth knowing in other sessions."""
+    """Keys of what was lifted: it is known in other sessions."""
     episodic: tuple[str, ...] = ()
     """Keys of the digest: what happened. A long one has several parts."""
     cleared: int = 0
@@ -58,7 +57,7 @@ class SessionReport:
     moves: tuple[str, ...] = ()
     """What `rollback` takes, one for each that has risen."""
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why something is worth knowing, and how often."""
+    """Why something was lifted, and how often."""
     not_kept: Mapping[str, int] = field(default_factory=dict)
     """Why a note is in the digest alone, and how often."""
     expired_unread: int = 0
@@ -91,8 +90,9 @@ class EndedSession(NamedTuple):
     """Its own, as the database names them."""
     user_id: str | None
     """Who ends it: what is another user's stays."""
-    policy: RisePolicy
     summariser: Summariser | None = None
+    stated: bool = False
+    """Whether what the user stated is lifted too, as the specification's hook does."""
 
 
 class ReadVersion(NamedTuple):
@@ -179,13 +179,12 @@ def left_of(ended: EndedSession) -> Flow[Left]:
     keeps: list[Kept] = []
     against: list[str] = []
     ids = [one.id for one in notes]
+    rows = yield from rows_of("recalled_again", tenant=ended.cycle.tenant, ids=ids)
     said = yield from _said(ended)
-    ids += [one.id for one in said]
-    rows = yield from rows_of("awaiting_reviews", tenant=ended.cycle.tenant, ids=ids)
     for home in homes(ended.session, notes, frozenset(row[0] for row in rows), said):
         summary = yield from _summary(ended.summariser, home)
         found = yield from apart(
-            partial(worth, home, ended.policy, summary),
+            partial(worth, home, summary, stated=ended.stated),
             sum(len(one.content) for one in home.notes),
         )
         keeps += found.keeps
@@ -275,7 +274,6 @@ def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
                 index=cycle.options.index,
                 tier=Tier.WORKING,
             ),
-            awaits_review=one.awaits_review,
             sources=tuple((Place(cycle.tenant, at), key) for at, key in one.sources),
         )
         for one in keeps
@@ -283,12 +281,11 @@ def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
 
 
 def _rise(ended: EndedSession, rising: Sequence[Stored], moves: Sequence[str]) -> Call:
-    reasons = [rises(ended.policy, one.importance, one.access_count, ended=True) for one in rising]
     params = {
         **ended.cycle.params,
         "ids": [one.id for one in rising],
         "events": list(moves),
-        "reasons": reasons,
+        "reasons": [ENDED for _ in rising],
         "ttl": ended.cycle.options.tier_ttl.get(Tier.WORKING),
     }
     return Call("record_rises", params)

@@ -1,4 +1,4 @@
-"""What a session that has ended leaves: its significant notes as facts, and all of it as a digest.
+"""What a session that has ended leaves: what is lifted of its notes, and all of it as a digest.
 
 A note is a memory of type `working`.
 """
@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate.models import Summary
-from langmem_tiers.consolidate.policy import RisePolicy, rises
 from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
 from langmem_tiers.core.values import provenance_of, source_of, trust_of
-from langmem_tiers.remember.intending import sentences
 
 WORKING = "working"
 """The memory type that a session's end clears."""
@@ -28,11 +26,12 @@ PART = 8_000
 """Characters of a digest, beyond which it goes on in another memory."""
 SHORT = 80
 """Characters of a note in the digest that is stored for itself."""
+IMPORTANT = 0.7
+"""The importance, as somebody told it, from which on a note is lifted."""
+PINNED = "it is pinned"
+RECALLED = "it was recalled in more than one turn"
 STATED = "the user stated it"
-ASKED = "it asks"
-SUMMED_UP = "the model summed it up"
-NOT_THE_USERS = "it is not the user's"
-RECURS = "it recurs in the session"
+UNTOLD = "nobody pinned it, told that it is important, or recalled it in more than one turn"
 LEARNED = "the model learned it"
 _NEVER_SO = ("retracted", "suspect", "quarantined")
 
@@ -44,9 +43,7 @@ class Kept(NamedTuple):
     key: str
     value: dict[str, Any]
     reason: str | None = None
-    """Why it is significant; None of a digest."""
-    awaits_review: bool = False
-    """Whether models are to review it, as they have not seen all that it comes from."""
+    """Why it is lifted; None of a digest."""
     sources: Sequence[Sequence[str]] = ()
     """What stays of that, by stored namespace and key."""
 
@@ -58,8 +55,8 @@ class Home(NamedTuple):
     """The project's, or of a user's own in it, as the database names it."""
     session: str
     notes: tuple[Stored, ...]
-    awaiting: frozenset[int] = frozenset()
-    """Those that await a review by models."""
+    recalled: frozenset[int] = frozenset()
+    """Those that were recalled in more than one turn."""
     said: tuple[Stored, ...] = ()
     """What else was said in it, which stays as it is."""
 
@@ -68,15 +65,11 @@ class Home(NamedTuple):
         """All that is summed up, in order."""
         return sorted((*self.notes, *self.said), key=_when)
 
-    def awaits(self, several: Iterable[Stored]) -> bool:
-        """Whether some of these await one."""
-        return not self.awaiting.isdisjoint(one.id for one in several)
-
 
 def homes(
     session: str,
     notes: Iterable[Stored],
-    awaiting: frozenset[int] = frozenset(),
+    recalled: frozenset[int] = frozenset(),
     said: Iterable[Stored] = (),
 ) -> list[Home]:
     """Notes, and what else was said, by their project. What never was so is left out."""
@@ -91,7 +84,7 @@ def homes(
             at,
             session,
             tuple(one for one in some if one.id not in apart),
-            awaiting,
+            recalled,
             tuple(one for one in some if one.id in apart),
         )
         for at, some in ((at, list(each)) for at, each in groupby(found, _project))
@@ -103,26 +96,28 @@ class Worth(NamedTuple):
 
     keeps: list[Kept]
     passed_over: list[str]
-    """Why each of the notes that are not significant is not; those that say the same once."""
+    """Why each of the notes that are not lifted is not; those that say the same once."""
 
 
-def worth(home: Home, policy: RisePolicy, summary: Summary | None = None) -> Worth:
-    """What becomes of notes: those that are significant, once each, and a digest of all.
+def worth(home: Home, summary: Summary | None = None, *, stated: bool = False) -> Worth:
+    """What becomes of notes: those that are lifted, once each, and a digest of all.
 
-    A note is significant by the first of these that holds: by what lets a memory rise (importance,
-    accesses), because it recurs, or, where no model says what was learned, because the user stated
-    it: what is kept too long costs less than what is missed. The keys follow from the notes alone,
-    so that the same notes, as a retry finds them, are stored once.
+    A note is lifted by the first of these that holds: it is pinned, somebody told that it is
+    important, or it was recalled in more than one turn. Where what the user `stated` is lifted too
+    and no model says what was learned, so is each note of the user's that does not ask. The keys
+    follow from the notes alone, so that the same notes, as a retry finds them, are stored once.
     """
     facts: list[Kept] = []
     against: list[str] = []
     for several in _told_once(home):
-        lasts, why = _judged(several, policy, summed_up=summary is not None)
-        if lasts:
-            key = _key(home, "fact", several[0].key)
-            facts.append(Kept(home.namespace, key, _fact(several), why, home.awaits(several)))
+        why = _lifted(several, home.recalled)
+        if why is None and stated and summary is None and _states(several[0]):
+            why = STATED
+        if why is None:
+            against.append(UNTOLD)
         else:
-            against.append(why)
+            key = _key(home, "fact", several[0].key)
+            facts.append(Kept(home.namespace, key, _fact(several), why))
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     told = {one.value["content"] for one in facts}
@@ -144,12 +139,6 @@ def _project(one: Stored) -> str:
     return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}.{own}"
 
 
-def only_asks(text: str) -> bool:
-    """Whether each sentence of a text is a question."""
-    said = sentences(visible(ends_of(text)))
-    return bool(said) and all(one.endswith("?") for one in said)
-
-
 def _told_once(home: Home) -> Iterator[list[Stored]]:
     """The current notes, those together that one speaker noted in equal texts."""
     told: dict[object, list[Stored]] = {}
@@ -160,22 +149,20 @@ def _told_once(home: Home) -> Iterator[list[Stored]]:
     yield from told.values()
 
 
-def _judged(several: Sequence[Stored], policy: RisePolicy, *, summed_up: bool) -> tuple[bool, str]:
-    """Whether what these say is significant, and why."""
-    first = several[0]
+def _lifted(several: Sequence[Stored], recalled: frozenset[int]) -> str | None:
+    """Why a note is lifted that these tell together; None if it is not."""
+    if any(one.value.get("pinned") is True for one in several):
+        return PINNED
     told = [one.importance for one in several if one.importance is not None]
-    asks = only_asks(first.content)
-    # What is asked often is no fact for that.
-    accesses = 0 if asks else sum(one.access_count for one in several)
-    if reason := rises(policy, max(told, default=None), accesses):
-        return True, reason
-    if asks:
-        return False, ASKED
-    if len(several) > 1:
-        return True, RECURS
-    if first.value.get("source", Source.USER) != Source.USER:
-        return False, NOT_THE_USERS
-    return (False, SUMMED_UP) if summed_up else (True, STATED)
+    if max(told, default=0.0) >= IMPORTANT:
+        return f"importance >= {IMPORTANT:g}"
+    return RECALLED if any(one.id in recalled for one in several) else None
+
+
+def _states(one: Stored) -> bool:
+    """Whether a note is the user's and does not end with a question mark."""
+    asks = visible(ends_of(one.content)).rstrip().endswith(("?", "\N{ARABIC QUESTION MARK}"))
+    return one.value.get("source", Source.USER) == Source.USER and not asks
 
 
 def _fact(several: Sequence[Stored]) -> dict[str, Any]:
@@ -205,9 +192,7 @@ def _concepts(home: Home, summary: Summary, known: set[str]) -> Iterator[Kept]:
             "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
         key = _key(home, "concept", one.content)
-        yield Kept(
-            home.namespace, key, value, LEARNED, home.awaits(several), _staying(home, several)
-        )
+        yield Kept(home.namespace, key, value, LEARNED, _staying(home, several))
 
 
 def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
@@ -264,7 +249,6 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
             key,
             value,
             None,
-            home.awaits(told),
             _staying(home, told if said else ()),
         )
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from langmem_tiers.consolidate.lease import guard
 from langmem_tiers.consolidate.models import Summariser
-from langmem_tiers.consolidate.policy import RisePolicy
 from langmem_tiers.consolidate.session_end import (
     ENDED,
     EndedSession,
@@ -51,9 +50,8 @@ class SessionEnd(CycleStep):
 
     name = "session_end"
 
-    def __init__(self, policy: RisePolicy, summariser: Summariser | None = None) -> None:
-        """Hold what makes a note significant, and who sums up a session, if anybody does."""
-        self._policy = policy
+    def __init__(self, summariser: Summariser | None = None) -> None:
+        """Hold who sums up a session, if anybody does."""
         self._summariser = summariser
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
@@ -103,7 +101,6 @@ class SessionEnd(CycleStep):
             projects=[told if isinstance(told, str) else project],
             namespaces=[first.namespace] if (first.session or "") == session else [],
             user_id=first.user_id,
-            policy=self._policy,
             summariser=self._summariser,
         )
 

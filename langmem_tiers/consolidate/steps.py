@@ -77,6 +77,12 @@ class Finding(TypedDict):
     target_key: str | None
     """Of the one that the rule would have had it live on in, end at, or counted with it."""
     reason: str
+    near: NotRequired[float]
+    """How near the two are, in 0…1."""
+    credit: NotRequired[str]
+    """What outcomes say of it: `helps`, `harms` or `unknown`."""
+    content: NotRequired[str]
+    """How what it says begins, where the report says so."""
 
 
 class Proposal(TypedDict):

@@ -266,14 +266,15 @@ def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> 
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
 
 
-def finding(one: Stored, reason: str, other: Stored) -> Finding:
-    """That two memories are to be looked at by somebody."""
+def finding(one: Stored, reason: str, other: Stored, near: float) -> Finding:
+    """That two memories, so near, are to be looked at by somebody."""
     return Finding(
         namespace=one.namespace,
         key=one.key,
         target_namespace=other.namespace,
         target_key=other.key,
         reason=reason,
+        near=near,
     )
 
 

@@ -64,14 +64,17 @@ class Supersede(CycleStep):
         fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
         fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
         doubts = yield from apart(
-            lambda: [pair for group in groups for pair in _doubts(group, before, cycle)],
+            lambda: {p: near for one in groups for p, near in _doubts(one, before, cycle).items()},
             sum(one.characters for one in groups),
         )
         if self._judge is None:
             fate |= {one.id: PROPOSED for one, _ in doubts if one.id in fate}
-            findings = [stored.finding(one, MAYBE_ENDED, newer) for one, newer in doubts]
+            findings = [
+                stored.finding(one, MAYBE_ENDED, newer, near)
+                for (one, newer), near in doubts.items()
+            ]
             return Proposal(decisions=[], kept=counted(fate.values()), findings=findings)
-        ended = first_of_each((yield from judged(self._judge, "contradicts", doubts)))
+        ended = first_of_each((yield from judged(self._judge, "contradicts", list(doubts))))
         for older, _ in ended:
             fate.pop(older.id, None)
         decisions = [decision(one, JUDGED, newer) for one, newer in ended]
@@ -98,10 +101,13 @@ class Supersede(CycleStep):
         return stored.note_seen(cycle, self.name)
 
 
-def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> list[Pair]:
-    """The nearest of each that changed that could end it, or end by it, the older one first."""
+def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> dict[Pair, float]:
+    """The nearest of each that changed that could end it, or end by it, the older one first.
+
+    With how near the two are.
+    """
     text = {id_: normalised(one.content) for id_, one in group.memories.items()}
-    found: dict[Pair, None] = {}
+    found: dict[Pair, float] = {}
     taken = Counter[int]()
     for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
         if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
@@ -109,9 +115,9 @@ def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> 
         older, newer = sorted((group.memories[one] for one in pair), key=lambda one: one.order)
         outspoken = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
         if (older.id, newer.id) not in before and outspoken and _ends(older, newer, cycle):
-            found[older, newer] = None
+            found[older, newer] = how
             taken[pair[0]] += 1
-    return list(found)
+    return found
 
 
 def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:

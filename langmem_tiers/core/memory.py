@@ -325,7 +325,10 @@ class StoreResult:
     """Of the memory; of the first one, if it went to several types."""
     tier: Tier | None = None
     score: float | None = None
-    """The reviewers' consensus in 0…10; None if nobody reviewed it."""
+    """The reviewers' consensus in 0…10; of what was not `reviewed` the threshold itself, and None
+    of what was refused before anybody could review it."""
+    reviewed: bool = False
+    """Whether a reviewer gave it a score."""
     reason: str = "stored"
     """What the gate said, in a sentence that begins with the rule: `trivial: a greeting`."""
     evicted: tuple[str, ...] = ()
@@ -349,13 +352,17 @@ class StoreResult:
 
     def __str__(self) -> str:
         """What became of it, where, and why."""
-        score = "" if self.score is None else f" ({self.score:.1f} of 10)"
+        score = "" if self.score is None else f" ({self.score:.1f} of 10{self._unsaid()})"
         if not self.stored:
             return f"not stored: {self.reason}"
         where = self.tier.value if self.tier is not None else "memory"
         if self.quarantined:
             return f"quarantined in {where} as {self.key}: {self.reason}"
         return f"stored in {where} as {self.key}{score}"
+
+    def _unsaid(self) -> str:
+        """What a score is that nobody gave."""
+        return "" if self.reviewed else ", the threshold: nobody reviewed it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

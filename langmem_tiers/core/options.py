@@ -43,8 +43,8 @@ class RecallOptions(TypedDict, total=False):
             which what stands alone has a chance and a floor of its own; 0 leaves nothing out.
         exclude: Keys of memories that are not wanted, such as those of what the model sees anyway.
         review: Let the coordinator's reviewers score three times the `limit` for relevance,
-            and return the best by that: by their `rules`, or by the coordinator's
-            `review_model` (docs/review.md). Nobody reviews if not given.
+            and return the best by that: `model` asks its `review_model`, `own` the functions of
+            reviewers of one's own (docs/review.md). Nobody reviews if not given.
     """
 
     tiers: Sequence[Tier | str] | None
@@ -63,7 +63,7 @@ class RecallOptions(TypedDict, total=False):
     profile: str | Callable[..., Any] | None
     min_match: float | tuple[float, float] | None
     exclude: Iterable[str]
-    review: Literal["rules", "model"] | None
+    review: Literal["own", "model"] | None
 
 
 RECALL_DEFAULTS: Final = {

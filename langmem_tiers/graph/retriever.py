@@ -69,7 +69,7 @@ class TieredMemoryRetriever(BaseRetriever):
     profile: str | ProfileFunction | None = None
     min_match: float | tuple[float, float] | None = None
     exclude: tuple[str, ...] = ()
-    review: Literal["rules", "model"] | None = None
+    review: Literal["own", "model"] | None = None
     on_error: Literal["continue", "raise"] = "continue"
     """The way on where Postgres fails or takes too long: `continue` returns no documents, and tells
     the log and a custom event `memory_failed`; `raise` raises the error."""

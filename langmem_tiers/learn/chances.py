@@ -18,9 +18,11 @@ ENOUGH: Final = 12
 """Outcomes from which on it counts that a memory seems to harm: our own choice (docs/learning.md
 shows what comes of it)."""
 _PRIOR: Final = 4
-"""Runs that what is usual counts for, with a memory and without it: our own choice."""
+"""Runs that what is usual counts for: our own choice."""
 LIKELY_HARM: Final = 0.6
 """The chance of harm from which on a memory is held out of more runs."""
+_STEEP: Final = 8
+"""How fast the share grows with the chance of harm: our own choice."""
 _MOST_HELD: Final = 0.97
 """The largest share of runs that a memory is held out of by itself: the others may clear it."""
 
@@ -95,22 +97,33 @@ class HoldoutCounts(NamedTuple):
         """Whether there is an outcome on both sides."""
         return self.shown_tries > 0 and self.held_tries > 0
 
+    def __str__(self) -> str:
+        """Such as `with it 9 of 12 succeeded, without it 1 of 4`."""
+        shown = f"with it {self.shown_successes} of {self.shown_tries} succeeded"
+        return f"{shown}, without it {self.held_successes} of {self.held_tries}"
+
 
 def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
     """How likely runs succeed less with a memory than without it, in 0…1.
 
-    Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs of the `usual` rate of
-    success; their difference is taken as normal.
+    Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs of what is usual of the
+    task: a hard one fails with the best lesson. That is the rate of all runs that the memory was
+    shown to or held out of, begun with as many of the `usual` rate of whatever runs there are. The
+    difference is taken as normal.
     """
-    shown = _posterior(counts.shown_successes, counts.shown_tries, usual)
-    held = _posterior(counts.held_successes, counts.held_tries, usual)
+    own = _expected(counts.shown_successes + counts.held_successes, counts.tries, usual)
+    shown = _posterior(counts.shown_successes, counts.shown_tries, own)
+    held = _posterior(counts.held_successes, counts.held_tries, own)
     return NormalDist(shown.mean - held.mean, math.hypot(shown.stdev, held.stdev)).cdf(0)
 
 
 def _posterior(successes: int, tries: int, usual: float) -> NormalDist:
-    total = tries + _PRIOR
-    mean = (successes + _PRIOR * usual) / total
-    return NormalDist(mean, math.sqrt(mean * (1 - mean) / (total + 1)))
+    mean = _expected(successes, tries, usual)
+    return NormalDist(mean, math.sqrt(mean * (1 - mean) / (tries + _PRIOR + 1)))
+
+
+def _expected(successes: int, tries: int, usual: float) -> float:
+    return (successes + _PRIOR * usual) / (tries + _PRIOR)
 
 
 def doubted(harm: float) -> float:
@@ -119,7 +132,7 @@ def doubted(harm: float) -> float:
     From 0.6 on it grows evenly, so that what seems to harm is shown less and less while the runs
     without it tell whether it does. The steps are our own choice: benchmarks/harm.py measures them.
     """
-    return min(_MOST_HELD, max(0.0, 4 * (harm - LIKELY_HARM)))
+    return min(_MOST_HELD, max(0.0, _STEEP * (harm - LIKELY_HARM)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,6 +113,8 @@ class Tried(NamedTuple):
     successes: int
     tries: int
     tier: str
+    content: str
+    """How what it says begins."""
 
     @property
     def counts(self) -> HoldoutCounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
@@ -26,6 +26,7 @@ from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.recall.reach import reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
+from langmem_tiers.remember.review import MODEL, OWN, Reviewers
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 
@@ -33,7 +34,7 @@ MAX_LIMIT = 1000
 """Memories, or what else there are many of, that one call answers at most."""
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE = frozenset(("parts", "echoes", "held", "threshold", "awaits_review"))
+_OF_THE_GATE = frozenset(("parts", "echoes", "held", "threshold"))
 """What no caller says of a memory."""
 _OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
@@ -42,7 +43,7 @@ _NAMES: Final = {"min_match": "floor", "filter": "conditions"}
 """What an inquiry calls an option by another name."""
 _FLOORS: Final = (1, 2)
 """How many numbers `min_match` may be."""
-REVIEWS = ("rules", "model")
+REVIEWS: Final = (OWN, MODEL)
 """By what recalled memories can be reviewed."""
 _OTHERS_WORDS = {
     **dict.fromkeys(
@@ -63,18 +64,20 @@ class Asking:
         limit: int = DEFAULT_LIMIT,
         floor: Floor = NO_FLOOR,
         vector: VectorOptions | None = None,
-        reviews: Collection[str] = REVIEWS,
+        reviewers: Reviewers | None = None,
+        modelled: bool = False,
         bounds: Bounds = DEFAULT,
     ) -> None:
         """Go by a coordinator's types; `limit` and `floor` are what holds if none is given.
 
-        `vector` is the shape of a ready embedding, `reviews` are those that there are, and `bounds`
-        are the store's.
+        `vector` is the shape of a ready embedding, `reviewers` are those that can score what is
+        recalled, and a model does so for them where they are `modelled`. `bounds` are the store's.
         """
         self._types = types
         self._vector = vector
         self._defaults = {"limit": limit, "floor": floor}
-        self._reviews = reviews
+        self._reviewers = Reviewers() if reviewers is None else reviewers
+        self._modelled = modelled
         self._bounds = bounds
         self._checks: Mapping[str, Callable[[Any], object]] = {
             "tiers": _tiers,
@@ -162,10 +165,14 @@ class Asking:
     def _review(self, name: object) -> str:
         if not isinstance(name, str) or name not in REVIEWS:
             raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {short(name, 40)}")
-        if name not in self._reviews:
+        if name == MODEL and not self._modelled:
             raise InvalidInputError(
-                "no model is there to review: give the coordinator a review_model, or ask with "
-                "review='rules'"
+                "no model is there to review: give the coordinator a review_model"
+            )
+        if name == OWN and not self._reviewers.score_recalls:
+            raise InvalidInputError(
+                "no reviewer has a function for relevance: register one with `relevance`, or give "
+                "the coordinator a review_model and ask with review='model'"
             )
         return name
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import CancelledError, Future, wait
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_choice, checked_path
-from langmem_tiers.core.context import Caller, MemoryContext
+from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
@@ -35,23 +31,16 @@ from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.gating import Gate, checked_detectors
-from langmem_tiers.remember.panel import check_reachable, default_reviewers
+from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
-from langmem_tiers.remember.review_models import ReviewReport, panel_of
+from langmem_tiers.remember.review_models import panel_of
 from langmem_tiers.store.store import TieredStore
 
-_log = logging.getLogger(__name__)
-
-LEFT: Final = "%s; review_waiting() reviews what awaits it still"
-STORAGE: Final = ("rules", "before", "background")
-"""Who reviews what is stored: rules alone, or models, before it is stored or afterwards."""
 _MODELS: Final[Mapping[type[OfflineEmbeddings], str]] = {
     LocalEmbeddings: "local",
     MiniLMEmbeddings: "minilm",
     MultilingualEmbeddings: "multilingual",
 }
-PATIENCE: Final = 60.0
-"""Seconds that models have for eight memories where nobody waits for them."""
 
 
 class Memory:
@@ -71,14 +60,12 @@ class Memory:
         gate: GatePolicy | None = None,
         reviewers: Reviewers | None = None,
         review_model: BaseChatModel | None = None,
-        review_storage: Literal["rules", "before", "background"] = "rules",
         detectors: Sequence[Detector] = (),
     ) -> None:
         """Stand on a store; `MemoryCoordinator` says what each argument means.
 
         Raises:
-            ConfigurationError: if the store has no index, the weights are none, or there is no
-                model to review what is stored, or to reach the gate's consensus.
+            ConfigurationError: if the store has no index, or the weights are none.
         """
         self.tiered_store = self.runner = _checked_store(store)
         _check(context, MemoryContext, "context")
@@ -96,24 +83,18 @@ class Memory:
         self.state = ShortTermState(store, context)
         self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
-        self.under_way = store.flows.kept.one(UnderWay)
-        panel = self._panel(review_model, review_storage)
+        panel = None if review_model is None else self._panel(review_model)
         reader = self._reader(weights, reranker, reviews_of(self.reviewers, panel))
-        patient = partial(panel_of, reviewers=self.reviewers, seconds=PATIENCE)
-        self.later = None if review_model is None else patient(review_model)
         self.gate = Gate(
             policy=DEFAULT_POLICY if gate is None else gate,
             reviewers=self.reviewers,
             detectors=checked_detectors(detectors),
-            panel=panel if review_storage == "before" else None,
-            afterwards=review_storage == "background",
+            panel=panel,
         )
-        if self.gate.panel is None:
-            check_reachable(self.reviewers, self.gate.policy.consensus)
         model, days = _told_model(store), self.settings.recall_days
         recorder = Recorder(reader, model=model, floor=DEFAULT_FLOOR, days=days)
         self.flows = MemoryFlows(store.flows, recorder, self.gate, context.caller)
-        self.asking = self._asking(reader.reviews)
+        self.asking = self._asking(modelled=panel is not None)
 
     def __repr__(self) -> str:
         """Whose memory it is."""
@@ -163,7 +144,7 @@ class Memory:
         """Whether its texts are embedded by a model that our thresholds hold for."""
         return is_local(self.tiered_store)
 
-    def _asking(self, reviews: Collection[str]) -> Asking:
+    def _asking(self, *, modelled: bool) -> Asking:
         """What checks what it is asked."""
         store = self.tiered_store
         return Asking(
@@ -171,20 +152,13 @@ class Memory:
             limit=self.settings.max_context_items,
             floor=DEFAULT_FLOOR,
             vector=store.options.index.vector if store.options.index else None,
-            reviews=reviews,
+            reviewers=self.reviewers,
+            modelled=modelled,
             bounds=store.options.bounds,
         )
 
-    def _panel(self, model: BaseChatModel | None, storage: str) -> Panel | None:
-        """The panel that somebody waits for, if there is a model."""
-        checked_choice(storage, STORAGE, "review_storage", ConfigurationError)
-        if model is None:
-            if storage != STORAGE[0]:
-                raise ConfigurationError(
-                    f"review_storage={storage!r} needs a model: give a review_model, such as "
-                    "init_chat_model('openai:gpt-5-mini')"
-                )
-            return None
+    def _panel(self, model: BaseChatModel) -> Panel:
+        """The reviewers, as a model speaks for them."""
         return panel_of(
             model,
             self.reviewers,
@@ -248,37 +222,3 @@ def _check(given: object, kind: Any, what: str) -> None:
         wanted = " or ".join(one.__name__ for one in kinds)
         hint = "; pass its .coordinator" if hasattr(given, "coordinator") else ""
         raise InvalidTypeError(f"{what} is a {wanted}, not {type(given).__name__}{hint}")
-
-
-class UnderWay:
-    """The work begun for each caller that nobody waits for; several threads may use it."""
-
-    def __init__(self) -> None:
-        """Begin with no work."""
-        self._lock = threading.Lock()
-        self._futures: dict[Future[ReviewReport], Caller] = {}
-
-    def add(self, caller: Caller, future: Future[ReviewReport]) -> None:
-        """Keep it until it is done."""
-        with self._lock:
-            self._futures[future] = caller
-        future.add_done_callback(self._done)
-
-    def finish(self, caller: Caller, timeout: float | None) -> bool:
-        """Wait for all of a caller's work under way now, and tell whether it is done."""
-        with self._lock:
-            futures = {one for one, whose in self._futures.items() if whose == caller}
-        return not wait(futures, timeout).not_done
-
-    def _done(self, future: Future[ReviewReport]) -> None:
-        with self._lock:
-            self._futures.pop(future, None)
-        try:
-            report = future.result()
-        except CancelledError:
-            return
-        except Exception as error:  # noqa: BLE001 - nobody waits for it who could be told
-            _log.warning(LEFT, error)
-            return
-        if report.unanswered:
-            _log.warning("no model answered for %s: review_waiting() asks again", report.unanswered)

@@ -45,12 +45,10 @@ class MemoryCoordinator(Memory):
         weights: A file of weights fitted to one's own data (docs/recall.md); those that ship
             with the package if not given.
         gate: How strict to be with what is to be stored; see docs/gate.md.
-        reviewers: Who scores what is to be stored, and a recall with `review`;
-            `default_reviewers()` if not given. An empty panel reviews nothing.
-        review_model: A chat model that reviews in place of their rules where it is asked to:
-            by `review_storage`, and by `get_context(review="model")`. Else it is asked nothing.
-        review_storage: Who reviews what is stored, by `rules`, or by the model as well:
-            `before` it is stored, or in the `background` afterwards; see docs/review.md.
+        reviewers: Who scores what is to be stored, and a recall with `review`, by functions of
+            one's own or as the `review_model`; `default_reviewers()` if not given, who ask a model.
+        review_model: A chat model that reviews what is to be stored, before it is, and what is
+            recalled with `get_context(review="model")`; see docs/review.md.
         detectors: What finds private data in it, such as `detectors("credit_card")`.
 
     Example:
@@ -133,6 +131,3 @@ class MemoryCoordinator(Memory):
     release, arelease = both(reviews.release, "tool")
     reject, areject = both(reviews.reject, "tool")
     decisions, adecisions = both(reviews.decisions)
-    review_waiting, areview_waiting = both(reviews.review_waiting, "tool")
-    begin_reviews = reviews.begin_reviews
-    finish_reviews, afinish_reviews = reviews.finish_reviews, reviews.afinish_reviews

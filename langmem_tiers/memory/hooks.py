@@ -31,7 +31,7 @@ from langmem_tiers.memory.hook_data import (
 from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.memory.tending import consolidate_session
+from langmem_tiers.memory.tending import session_ended
 from langmem_tiers.postgres.flow import Flow, Runs, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
@@ -196,8 +196,8 @@ def on_session_stop(
 
     Significant events are `episodic` memories with a `decision_type` in their metadata, learned
     concepts `semantic` ones with a `category`. Then the session is consolidated, see
-    `MemoryCoordinator.consolidate_session`: what comes from its notes says so by
-    `promoted_from`.
+    `MemoryCoordinator.consolidate_session`; what the user stated by its notes is lifted too, where
+    no model says what was learned. What comes from notes says so by `promoted_from`.
 
     Args:
         session_data: `session_id`, else that of these hooks; `events`, each with a
@@ -227,7 +227,7 @@ def on_session_stop(
         for one in several
     ]
     results = (yield from unit(store_many(hooks.memory, kept))) if kept else []
-    report = yield from unit(consolidate_session(hooks.memory, session, model=model))
+    report = yield from unit(session_ended(hooks.memory, session, model, stated=True))
     return SessionStop(
         report=report,
         events=tuple(results[: len(events)]),

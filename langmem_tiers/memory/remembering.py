@@ -10,7 +10,6 @@ from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_o
 from langmem_tiers.memory.asking import new_memories, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.pinning import check_room
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.remember.new import NewMemory
 
@@ -56,10 +55,7 @@ def store_many(
 
 
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
-    """Put what was checked to the gate and store it; models review it afterwards, if they may."""
+    """Put what was checked to the gate and store it."""
     if pins := [one.content for one in memories if one.pinned]:
         yield from check_room(memory, "\n".join(pins))
-    results = yield from memory.flows.admit(memories, memory.context)
-    keys = (each.key for one in results for each in one.destinations if each.key is not None)
-    begin_reviews(memory, keys)
-    return results
+    return (yield from memory.flows.admit(memories, memory.context))

@@ -18,7 +18,6 @@ from langmem_tiers.core.structured import checked_model
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
@@ -248,9 +247,7 @@ def _intended(
     intended = told(here.moment.now, after=sorted(needed))
     write = replace(write, ttl=math.inf, rooms=rooms, intends=intended)
     applied = yield from raising.intend(write, sorted(needed), here)
-    result = admitted_as(judged.verdict, write, applied)
-    begin_reviews(memory, [] if result.key is None else [result.key])
-    return result
+    return admitted_as(judged.verdict, write, applied)
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.archive import Archive, ArchiveReport, archive_all
 from langmem_tiers.consolidate.models import Summariser, summariser_of
-from langmem_tiers.consolidate.policy import ArchivalPolicy, RisePolicy
+from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.restore import (
     ArchiveFile,
     RestoreReport,
@@ -28,7 +28,6 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
@@ -55,21 +54,21 @@ def consolidate_session(
 ) -> Flow[SessionReport]:
     """End a session: keep what it noted, and clear its notes, the memories of type `working`.
 
-    A note that is significant becomes a `semantic` memory of the project: one of importance
-    0.6 or more, read three times or more, noted more than once, or stated by the user, which is all
-    that does not only ask.
-    All notes, in order and with their times, become one `episodic` digest; beyond 8,000
-    characters it goes on in another memory. What else of the session is in short_term moves to
-    working. All of it is one transaction, and done again it changes nothing.
+    A note is lifted that is pinned, that somebody told to be important (0.7 or more), or that was
+    recalled in more than one turn: it becomes a `semantic` memory of the project. The rest is left
+    as it is told in the digest: all notes, in their own words and order and with their times, in
+    one `episodic` memory; beyond 8,000 characters it goes on in another one. What else of the
+    session is in short_term moves to working. All of it is one transaction, and done again it
+    changes nothing.
 
     It is the session of the context's project, or of all if it names none. Of a user's session it
     is what that user noted, and what is shared.
 
     Args:
         session_id: The session; the context's if not given.
-        model: A chat model that adds a summary to the digest, and says what was learned in place
-            of all that the user stated. Everything it says names the notes it comes from. It also
-            reads what was said in the session and stays (`episodic`, with a speaker), once.
+        model: A chat model that adds a summary to the digest, and says what was learned.
+            Everything it says names the notes it comes from. It also reads what was said in the
+            session and stays (`episodic`, with a speaker), once.
 
     Raises:
         ConflictError: if somebody kept on noting meanwhile; nothing was changed.
@@ -87,13 +86,18 @@ def consolidate_session(
             print(memory.consolidate_session())
         ```
     """
+    return session_ended(memory, session_id, model)
+
+
+def session_ended(
+    memory: Memory, session_id: str | None, model: BaseChatModel | None, *, stated: bool = False
+) -> Flow[SessionReport]:
+    """End a session; what the user `stated` is lifted too, if the hook of specifications asks."""
     summariser = None if model is None else summariser_of(model)
-    ending = _ending(memory, session_id, summariser)
+    ending = _ending(memory, session_id, summariser)._replace(stated=stated)
     yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
     yield from memory.tiered_store.flows.refresh_state()
-    report = yield from end_session(ending)
-    begin_reviews(memory, [*report.semantic, *report.episodic])
-    return report
+    return (yield from end_session(ending))
 
 
 def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[SessionNote]]:
@@ -139,7 +143,6 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
         projects=None if project is None else [project],
         namespaces=[encode(one).namespace for one in own],
         user_id=memory.context.user_id,
-        policy=RisePolicy(),
         summariser=summariser,
     )
 

@@ -83,8 +83,7 @@ class GatePolicy:
     refuse_echoes: bool = True
     keep_copies_from: float = SPOKEN_FOR
     """The trust in a source, in 0…1, from which on what it says again is kept as evidence of its
-    own; what is trusted less is refused where it is stored already, and is held until it was
-    reviewed where models review it afterwards."""
+    own; what is trusted less is refused where it is stored already."""
     capacity: Mapping[str, int] = field(default_factory=dict)
     """By memory type: how many of it a place (a namespace) holds; the least worth make room."""
     tier_capacity: Mapping[str, int] = field(default_factory=dict)
@@ -159,6 +158,8 @@ class Verdict:
     destination: Destination | None = None
     """Where it goes; None if it is refused."""
     review: ReviewResult | None = None
+    score: float | None = None
+    """As told in `StoreResult`."""
     repeats: str | None = None
     """The key of the memory that it repeats."""
     findings: tuple[Finding, ...] = ()
@@ -168,6 +169,11 @@ class Verdict:
     def stored(self) -> bool:
         """Whether it becomes a memory, recalled or not."""
         return self.decision is not Decision.REJECT
+
+    @property
+    def reviewed(self) -> bool:
+        """Whether somebody gave it a score."""
+        return self.review is not None and self.review.consensus_score is not None
 
 
 def judge(
@@ -183,8 +189,8 @@ def judge(
     Args:
         candidate: The text, its source, and what is known already.
         policy: How strict to be.
-        reviewers: A panel whose rules score it.
-        review: What a panel said of it already, such as chat models; `reviewers` are not asked.
+        reviewers: A panel whose functions score it.
+        review: What chat models said of it already; what none of them answered for passes.
         detectors: What finds private data.
     """
     copied = copy_of(candidate.content, candidate.stored)
@@ -195,24 +201,26 @@ def judge(
     verdict = _private(found, policy)
     if verdict is not None and verdict.decision is Decision.REJECT:
         return verdict
-    if review is None and reviewers is not None and len(reviewers):
-        review = reviewers.review_storage(candidate)
+    own = reviewers.review_storage(candidate) if reviewers and review is None else None
+    review = own or review
     findings = findings_in(candidate)
     trust = _trust(candidate, findings, policy)
     destination = route(candidate.content, candidate.memory_type, candidate.expiring)
     held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
-    if held is None and review is not None:
-        held = _held_by_reviewers(review)
+    if held is None and own is not None and own.consensus_score is None and own.failures:
+        held = f"unreviewed: {own}"
+    held = held or (review and instructing(review))
+    score = review and review.consensus_score
     if held is None and review is not None and review.refuses(policy.consensus):
-        return Verdict(
-            decision=Decision.REJECT, reason=f"below {policy.consensus:g}: {review}", review=review
-        )
+        why = f"below {policy.consensus:g}: {review}"
+        return Verdict(decision=Decision.REJECT, reason=why, review=review, score=score)
     return Verdict(
         decision=Decision.ACCEPT if held is None else Decision.QUARANTINE,
         reason=held or "stored",
         trust=trust,
         destination=destination,
         review=review,
+        score=policy.consensus if score is None else score,
         repeats=None if copied is None else copied.key,
         findings=findings,
         private=found,
@@ -334,13 +342,6 @@ def _held(
         f"trust: {trust:g} is below {policy.trust.below(memory_type):g}, what memories of type "
         f"{memory_type!r} need"
     )
-
-
-def _held_by_reviewers(review: ReviewResult) -> str | None:
-    """Why it is not to be recalled, by what reviewers say; None if it may be."""
-    if review.consensus_score is None:
-        return f"unreviewed: {review}" if review.failures else None
-    return instructing(review)
 
 
 def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
@@ -17,7 +16,7 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.namespaces import Place, check_key
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.postgres.flow import Flow, apart, extent
+from langmem_tiers.postgres.flow import Ask, Flow, apart, extent
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import (
     DEFAULT_POLICY,
@@ -36,7 +35,7 @@ from langmem_tiers.remember.new import (
     label,
     normalised_tags,
 )
-from langmem_tiers.remember.review import Panel, Reviewers, backed, reviewed
+from langmem_tiers.remember.review import Panel, Reviewers
 from langmem_tiers.remember.transaction import Applied
 from langmem_tiers.store.write import Room, Write
 
@@ -50,12 +49,10 @@ class Gate:
 
     policy: GatePolicy = DEFAULT_POLICY
     reviewers: Reviewers | None = None
-    """Whose rules score what is to be stored; nobody's if None."""
+    """Whose functions score what is to be stored; nobody's if None."""
     detectors: Sequence[Detector] = ()
     panel: Panel | None = None
-    """Chat models that score it in place of the rules, before it is stored."""
-    afterwards: bool = False
-    """Whether chat models review what is accepted once it is stored."""
+    """Chat models that score it in their place, before it is stored."""
 
     def candidate(
         self,
@@ -150,9 +147,6 @@ def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
     if verdict.destination is None:
         return None
     held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
-    awaits = gate.afterwards and verdict.decision is Decision.ACCEPT
-    if awaits and verdict.trust < gate.policy.keep_copies_from:
-        held = f"unreviewed: models look at what a {one.source} says before it is recalled"
     return replace(
         one,
         memory_type=verdict.destination.memory_type,
@@ -160,7 +154,6 @@ def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
         trust=verdict.trust,
         held=held,
         threshold=gate.policy.trust.below(verdict.destination.memory_type),
-        awaits_review=awaits,
     )
 
 
@@ -209,7 +202,8 @@ def _reviews(
     candidates: Sequence[Candidate], gate: Gate, long: int
 ) -> Flow[Mapping[int, ReviewResult]]:
     """What chat models say of those that they are asked about, by place; all at once."""
-    if gate.panel is None:
+    panel = gate.panel
+    if panel is None:
         return {}
     needed = yield from apart(
         lambda: [needs_review(one, gate.policy, gate.detectors) for one in candidates],
@@ -218,12 +212,9 @@ def _reviews(
     asked = [at for at, one in enumerate(needed) if one]
     if not asked:
         return {}
-    said = yield from reviewed(gate.panel, [candidates[at] for at in asked])
-    rules = gate.reviewers or Reviewers()
-    return {
-        at: backed(one, partial(rules.review_storage, candidates[at]))
-        for at, one in zip(asked, said, strict=True)
-    }
+    several = [candidates[at] for at in asked]
+    said = yield Ask(lambda: panel.call(several), lambda: panel.acall(several))
+    return dict(zip(asked, said, strict=True))
 
 
 def without_held_twins(writes: Sequence[Write]) -> list[Write]:
@@ -280,13 +271,14 @@ def result_of(verdict: Verdict, **told: object) -> StoreResult:
     told_of_review: dict[str, object] = {}
     if review is not None:
         told_of_review = {
-            "score": review.consensus_score,
             "scores": review.agent_scores,
             "reasons": review.reasons,
             "failures": review.failures,
         }
     result = StoreResult(
         stored=verdict.stored,
+        score=verdict.score,
+        reviewed=verdict.reviewed,
         reason=verdict.reason,
         quarantined=verdict.decision is Decision.QUARANTINE,
         trust=verdict.trust,

@@ -70,8 +70,6 @@ class NewMemory:
     """Why it is quarantined; None if it is not."""
     threshold: float = THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
-    awaits_review: bool = False
-    """Whether models are to review it once it is stored."""
 
 
 def to_write(
@@ -115,7 +113,6 @@ def to_write(
         echoes=echoes,
         held=one.held,
         threshold=one.threshold,
-        awaits_review=one.awaits_review,
         named=one.key is not None,
         noted=kind.tier == Tier.SHORT_TERM,
     )

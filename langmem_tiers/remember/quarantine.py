@@ -69,7 +69,7 @@ class Released:
 
 
 class Ruling(NamedTuple):
-    """What somebody, or a model, decided of a quarantined memory."""
+    """What somebody decided of a quarantined memory."""
 
     kind: str
     """`released` or `rejected`."""

@@ -1,8 +1,8 @@
 """The review panel: several reviewers score a memory, and their mean decides.
 
-A reviewer has a deterministic form, which is a function, and a model form, which is what a chat
-model is asked in its place (`langmem_tiers.remember.review_models`). As re-rankers they score
-recalled memories for relevance, and the best come first.
+A reviewer is a function of a user's own, or a question that a chat model is asked
+(`langmem_tiers.remember.review_models`), or both: then the function is asked where no model is
+named. As re-rankers they score recalled memories for relevance, and the best come first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Final, NamedTuple, TypeAlias
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.rerank import Reranker, Shortlist
 from langmem_tiers.remember.candidate import Candidate
 
@@ -26,6 +25,10 @@ INJECTION: Final = "injection"
 would drown it, and lift what it only finds harmless."""
 ATTACK: Final = 5.0
 """What it gives less than tries to instruct its reader: attacks get 0, and what informs 10."""
+OWN: Final = "own"
+"""The review of a recall by reviewers' own functions."""
+MODEL: Final = "model"
+"""The review of a recall by a chat model, beside the functions of those that ask it nothing."""
 
 
 class Score(NamedTuple):
@@ -170,6 +173,11 @@ class Reviewers:
         """The mean of `review_relevance`; 0 if no member scores relevance."""
         return self.review_relevance(content, query).consensus_score or 0.0
 
+    @property
+    def score_recalls(self) -> bool:
+        """Whether a member has a function that scores relevance."""
+        return any(one.relevance is not None for one in self)
+
     def __repr__(self) -> str:
         """The names of its members."""
         return f"Reviewers({', '.join(self._reviewers)})"
@@ -197,26 +205,10 @@ class Panel(NamedTuple):
     arelevance: Callable[[Sequence[tuple[str, str]]], Awaitable[Sequence[ReviewResult]]]
 
 
-def reviewed(panel: Panel, candidates: Sequence[Candidate]) -> Flow[Sequence[ReviewResult]]:
-    """What a panel says of each candidate; before anything else that the flow does."""
-    results: Sequence[ReviewResult] = yield Ask(
-        lambda: panel.call(candidates), lambda: panel.acall(candidates)
-    )
-    return results
-
-
 def instructing(review: ReviewResult) -> str | None:
     """Why it is held back though the mean may be high; None if no attack was seen in it."""
     score = review.agent_scores.get(INJECTION, BEST)
     return None if score >= ATTACK else f"instructs: {review.reasons[INJECTION]}"
-
-
-def backed(said: ReviewResult, ruled: Callable[[], ReviewResult]) -> ReviewResult:
-    """What a panel said; if none of it answered, what the rules say, and who failed."""
-    if said.consensus_score is not None:
-        return said
-    rules = ruled()
-    return replace(rules, failures={**rules.failures, **said.failures})
 
 
 def most_relevant(reviews: Sequence[ReviewResult], limit: int) -> list[int]:
@@ -265,39 +257,29 @@ def _check_name(name: object) -> None:
 
 
 def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
-    """The reviews that a coordinator can be asked for: `rules`, and with a panel also `model`.
+    """The reviews that a coordinator can be asked for: `own`, and with a panel also `model`.
 
-    Where none of the panel answered, the members' rules score a memory.
+    What nobody scored keeps its place behind what somebody did.
     """
 
-    def ruled(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+    def own(several: Sequence[Shortlist]) -> list[list[Recollection]]:
         return _ordered(several, [reviewers.review_relevance(*pair) for pair in _pairs(several)])
 
-    async def aruled(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return ruled(several)
+    async def aown(several: Sequence[Shortlist]) -> list[list[Recollection]]:
+        return own(several)
 
     names = ", ".join(one.name for one in reviewers)
-    rules = Reranker(ruled, aruled, f"rules of {names}")
+    reviews = {OWN: Reranker(own, aown, f"functions of {names}")}
     if panel is None:
-        return {"rules": rules}
-
-    def told(
-        several: Sequence[Shortlist], said: Sequence[ReviewResult]
-    ) -> list[list[Recollection]]:
-        reviews = [
-            backed(one, partial(reviewers.review_relevance, *pair))
-            for pair, one in zip(_pairs(several), said, strict=True)
-        ]
-        return _ordered(several, reviews)
+        return reviews
 
     async def asked(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return told(several, await panel.arelevance(_pairs(several)))
+        return _ordered(several, await panel.arelevance(_pairs(several)))
 
     def blocking(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return told(several, panel.relevance(_pairs(several)))
+        return _ordered(several, panel.relevance(_pairs(several)))
 
-    model = Reranker(blocking, asked, f"a model for {names}")
-    return {"rules": rules, "model": model}
+    return {**reviews, MODEL: Reranker(blocking, asked, f"a model for {names}")}
 
 
 def _pairs(shortlists: Sequence[Shortlist]) -> list[tuple[str, str]]:

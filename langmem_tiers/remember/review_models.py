@@ -1,30 +1,19 @@
-"""Chat models as reviewers: each member of a panel asks in its own request, all at once.
-
-What was stored first awaits their review: until then a memory stands as the rules left it. A model
-may quarantine what they let pass, with all that came of it by then, and release what was held for
-want of a review alone. Nothing is done to what changed meanwhile.
-"""
+"""Chat models as reviewers: each member of a panel asks in its own request, all at once."""
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.core.memory import QUARANTINED, Moment, ReviewResult
+from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.core.prompts import (
     OUT_OF_RANGE,
     REVIEW_MEMORY,
@@ -36,11 +25,8 @@ from langmem_tiers.core.prompts import (
 )
 from langmem_tiers.core.structured import aask, ask, checked_model, trimmed
 from langmem_tiers.core.threads import Daemons, Work, adone, adone_by, done, done_by
-from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.gate import GatePolicy
 from langmem_tiers.remember.review import (
     BEST,
     Panel,
@@ -48,10 +34,7 @@ from langmem_tiers.remember.review import (
     Reviewers,
     Score,
     consensus,
-    instructing,
-    reviewed,
 )
-from langmem_tiers.store.write import LOCK, lock_call
 
 _log = logging.getLogger(__name__)
 
@@ -247,151 +230,3 @@ def _told(
             ", ".join(f"{count} of {name}" for name, count in failed.items()),
         )
     return [one.told if isinstance(one, _Failure) else one for one in heard]
-
-
-AT_ONCE: Final = 8
-"""Memories that a panel is asked of at a time: of four members, that is 32 requests."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewReport:
-    """What models said of what awaited them, by the keys of the memories."""
-
-    kept: tuple[str, ...] = ()
-    """What stays in recall."""
-    released: tuple[str, ...] = ()
-    """What was held for want of a review, and is recalled from now on."""
-    quarantined: tuple[str, ...] = ()
-    """What is not recalled until somebody releases it."""
-    unanswered: tuple[str, ...] = ()
-    """What no model answered for: it stands as it was, and awaits a review still."""
-    changed: tuple[str, ...] = ()
-    """What was changed, looked at or reviewed by somebody else meanwhile: it is left alone."""
-
-    def __str__(self) -> str:
-        """How many of each, but for what there is none of."""
-        counts = {name: len(getattr(self, name)) for name in self.__slots__}
-        told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count)
-        return told or "nothing awaited a review"
-
-
-class Waiting(NamedTuple):
-    """A memory that awaits a review; a row of waiting_reviews, the columns are in this order."""
-
-    id: int
-    namespace: str
-    key: str
-    value: Mapping[str, Any]
-    state: str | None
-    version: datetime
-
-    @property
-    def memory_type(self) -> str:
-        """Its type, `episodic` if it says none."""
-        return str(self.value.get("memory_type") or "episodic")
-
-    @property
-    def candidate(self) -> Candidate:
-        """What reviewers see of it."""
-        return Candidate(
-            content=content_of(self.value),
-            memory_type=self.memory_type,
-            source=source_of(self.value),
-            tags=tuple(self.value.get("tags") or ()),
-            importance=self.value.get("importance"),
-        )
-
-
-class Reviewing(NamedTuple):
-    """What holds for the reviews of a tenant."""
-
-    context: MemoryContext
-    panel: Panel
-    policy: GatePolicy
-    options: StoreOptions
-
-
-class Conclusion(NamedTuple):
-    """What follows from a review."""
-
-    becomes: str | None
-    """The state that the memory has then."""
-    reason: str
-
-
-def review_waiting(
-    how: Reviewing, moments: Callable[[], Moment], limit: int, keys: Sequence[str] | None = None
-) -> Flow[ReviewReport]:
-    """Ask the panel about what awaits it, or about these keys of that; each by itself is kept."""
-    now = moments()
-    params = {**how.context.whose, "limit": limit, "alive_at": now.alive_at}
-    if keys is None:
-        tidy = Call("forget_reviews", {"tenant": how.context.root})
-        calls: tuple[Call, ...] = (tidy, Call("waiting_reviews", params))
-    else:
-        calls = (Call("waiting_reviews_of", {**params, "keys": list(dict.fromkeys(keys))}),)
-    *_, rows = yield Query(calls, commit=True)
-    waiting = [Waiting(*row) for row in rows]
-    found: dict[str, list[str]] = {}
-    for start in range(0, len(waiting), AT_ONCE):
-        some = waiting[start : start + AT_ONCE]
-        reviews = yield from reviewed(how.panel, [one.candidate for one in some])
-        for one, review in zip(some, reviews, strict=True):
-            became = yield from _concluded(one, review, how, moments().now)
-            found.setdefault(became, []).append(one.key)
-    return ReviewReport(**{name: tuple(each) for name, each in found.items()})
-
-
-def conclusion(one: Waiting, review: ReviewResult, policy: GatePolicy) -> Conclusion:
-    """What follows from what a panel said, if any of it answered."""
-    held = instructing(review)
-    if held is None and review.refuses(policy.consensus):
-        held = f"below {policy.consensus:g}: {review}"
-    trust, below = trust_of(one.value), policy.trust.below(one.memory_type)
-    if held is None and trust < below:
-        held = (
-            f"trust: {trust:g} is below {below:g}, what memories of type {one.memory_type!r} need"
-        )
-    as_it_is = None if one.state == QUARANTINED else one.state
-    return Conclusion(as_it_is if held is None else QUARANTINED, held or str(review))
-
-
-def _concluded(one: Waiting, review: ReviewResult, how: Reviewing, now: datetime) -> Flow[str]:
-    """Do what follows from a review; which part of the report it belongs to."""
-    tenant = how.context.root
-    named = {"tenant": tenant, "id": one.id, "version": one.version}
-    if review.consensus_score is None:
-        detail = json.dumps({"reasons": [f"unreviewed: {review}"], **_as_event(review)})
-        yield Query((Call("note_unanswered", {**named, "detail": detail}),), commit=True)
-        return "unanswered"
-    becomes, reason = conclusion(one, review, how.policy)
-    move = str(uuid4())
-    params = {
-        **named,
-        "state": one.state,
-        "becomes": becomes,
-        "event": str(uuid4()),
-        "detail": json.dumps({"reasons": [str(review)], **_as_event(review)}),
-        "move": move,
-        "moved": json.dumps({"reasons": [reason], "trust": trust_of(one.value)}),
-        "now": now,
-    }
-    lock = lock_call([(tenant, one.namespace, one.key), (tenant, "", LOCK)], how.options)
-    doubt = Call("doubt", {"tenant": tenant, "ids": [one.id], "events": []})
-    below = Call("hold_below", {"tenant": tenant, "move": move, "now": now, "key": one.key})
-    calls = (lock, Call("conclude_review", params), below, doubt)
-    _, said, *_ = yield Query(calls, commit=True)
-    if not said:
-        return "changed"
-    if becomes == QUARANTINED:
-        return "quarantined"
-    return "released" if one.state == QUARANTINED else "kept"
-
-
-def _as_event(review: ReviewResult) -> dict[str, object]:
-    """A review as part of an event."""
-    return {
-        "score": review.consensus_score,
-        "scores": dict(review.agent_scores),
-        "failures": dict(review.failures),
-    }

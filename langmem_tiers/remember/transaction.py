@@ -75,8 +75,6 @@ class _Standing(NamedTuple):
     """Why it is quarantined, if it is."""
     bound: Mapping[str, Any] | None
     """Its value, where it is trusted no further when it is said again."""
-    awaits: bool
-    """Whether models are to review it yet."""
     alive: bool
     """Whether it has not expired."""
 
@@ -92,12 +90,7 @@ class Check(NamedTuple):
 def needs_admission(writes: Sequence[Write]) -> bool:
     """Whether anything is to be looked at once the keys are locked, or said of what was put."""
     return any(
-        one.sources
-        or one.held
-        or one.rooms
-        or one.awaits_review
-        or one.intends
-        or (one.named and one.value is not None)
+        one.sources or one.held or one.rooms or one.intends or (one.named and one.value is not None)
         for one in writes
     )
 
@@ -201,7 +194,6 @@ def apply(
         before=(*evicted_calls(applied.evicted, now), *delete_calls(leaving, TIERS)),
         after=(
             *_quarantine_calls(puts, now),
-            *_awaiting_calls(puts),
             *derive_calls(puts, now),
             *_intend_calls(puts, now),
             *further(applied),
@@ -287,10 +279,7 @@ def _spare(spared: dict[tuple[Place, str], str] | None, one: Write, why: Invalid
 
 
 def _said_again(one: Write, there: _Standing | None) -> Write:
-    """A write as it will stand: what says the same is trusted no further, and held as before.
-
-    Models may let it go only if they may do so of what stands: that is held for want of them alone.
-    """
+    """A write as it will stand: what says the same is trusted no further, and held as before."""
     if one.value is None or there is None or there.bound is None:
         return one
     value = json.loads(one.value)
@@ -299,11 +288,10 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
         source = there.bound.get("source", Source.UNKNOWN)
         value = encode_value({**value, "trust": there.trust, "source": source})
         one = replace(one, trust=there.trust, value=value)
-    own = one.held and (there.awaits or not one.awaits_review)
-    if there.state != QUARANTINED or own or not (same or one.trust < THRESHOLD):
+    if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
         return one
     reasons = "; ".join(map(str, there.reasons or ()))
-    return replace(one, held=reasons, stays=True, awaits_review=there.awaits)
+    return replace(one, held=reasons, stays=True)
 
 
 def _refusal(one: Write, there: _Standing) -> str | None:
@@ -346,23 +334,6 @@ def _quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
             },
         )
         for tenant, mine in by_tenant(one for one in puts if one.held and not one.stays)
-    ]
-
-
-def _awaiting_calls(puts: Sequence[Write]) -> list[Call]:
-    """The calls that say of what was just put that it awaits a review by models, once a tenant."""
-    detail = json.dumps({"reasons": ["models are to review it"]})
-    return [
-        Call(
-            "await_review",
-            {
-                "tenant": tenant,
-                "namespaces": [one.place.namespace for one in mine],
-                "keys": [one.key for one in mine],
-                "detail": detail,
-            },
-        )
-        for tenant, mine in by_tenant(one for one in puts if one.awaits_review)
     ]
 
 

@@ -170,17 +170,16 @@ def _derived(one: Write, origins: Sequence[Origin]) -> Write:
         return one
     least = min(origins, key=lambda each: each.trust)
     settled = _trusted(one, derived_trust(one.trust, [least.trust]))
-    if settled.held is not None and not one.awaits_review:
+    if settled.held is not None:
         return settled
     held = next((each for each in origins if each.held), None)
     if held is not None:
-        reason = f"derived: it came from {held.source}, which is quarantined"
-        return replace(settled, held=reason, awaits_review=False)
+        return replace(settled, held=f"derived: it came from {held.source}, which is quarantined")
     if settled.trust < one.threshold:
         reason = (
             f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
         )
-        return replace(settled, held=reason, awaits_review=False)
+        return replace(settled, held=reason)
     return settled
 
 

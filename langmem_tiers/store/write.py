@@ -78,8 +78,6 @@ class Write:
     """How many memories its place holds, if that is bounded."""
     spares: tuple[tuple[Place, str], ...] = ()
     """What does not make room for it: what was told again with it, and is not stored twice."""
-    awaits_review: bool = False
-    """Whether models are to review it once it is stored."""
     named: bool = False
     """Whether somebody gave its key, so that it may replace a memory that is not its own."""
     twins: Twins = "free"

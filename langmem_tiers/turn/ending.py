@@ -23,7 +23,6 @@ from langmem_tiers.learn.skills import (
     recent_traces,
     stored_values,
 )
-from langmem_tiers.memory.reviews import begin_reviews
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
@@ -142,7 +141,6 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
         raise
     report = report_of(ended.detail, ended.exports, budget=budget, trace=ended.trace)
     turn.report, record.closed = report, "committed"
-    begin_reviews(turn.memory, [str(one.key) for one in report.stored])
     return report
 
 

@@ -164,7 +164,6 @@ def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
         reviewers=None,
         detectors=(lambda _: found,),
         panel=None,
-        afterwards=False,
     )
 
 
@@ -372,7 +371,7 @@ def _judgement(found: Memorized) -> dict[str, Any]:
         "trust": found.trust,
         "quarantined": found.quarantined,
         "repeats": found.repeats,
-        "score": found.score,
+        "score": found.score if found.reviewed else None,
         "reviewers": {
             name: {"score": score, "reason": found.reasons.get(name)}
             for name, score in found.scores.items()

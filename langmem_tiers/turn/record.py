@@ -211,13 +211,9 @@ class TurnRecord:
         return _derived(trace_memory(trace, context), [*self._open_calls().values()])
 
     def _open_calls(self) -> dict[str, NewMemory]:
-        """The memories of its calls that are not held back, unless for want of a review alone."""
+        """The memories of its calls that are not held back."""
         calls = {one.key for one in self.calls}
-        return {
-            str(one.key): one
-            for one in self.pending
-            if one.key in calls and (one.held is None or one.awaits_review)
-        }
+        return {str(one.key): one for one in self.pending if one.key in calls and one.held is None}
 
     def to_state(self) -> dict[str, Any]:
         """The turn as JSON."""
@@ -295,10 +291,8 @@ def _instead(failed: Invocation, later: Sequence[Invocation]) -> Invocation | No
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:
     """A memory that is trusted no further than what it comes from."""
     least = min(origins, key=lambda each: each.trust)
-    barred = next((each.held for each in origins if each.held and not each.awaits_review), None)
-    held = barred or next((each.held for each in origins if each.held), None)
-    awaits = barred is None and any(each.awaits_review for each in origins)
-    return replace(one, source=least.source, trust=least.trust, held=held, awaits_review=awaits)
+    held = next((each.held for each in origins if each.held), None)
+    return replace(one, source=least.source, trust=least.trust, held=held)
 
 
 # A tool call as a caller tells of it

@@ -22,11 +22,19 @@ from langmem_tiers.recall.ranking import time_weighted
 from langmem_tiers.remember.candidate import Candidate
 from langmem_tiers.remember.panel import default_reviewers
 from tests.acceptance.conftest import Agent
+from tests.support.agents import ScriptedModel, calls
+from tests.support.coordinating import beside
 from tests.support.opening import Clock
 
 AGENTS = ("analyzer", "patterns", "knowledge-archaeologist")
 SESSION = "session-1"
 REDIS = "Decided to use Redis for sessions"
+
+
+def saying(*scores: float) -> ScriptedModel:
+    """A model that reviews, and gives these scores in turn."""
+    answers = [calls("Reviewed", score=one, reason="so it is") for one in scores]
+    return ScriptedModel(responses=[*answers])
 
 
 @pytest.fixture
@@ -73,14 +81,18 @@ def test_end_to_end_memory_flow(coordinator: MemoryCoordinator) -> None:
 
 
 def test_three_agents_review_beside_injection_and_their_mean_is_the_consensus(
-    coordinator: MemoryCoordinator,
+    agent: Agent,
 ) -> None:
+    coordinator = agent("builder", "web", SESSION, review_model=saying(7, 8, 9, 10))
+
     result = coordinator.store("Decided to use PostgreSQL for transactions", "episodic")
 
+    assert result.reviewed
     assert list(result.scores) == [*AGENTS, "injection"]
     assert result.reasons.keys() == result.scores.keys()
     assert all(0 <= score <= 10 for score in result.scores.values())
     assert result.score == pytest.approx(sum(result.scores[name] for name in AGENTS) / 3)
+    assert result.score >= 6.0
     assert result.reason == "stored"
 
 
@@ -109,7 +121,8 @@ def test_the_security_reviewer_takes_part_with_its_keywords(agent: Agent) -> Non
 
     reviewers = default_reviewers()
     reviewers.register(Reviewer(name="security", storage=score_security))
-    coordinator = agent("builder", "web", SESSION, reviewers=reviewers)
+    model = saying(7)
+    coordinator = agent("builder", "web", SESSION, reviewers=reviewers, review_model=model)
 
     secure = coordinator.store("Implemented JWT authentication with RS256", "procedural")
     plain = coordinator.store("Decided to use PostgreSQL for transactions", "episodic")
@@ -194,13 +207,15 @@ def test_two_agents_score_relevance_and_their_mean_ranks_three_times_the_limit(
 
     reviewers = default_reviewers()
     reviewers.register(Reviewer(name="analyzer", relevance=score_relevance), replace=True)
-    coordinator = agent("builder", "web", SESSION, reviewers=reviewers)
-    coordinator.store_many(f"Redis sessions were discussed {n} times." for n in range(2, 12))
-    coordinator.store(REDIS, "episodic", key="decided")
+    model = saying(0.5)
+    coordinator = agent("builder", "web", SESSION, reviewers=reviewers, review_model=model)
+    writer = beside(coordinator)
+    writer.store_many(f"Redis sessions were discussed {n} times." for n in range(2, 12))
+    writer.store(REDIS, "episodic", key="decided")
 
-    (best,) = coordinator.get_context("Redis sessions", limit=1, review="rules")
+    (best,) = coordinator.get_context("Redis sessions", limit=1, review="model")
 
-    assert len(seen) == 3
+    assert len(seen) == len(model.seen) == 3
     assert best.key == "decided"
     assert best.review is not None
     assert best.review.agent_scores["analyzer"] == 1.0

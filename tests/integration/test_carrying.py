@@ -265,8 +265,6 @@ def test_where_others_have_the_ids_all_are_drawn_anew_and_it_is_recalled_alike(
     ):
         moved = f"SELECT {column} - %s FROM memory.events WHERE event = 'merge'"  # noqa: S608
         assert one(other_url, moved, shift) == one(url, moved, 0)
-    awaits = "SELECT id FROM memory.events WHERE event = 'unreviewed/' || id"
-    assert one(other_url, awaits) == one(url, awaits) + shift
     edges = """SELECT count(*) FROM memory.lineage l JOIN memory.memories m
         ON m.tenant = l.tenant AND m.id = l.source WHERE l.tenant = 'acme'"""
     assert one(other_url, edges) == one(url, edges) > 0

@@ -17,11 +17,9 @@ from langmem_tiers import (
     create_recall_node,
 )
 from tests.support.agents import Way, agent_on, scripted
-from tests.support.coordinating import at_once, coordinator
+from tests.support.coordinating import at_once
 from tests.support.graphs import ACME, asks, call, chain, off_the_loop
 from tests.support.opening import Clock
-from tests.support.reviewing import Held, model_of, scoring
-from tests.support.wayward_chat import minded
 
 FACT = "The vault of the cellar has two keys."
 OTHERS = [
@@ -127,18 +125,3 @@ async def test_coordinators_at_once_give_no_number_twice(store: TieredStore, url
     await at_once(40, keep)
     found = sorted(turns(url).values())
     assert found == [*range(found[0], found[0] + 40)]
-
-
-def test_reviews_that_one_coordinator_began_are_waited_for_by_another(
-    store: TieredStore,
-) -> None:
-    held = Held(scoring())
-    with minded(held) as server:
-        options: Any = {"review_model": model_of(server), "review_storage": "background"}
-        begun = coordinator(store, **options)
-        other, stranger = coordinator(store), coordinator(store, user_id="ada")
-        begun.store(FACT)
-        assert not other.finish_reviews(0)
-        assert stranger.finish_reviews(0)
-        held.go.set()
-        assert other.finish_reviews()

@@ -152,7 +152,7 @@ MISSING: Final = {
     f"{of}{verb}"
     for of, verbs in {
         "MemoryCoordinator.": (
-            *("restore", "restore_archive", "review_waiting", "rollback", "audit", "verify_audit"),
+            *("restore", "restore_archive", "rollback", "audit", "verify_audit"),
             *("export_tenant", "import_tenant"),
         ),
         "MemoryOrchestrator.": ("history",),

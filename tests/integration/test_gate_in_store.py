@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from langmem_tiers import TieredStore
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.remember.review import Reviewer, Reviewers
@@ -54,23 +54,33 @@ def test_private_data_is_named_by_its_kind_and_may_be_refused(memory: Any) -> No
 # Reviewers without a model
 
 
-def test_without_a_model_the_reviewers_grade_nothing_and_refuse_nothing(memory: Any) -> None:
-    several = (FACT, "so be it", "Ben moved to Lisbon on 2026-05-04: `deploy --all` -> 7 steps.")
-    results = memory.store_many(several)
-    assert [one.stored for one in results] == [True, True, True]
-    assert len({one.score for one in results}) == 1
-    for one in results:
-        (said,) = {why for name, why in one.reasons.items() if name != "injection"}
-        assert "review_model" in said
+def test_without_a_model_nobody_reviews_and_the_score_is_the_threshold_and_says_so(
+    memory: Any,
+) -> None:
+    strict = beside(memory, gate=GatePolicy(consensus=9))
+    assert [*strict.reviewers] == [*memory.reviewers]
+    assert {"analyzer", "patterns", "knowledge-archaeologist"} <= {
+        one.name for one in memory.reviewers
+    }
+    for whose, threshold in ((memory, 6.0), (strict, 9.0)):
+        for one in whose.store_many([FACT, "so be it", "Ben moved: `deploy --all` -> 7 steps."]):
+            assert (one.stored, one.reviewed, one.score) == (True, False, threshold)
+            assert (one.scores, one.reasons, one.failures) == ({}, {}, {})
+            assert str(one).endswith(f"({threshold} of 10, the threshold: nobody reviewed it)")
+    refused = memory.store("hi")
+    assert (refused.stored, refused.reviewed, refused.score) == (False, False, None)
     assert beside(memory, gate=GatePolicy(refuse_trivial=False)).store("hi").stored
 
 
-def test_a_threshold_that_only_a_model_can_reach_is_refused_without_one(memory: Any) -> None:
+def test_without_a_model_a_reviewer_of_ones_own_decides_alone(memory: Any) -> None:
     strict = GatePolicy(consensus=7)
-    with pytest.raises(ConfigurationError, match=r"consensus.*review_model"):
-        beside(memory, gate=strict)
-    own = Reviewers([Reviewer(name="own", storage=lambda _: (8.0, "it is"))])
-    assert beside(memory, gate=strict, reviewers=own).store(FACT).stored
+    own = Reviewers(
+        [Reviewer(name="own", storage=lambda one: (len(one.content) / 4, "its length"))]
+    )
+    judged = beside(memory, gate=strict, reviewers=own)
+    kept, refused = judged.store_many([FACT, "Tea, no milk."])
+    assert (kept.stored, kept.reviewed, kept.scores) == (True, True, {"own": len(FACT) / 4})
+    assert (refused.stored, refused.reviewed, refused.score) == (False, True, 13 / 4)
 
 
 # Sources

@@ -115,7 +115,7 @@ def test_what_came_of_what_it_repeats_is_stored_and_not_derived_from_it(
     assert broken(url) == {}
 
 
-@pytest.mark.parametrize("name", ["echoes", "held", "threshold", "awaits_review"])
+@pytest.mark.parametrize("name", ["echoes", "held", "threshold"])
 def test_what_the_gate_says_of_a_memory_is_no_callers_to_say(
     memory: MemoryCoordinator, name: str
 ) -> None:

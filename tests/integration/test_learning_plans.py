@@ -14,7 +14,7 @@ import pytest
 from langmem_tiers import MemoryCoordinator, TieredStore
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.postgres.flow import Call
+from langmem_tiers.postgres.flow import Call, rows_of
 from tests.support.coordinating import coordinator
 from tests.support.learning import EASY
 from tests.support.plans import (
@@ -29,6 +29,8 @@ from tests.support.plans import (
 
 OF_ONE_TENANT = 300
 """Memories of a tenant, in all three tiers."""
+OF_TENANT7 = range(1801, 2101)
+"""Their ids."""
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 _FILL = """
@@ -131,6 +133,10 @@ USES: dict[str, tuple[Callable[[TieredStore], object], int]] = {
     "demotion_candidates": (lambda store: asker(store).demote(), 12 * OF_ONE_TENANT),
     "history_of": (lambda store: asker(store).explain(key(7)), OF_ONE_TENANT),
     "relatives": (lambda store: asker(store).explain(key(7)), 20),
+    "recalled_again": (
+        lambda store: store.run(rows_of("recalled_again", tenant="tenant7", ids=[*OF_TENANT7])),
+        6 * OF_ONE_TENANT,
+    ),
     "holdout_counts": (lambda store: asker(store).stats(), 6 * OF_ONE_TENANT),
 }
 

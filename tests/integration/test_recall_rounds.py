@@ -14,7 +14,7 @@ import pytest
 from langchain_core.callbacks import Callbacks
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langmem_tiers import MemoryContext, MemoryCoordinator, Recollection, TieredStore
+from langmem_tiers import MemoryContext, MemoryCoordinator, Recollection, Reviewer, TieredStore
 from langmem_tiers.core.errors import InvalidInputError, QueryTimeoutError
 from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.coordinating import PATIENT, Caller, calling, coordinator, keys
@@ -144,7 +144,8 @@ def test_without_settings_a_recall_has_half_a_second_and_ten_answers(store: Tier
     limit = named(calls_of(store, lambda: memory.get_context("kiwi")), "limit_time")
     assert limit.params == {"milliseconds": "500"}
     assert len(memory.get_context("")) == 10
-    for options, number in (({}, 12), ({"limit": 7}, 7), ({"review": "rules"}, 10)):
+    memory.reviewers.register(Reviewer(name="own", relevance=lambda *_: (0.5, "it is there")))
+    for options, number in (({}, 12), ({"limit": 7}, 7), ({"review": "own"}, 10)):
         asked: Any = {"max_tokens": 1_000, "min_match": 0, **options}  # its budget says how many
         assert len(memory.get_context("kiwi", **asked)) == number
 

@@ -1,4 +1,4 @@
-"""Reviewers score what was recalled, by their rules or by a model, which never holds it up."""
+"""Reviewers score what was recalled: by functions of their own, or by a model that may fail."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult, facts
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.remember.review import Reviewer, Reviewers
-from tests.support.coordinating import Caller, calling, keys
+from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.opening import Opener
 from tests.support.reviewing import BAD, model_of
 from tests.support.wayward_chat import Reply, Wayward, minded, says
@@ -35,7 +35,8 @@ NUMBERED = Reviewers([Reviewer(name="number", relevance=by_number)])
 async def filled(open_store: Opener, url: str, **options: Any) -> AsyncIterator[Caller]:
     async with calling(open_store, url, **options) as call:
         todo = [{"content": text, "key": str(n)} for n, text in enumerate(CONTENTS)]
-        await call("store_many", todo)
+        plain = Caller(coordinator(call.memory.tiered_store), call.mode)
+        await plain("store_many", todo)  # by a coordinator without reviewers
         yield call
 
 
@@ -62,7 +63,7 @@ async def test_the_best_of_three_times_the_limit_are_returned_by_relevance(
 ) -> None:
     async with filled(open_store, url, reviewers=NUMBERED) as call:
         ranked = keys(await call("get_context", QUERY, limit=6, min_match=0))
-        found = await call("get_context", QUERY, limit=2, min_match=0, review="rules")
+        found = await call("get_context", QUERY, limit=2, min_match=0, review="own")
 
     assert keys(found) == sorted(ranked, reverse=True)[:2]
     assert ranked[:2] != keys(found)
@@ -90,12 +91,22 @@ async def test_nobody_reviews_unless_asked_to_and_nothing_without_a_query(
     panel = Reviewers([Reviewer(name="noted", relevance=noted)])
     async with filled(open_store, url, reviewers=panel) as call:
         assert (await call("get_context", QUERY))[0].review is None
-        assert (await call("get_context", "", review="rules"))[0].review is None
+        assert (await call("get_context", "", review="own"))[0].review is None
         assert asked == []
-        with pytest.raises(InvalidInputError, match="review is one of rules, model, not 'llm'"):
-            await call("get_context", QUERY, review="llm")
+        with pytest.raises(InvalidInputError, match="review is one of own, model, not 'rules'"):
+            await call("get_context", QUERY, review="rules")
         with pytest.raises(InvalidInputError, match="give the coordinator a review_model"):
             await call("get_context", QUERY, review="model")
+
+
+async def test_without_a_function_for_relevance_no_reviewer_can_be_asked_without_a_model(
+    open_store: Opener, url: str
+) -> None:
+    async with calling(open_store, url) as call:
+        with pytest.raises(InvalidInputError, match="no reviewer has a function for relevance"):
+            await call("get_context", QUERY, review="own")
+        call.memory.reviewers.register(Reviewer(name="number", relevance=by_number))
+        assert await call("get_context", QUERY, review="own") == []
 
 
 async def test_a_model_scores_each_memory_by_each_member_and_of_a_batch_too(
@@ -123,10 +134,10 @@ async def test_a_model_whose_answer_is_no_use_loses_and_holds_up_nothing(
         server,
     ):
         found = await call("get_context", QUERY, limit=3, min_match=0, review="model")
-        ruled = await call("get_context", QUERY, limit=3, min_match=0, review="rules")
+        ranked = await call("get_context", QUERY, limit=3, min_match=0)
         assert not server.closed.is_set()  # what waits for an answer waits still
 
-    assert keys(found) == keys(ruled)
-    assert [one.review.agent_scores for one in found] == [one.review.agent_scores for one in ruled]
+    assert keys(found) == keys(ranked)
+    assert [one.review.consensus_score for one in found] == [None] * 3
     assert all(set(one.review.failures) == {"analyzer", "patterns"} for one in found)
     assert "analyzer failed: the model" in str(found[0])

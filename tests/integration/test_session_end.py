@@ -16,14 +16,17 @@ from typing_extensions import TypedDict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
 from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.consolidate.session_rules import PINNED, RECALLED, UNTOLD
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,
     InvalidTypeError,
 )
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import tending
 from langmem_tiers.postgres.flow import Query
-from tests.support.coordinating import Caller, calling, coordinator
+from tests.support.coordinating import Caller, calling, coordinator, keys
 from tests.support.cycling import CHAT, cycle, done, left_by, step
 from tests.support.learning import broken
 from tests.support.opening import Clock, Opener, tables, tier_of
@@ -68,32 +71,61 @@ async def test_a_session_leaves_facts_and_a_digest_and_no_notes(
         assert await call("consolidate_session") == SessionReport(session_id="chat")
 
     assert str(report).splitlines() == [
-        "session chat: 6 notes cleared, 4 kept, 1 digest, 0 moved to working",
-        "      1  importance >= 0.6",
-        "      1  it recurs in the session",
-        "      2  the user stated it",
-        "      1  not kept: it asks",
+        "session chat: 6 notes cleared, 1 kept, 1 digest, 0 moved to working",
+        "      1  importance >= 0.7",
+        f"      4  not kept: {UNTOLD}",
     ]
-    assert types(url) == {"semantic": 4, "episodic": 1}
-    facts = [found[key] for key in report.semantic]
-    assert [one.content for one in facts] == [
-        NOTES["claim"], NOTES["weighty"], NOTES["once"], NOTES["again"],
-    ]  # fmt: skip
-    for one in facts:
-        assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
-            ("acme", "billing"), "working", "chat", "clerk",
-        )  # fmt: skip
-        assert one.metadata == {
-            "category": "fact",
-            "promoted_from": "working",
-        }
-    assert facts[3].tags == ("may", "again", "still")
-    assert facts[0].occurred_at == clock.now - timedelta(minutes=6)
+    assert types(url) == {"semantic": 1, "episodic": 1}
+    (one,) = [found[key] for key in report.semantic]
+    assert (one.content, one.tags) == (NOTES["weighty"], ("may", "weighty"))
+    assert (one.namespace, one.tier, one.session_id, one.agent_id) == (
+        ("acme", "billing"), "working", "chat", "clerk",
+    )  # fmt: skip
+    assert one.metadata == {"category": "fact", "promoted_from": "working"}
+    assert one.occurred_at == clock.now - timedelta(minutes=5)
     digest = found[report.episodic[0]]
     lines = digest.content.splitlines()
     assert lines[0] == "Session chat, 2026-03-01 12:01 to 2026-03-01 12:06 UTC:"
     assert lines[3] == "- 2026-03-01 12:03 Reading the logs of last night"
     assert len(lines) == 7
+
+
+def test_a_note_that_was_pinned_is_lifted_and_stays_pinned(memory: MemoryCoordinator) -> None:
+    memory.store("Allergic to peanuts", "working", key="pinned")
+    memory.store("Reading mail", "working", key="other")
+    store, namespace = memory.tiered_store, memory.context.namespace(Tier.SHORT_TERM)
+    item = store.get(namespace, "pinned")
+    assert item is not None
+    store.put(namespace, "pinned", {**item.value, "pinned": True})
+    report = memory.consolidate_session()
+
+    (one,) = kept(memory, report)["semantic"]
+    assert (one.content, one.value["pinned"]) == ("Allergic to peanuts", True)
+    assert report.reasons == {PINNED: 1}
+
+
+@pytest.mark.parametrize(
+    ("turns", "lifted"),
+    [
+        ((Run("one"), Run("another")), True),
+        ((Run("try", "turn"), Run("again", "turn"), Run("one more", "next turn")), True),
+        ((Run("try", "turn"), Run("again", "turn")), False),
+        ((Run("one"), Run("one")), False),
+        ((None, None, None), False),
+    ],
+)
+def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn(
+    memory: MemoryCoordinator, *, turns: tuple[Run | None, ...], lifted: bool
+) -> None:
+    memory.store("The ledger lives in the blue folder", "working", key="note")
+    for turn in turns:
+        assert keys(memory.get_context("Where is the ledger?", run_id=turn, min_match=0)) == [
+            "note"
+        ]
+    report = memory.consolidate_session()
+
+    assert report.reasons == ({RECALLED: 1} if lifted else {})
+    assert report.not_kept == ({} if lifted else {UNTOLD: 1})
 
 
 def test_each_text_that_was_noted_is_found_in_what_is_stored(

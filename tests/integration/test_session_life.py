@@ -118,7 +118,7 @@ def test_a_session_that_nobody_ends_loses_nothing_and_a_cycle_ends_it(
     assert tier_of(url, "plan") == ["working"]
     another = coordinator(store, project_id="billing", session_id="another")
     for said in (*PROMPTS, "The office closes at six."):
-        assert said in [one.content for one in another.get_context(said, memory_types=["semantic"])]
+        assert any(said in one.content for one in another.get_context(said, min_match=0))
     assert not cycle(store, memory).count("session_end")
 
 
@@ -162,8 +162,8 @@ def test_a_session_goes_on_after_it_was_ended_and_both_of_its_parts_are_kept(
     memory.store(PROMPTS[2], "working", speaker="user")
     clock.advance(days=200)
     cycle(store, memory)
-    assert types(url) == {"semantic": 2, "episodic": 2}
-    assert {PROMPTS[0], PROMPTS[2]} <= set(texts(url).splitlines())
+    assert types(url) == {"episodic": 2}
+    assert all(said in texts(url) for said in (PROMPTS[0], PROMPTS[2]))
 
 
 def test_what_is_told_anew_after_something_else_is_shown_as_of_when_it_was_told_last(

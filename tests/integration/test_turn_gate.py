@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
 
 from langmem_tiers import (
     MemoryCoordinator,
@@ -19,7 +18,7 @@ from langmem_tiers.remember.gate import Decision, GatePolicy
 from langmem_tiers.remember.private import detectors
 from langmem_tiers.turn.keeping import Tracked
 from langmem_tiers.turn.trace import CommitReport
-from tests.support.agents import agent_on, scripted
+from tests.support.agents import ScriptedModel, agent_on, scripted
 from tests.support.coordinating import coordinator
 from tests.support.opening import tables
 
@@ -215,15 +214,14 @@ def test_a_prompt_with_private_data_that_the_gate_refuses_is_kept_nowhere(
     assert "4111" not in str(tables(url))
 
 
-def test_a_tracked_call_awaits_no_review_by_models(store: TieredStore) -> None:
-    model = FakeListChatModel(responses=[""])
-    memory = coordinator(store, review_model=model, review_storage="background")
-    turn = MemoryOrchestrator(memory).begin()
+def test_a_tracked_call_is_reviewed_by_no_model(store: TieredStore) -> None:
+    model = ScriptedModel(responses=[])
+    turn = MemoryOrchestrator(coordinator(store, review_model=model)).begin()
 
     tracked = turn.track_tool_invocation("read_file", {"path": "/a"}, "nine lines")
 
     assert (tracked.reason, tracked.quarantined) == ("read_file answered", False)
-    assert not any("awaits_review" in one for one in turn.to_state()["pending"])
+    assert model.seen == []
 
 
 # What is cut

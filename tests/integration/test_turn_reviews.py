@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
@@ -20,29 +20,22 @@ from langmem_tiers.core.settings import CoordinatorSettings
 from tests.support.agents import How, ScriptedModel, agent_between, agent_on, run, scripted
 from tests.support.graphs import ACME
 from tests.support.opening import Opened, opened_store, text_index
-from tests.support.reviewing import BAD, Held, model_of, scoring
-from tests.support.servers import wait_until
+from tests.support.reviewing import BAD, model_of
 from tests.support.wayward_chat import Wayward, minded
 
 FACT = "The API key of billing rotates on Mondays at 9:00."
 QUESTION = "When does the API key of billing rotate?"
 ASKED: dict[str, Any] = {"messages": [HumanMessage(QUESTION, id="m1")]}
 ANSWER = "The API key of billing rotates on Mondays."
-When = Literal["rules", "before", "background"]
 WAYS: list[tuple[Opened, How]] = [("sync", "invoke"), ("async", "ainvoke")]
 
 
-def reviewed_by(server: Wayward, when: When, timeout_ms: int = 60_000) -> Any:
-    """What makes coordinators whose storage that server's model reviews."""
+def reviewed_by(server: Wayward, timeout_ms: int) -> Any:
+    """What makes coordinators for which that server's model reviews."""
     settings = CoordinatorSettings(
         query_timeout_ms=60_000, review_timeout_ms=timeout_ms, relevance_timeout_ms=timeout_ms
     )
-    return partial(
-        MemoryCoordinator,
-        settings=settings,
-        review_model=model_of(server),
-        review_storage=when,
-    )
+    return partial(MemoryCoordinator, settings=settings, review_model=model_of(server))
 
 
 def said(store: TieredStore) -> list[str]:
@@ -67,41 +60,16 @@ def remembering(what: str, store: TieredStore, model: ScriptedModel, coordinator
 
 
 @pytest.mark.parametrize(
-    ("what", "opened", "how"), [("a turn", *WAYS[0]), ("an agent that remembers", *WAYS[1])]
-)
-async def test_an_agent_answers_before_the_models_that_review_what_was_said(
-    url: str, opened: Opened, how: How, what: str
-) -> None:
-    reviewer = Held(scoring())
-    store = TieredStore(url, index=text_index())
-    with minded(reviewer) as server:
-        async with opened_store(store, opened):
-            reviewed = reviewed_by(server, "background")
-            made = remembering(what, store, scripted(ANSWER), reviewed)
-            state = await run(made, how, ASKED, context=ACME)
-            assert state["messages"][-1].text == ANSWER
-            assert not reviewer.go.is_set()  # no model has said a word
-            assert ANSWER in await asyncio.to_thread(said, store)
-
-            reviewer.go.set()
-            later = reviewed_by(server, "background")(store, context=ACME)
-            await asyncio.to_thread(wait_until, lambda: not later.review_waiting().kept)
-            (key,) = {one.key for one in await later.aget_context(ANSWER) if one.content == ANSWER}
-            events = (await later.ahistory(key)).events
-            assert "reviewed" in [one.kind for one in events]
-
-
-@pytest.mark.parametrize(
-    ("what", "when", "way", "answer"),
+    ("what", "way", "answer"),
     [
-        ("a turn", "before", WAYS[0], "never comes"),
-        ("a turn", "background", WAYS[1], "is garbage"),
-        ("an agent that remembers", "before", WAYS[1], "fails"),
-        ("an agent that remembers", "background", WAYS[0], "never comes"),
+        ("a turn", WAYS[0], "never comes"),
+        ("a turn", WAYS[1], "is garbage"),
+        ("an agent that remembers", WAYS[1], "fails"),
+        ("an agent that remembers", WAYS[0], "never comes"),
     ],
 )
 async def test_an_agent_recalls_answers_and_remembers_though_no_reviewer_is_of_use(
-    url: str, way: tuple[Opened, How], when: When, answer: str, what: str
+    url: str, way: tuple[Opened, How], answer: str, what: str
 ) -> None:
     opened, how = way
     timeout_ms = 500 if answer == "never comes" else 60_000
@@ -109,7 +77,7 @@ async def test_an_agent_recalls_answers_and_remembers_though_no_reviewer_is_of_u
     with minded(BAD[answer]) as server:
         async with opened_store(store, opened):
             await MemoryCoordinator(store, context=ACME).astore(FACT, "semantic", key="fact")
-            made = remembering(what, store, model, reviewed_by(server, when, timeout_ms))
+            made = remembering(what, store, model, reviewed_by(server, timeout_ms))
             state = await run(made, how, ASKED, context=ACME)
 
             assert state["messages"][-1].text == ANSWER

@@ -82,7 +82,7 @@ def reviewer_returns(memory: MemoryCoordinator, returned: Any) -> object:
     """A reviewer of what is stored, and of what is recalled."""
     own = Reviewer(name="own", storage=_and(returned), relevance=_and(returned))
     reviewed = _beside(memory, reviewers=Reviewers([own]))
-    reviewed.get_context(SAID, review="rules", min_match=0)
+    reviewed.get_context(SAID, review="own", min_match=0)
     return reviewed.store(SAID)
 
 

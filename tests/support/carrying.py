@@ -35,8 +35,7 @@ _MOVES = """
         'had', jsonb_build_object('tenant', 'acme', 'id', m.high)), w.undone
     FROM (SELECT min(id) AS low, max(id) AS high FROM memory.memories WHERE tenant = 'acme') m,
          (VALUES ('merge', 'merged', '9999-12-31 23:59:59.999999+00'::timestamptz),
-                 ('unreviewed/' || (SELECT min(id) FROM memory.memories WHERE tenant = 'acme'),
-                  'unreviewed', NULL)) AS w (event, kind, undone)"""
+                 ('noted', 'reviewed', NULL)) AS w (event, kind, undone)"""
 
 _READ = """
     UPDATE memory.memories SET occurred_at = greatest(occurred_at, '0001-01-01 00:00:00+00'),

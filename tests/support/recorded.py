@@ -10,9 +10,10 @@ from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 
-from langmem_tiers import MemoryCoordinator, Tier, TieredStore
+from langmem_tiers import MemoryCoordinator, Reviewer, Tier, TieredStore
 from langmem_tiers.core.memory import TIERS, Recollection
 from langmem_tiers.recall.ranking import PROFILES, Asked
+from langmem_tiers.remember.review import Reviewers
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import PATIENT, coordinator
 from tests.support.opening import DIMS, Clock
@@ -41,6 +42,11 @@ def by_length(memory: Recollection, _: Asked) -> dict[str, float]:
     return {"match": memory.match, "length": len(memory.content) / 1000}
 
 
+def shorter(content: str, query: str) -> tuple[float, str]:
+    """A reviewer of the caller's own."""
+    return 1 / (1 + len(content)), query
+
+
 @dataclass
 class Life:
     """Writes at random, and recalls what a replay is to find again."""
@@ -54,6 +60,7 @@ class Life:
     def __post_init__(self) -> None:
         """Somebody for the team, two users, and one who orders the other way round."""
         whose: dict[str, Any] = {"project_id": "p", "session_id": "s", "settings": RECORDING}
+        whose["reviewers"] = Reviewers([Reviewer(name="own", relevance=shorter)])
         self.callers = [coordinator(self.store, user_id=user, **whose) for user in _USERS]
         self.callers.append(coordinator(self.store, reranker=Backwards(), **whose))
         self._embed = TrigramEmbeddings(DIMS)
@@ -147,7 +154,7 @@ class Life:
         yield "profile", some.choice((*PROFILES, by_length))
         yield "min_match", some.choice((0, 0.1, (0.05, 0.5)))
         yield "exclude", some.sample(self._keys, 3)
-        yield "review", "rules"
+        yield "review", "own"
         yield "embedding", self._embed.embed_query(query or "boat")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -35,27 +34,6 @@ def scoring(**scores: float) -> Answer:
         return says(json.dumps({"score": score, "reason": f"{name} by model"}))
 
     return answer
-
-
-def latest(answers: list[Answer]) -> Answer:
-    """A model that answers as the last of these does by then."""
-
-    def answered(request: dict[str, Any]) -> Reply:
-        return answers[-1](request)
-
-    return answered
-
-
-class Held:
-    """A model that answers once it is let go."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.go = threading.Event()
-        self._answer = answer
-
-    def __call__(self, request: dict[str, Any]) -> Reply:
-        assert self.go.wait(30)
-        return self._answer(request)
 
 
 def model_of(server: Wayward) -> ChatOpenAI:

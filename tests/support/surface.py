@@ -43,7 +43,6 @@ ANSWERS: Final = (
 )
 """What nobody makes but the package, or what has no arguments of ours."""
 INNER: Final = {
-    "MemoryCoordinator.begin_reviews": "what a commit begins",
     "MemoryCoordinator.decisions": "what a node asks for",
     "MemoryCoordinator.adecisions": "what a node asks for",
     "MemoryType.fields": "what storing asks of a type",

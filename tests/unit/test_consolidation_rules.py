@@ -180,6 +180,32 @@ def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
     assert counts["merge"]["kept"] == {"near": 1_500}
 
 
+def test_near_pairs_are_listed_once_the_nearest_first_and_ten_at_most() -> None:
+    def near(one: str, other: str, how: float) -> Finding:
+        where = {"namespace": "", "target_namespace": ""}
+        return Finding(**where, key=one, target_key=other, reason="near", near=how)  # type: ignore[typeddict-item]
+
+    found = [near(f"k{n}", f"k{n + 1}", n / 20) for n in range(13)]
+    twice = [near(str(one["target_key"]), one["key"], one["near"]) for one in found]
+    alone = Finding(
+        namespace="", key="old", target_namespace="", target_key="origin", reason="it rests on it"
+    )
+    said = with_counts({}, {
+        "merge": {"findings": found}, "outdated": {"findings": [alone]},
+        "promote": {"findings": twice},
+    })  # fmt: skip
+    report = ConsolidationReport.of({
+        "tenant": "acme", "cycle": "c", "started_at": NOON.isoformat(), "skipped": None,
+        "finished_at": NOON.isoformat(), "counts": said,
+    })  # fmt: skip
+
+    assert [one.near for one in report.proposed] == [*(n / 20 for n in range(12, -1, -1)), None]
+    assert {one.step for one in report.proposed} == {"merge", "outdated"}
+    listed = [line for line in str(report).splitlines() if "near" in line]
+    assert listed == [f"  merge      proposed: k{n}, k{n + 1}: near" for n in range(12, 2, -1)]
+    assert "  and 4 more: see proposed" in str(report).splitlines()
+
+
 def test_a_state_in_which_no_cycle_has_ended_has_no_report() -> None:
     states: tuple[Any, ...] = ({}, {"messages": []}, {"consolidated": None}, None)
     for state in states:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from benchmarks.gate_corpus import Half, Sample, held_out, tuned
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.candidate import Candidate, Known, Part
 from langmem_tiers.remember.gate import Decision, GatePolicy, Verdict, judge, route
-from langmem_tiers.remember.panel import default_reviewers
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.remember.review import Reviewer, Reviewers
+from langmem_tiers.remember.review import INJECTION, Reviewer, Reviewers, Score, consensus
 from langmem_tiers.remember.room import Occupant, evictions, worth
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
@@ -57,10 +57,7 @@ SPECIFIED = (
 
 
 def gated(text: str, source: str = "user", memory_type: str | None = "episodic") -> Verdict:
-    return judge(
-        Candidate(content=text, source=source, memory_type=memory_type),
-        reviewers=default_reviewers(),
-    )
+    return judge(Candidate(content=text, source=source, memory_type=memory_type))
 
 
 def verdict_of(sample: Sample) -> Verdict:
@@ -70,22 +67,18 @@ def verdict_of(sample: Sample) -> Verdict:
             source=sample.source,
             recalled=tuple(Known(content=one) for one in sample.recalled),
             stored=tuple(Known(content=one) for one in sample.stored),
-        ),
-        reviewers=default_reviewers(),
+        )
     )
 
 
 @pytest.mark.parametrize(("text", "memory_type"), SPECIFIED)
 @pytest.mark.parametrize("source", ["user", "agent"])
-def test_every_example_of_the_specifications_is_stored_with_consensus(
+def test_every_example_of_the_specifications_is_stored(
     text: str, memory_type: str, source: str
 ) -> None:
     verdict = gated(text, source, memory_type)
 
     assert verdict.decision is Decision.ACCEPT, verdict.reason
-    assert verdict.review is not None
-    assert verdict.review.consensus_score is not None
-    assert verdict.review.consensus_score >= 6.0
     assert verdict.destination is not None
     assert verdict.destination.memory_type == memory_type
 
@@ -125,6 +118,24 @@ def test_a_memory_that_nobody_could_review_is_held_back() -> None:
     assert verdict.decision is Decision.QUARANTINE
     assert verdict.reason.startswith("unreviewed: ")
     assert "no connection" in verdict.reason
+
+
+def test_what_models_did_not_answer_for_is_stored_at_the_threshold_and_not_reviewed() -> None:
+    silent = ReviewResult(consensus_score=None, failures={"analyzer": "no connection"})
+    verdict = judge(Candidate(content="The port is 80."), review=silent)
+
+    assert verdict.decision is Decision.ACCEPT
+    assert (verdict.reviewed, verdict.score) == (False, 6.0)
+    assert verdict.review == silent
+
+
+@given(st.floats(0, 10), st.floats(0, 10))
+def test_models_let_pass_only_what_is_worth_it_and_informs(worth: float, informs: float) -> None:
+    said = consensus({"analyzer": Score(worth, "so"), INJECTION: Score(informs, "so")})
+    verdict = judge(Candidate(content="The port is 80."), review=said)
+
+    assert (verdict.decision is Decision.ACCEPT) == (worth >= 6 and informs >= 5)
+    assert (verdict.reviewed, verdict.score) == (True, worth)
 
 
 @pytest.mark.parametrize("keyword", ["todo", "later", "need to", "plan to"])

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.models import Concept, Summary
-from langmem_tiers.consolidate.policy import RisePolicy
 from langmem_tiers.consolidate.session_rules import (
     LEARNED,
     PART,
-    RECURS,
+    PINNED,
+    RECALLED,
     SHORT,
     STATED,
+    UNTOLD,
     Kept,
     homes,
     worth,
@@ -35,7 +36,7 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
 def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[Kept]:
     """What a session leaves in its one project."""
     (home,) = homes("chat", notes)
-    return worth(home, RisePolicy(), summary).keeps
+    return worth(home, summary).keeps
 
 
 def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
@@ -51,46 +52,73 @@ def digest(notes: Sequence[Stored], summary: Summary | None = None) -> str:
 @pytest.mark.parametrize(
     ("one", "why"),
     [
-        (note(1, importance=0.6), "importance >= 0.6"),
-        (note(1, access_count=3), "accesses >= 3"),
-        (note(1, source="user"), STATED),
-        (note(1, importance=0.59, access_count=2), None),
-        (note(1, "Is the timeout of the mailer 30s?", source="user"), None),
-        (note(1, "Where? When?", access_count=3), None),
-        (note(1, "Where? \N{FULLWIDTH QUESTION MARK}", source="user"), None),
-        (note(1, "Where is it? The template lives in the finance folder.", source="user"), STATED),
+        (note(1, importance=0.7), "importance >= 0.7"),
+        (note(1, pinned=True), PINNED),
+        (note(1, pinned=True, importance=0.9), PINNED),
+        (note(1, importance=0.69, access_count=99), None),
+        (note(1, source="user"), None),
+        (note(1, pinned="yes"), None),
         (note(1, importance=True), None),
-        (note(1, source="user", state="superseded"), None),
+        (note(1, pinned=True, state="superseded"), None),
         (note(1, importance=1.0, state="consolidated"), None),
     ],
 )
-def test_a_note_is_significant_by_importance_accesses_or_as_the_user_stated_it(
+def test_a_note_is_lifted_as_somebody_pinned_it_or_told_that_it_is_important(
     one: Stored, why: str | None
 ) -> None:
     assert facts([one]) == ({one.value["content"]: why} if why else {})
 
 
-def test_what_is_noted_again_is_significant_once_with_what_all_of_it_says() -> None:
+def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other() -> None:
+    notes = [note(1), note(2, "Sorting mail"), note(3, "reading mail.")]
+    (home,) = homes("chat", notes, frozenset({3}))
+    found = worth(home)
+    assert [(one.value["content"], one.reason) for one in found.keeps[:-1]] == [
+        ("Reading mail", RECALLED)
+    ]
+    assert found.passed_over == [UNTOLD]
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (note(1, source="user"), STATED),
+        (note(1, source="agent"), None),
+        (note(1, "Is the timeout of the mailer 30s?", source="user"), None),
+        (note(1, "Where? \N{FULLWIDTH QUESTION MARK} ", source="user"), None),
+        (note(1, "Where is it? The template lives in the finance folder.", source="user"), STATED),
+        (note(1, "Where is it?", source="user", importance=0.8), "importance >= 0.7"),
+    ],
+)
+def test_the_hook_of_the_specification_lifts_what_the_user_stated_too(
+    one: Stored, why: str | None
+) -> None:
+    (home,) = homes("chat", [one])
+    found = worth(home, stated=True)
+    assert [each.reason for each in found.keeps] == [*([why] if why else []), None]
+    by_a_model = worth(home, Summary("It was mended.", ()), stated=True)
+    assert STATED not in [each.reason for each in by_a_model.keeps]
+
+
+def test_what_is_noted_again_is_lifted_once_with_what_all_of_it_says() -> None:
     notes = [
         note(1, "Reading mail", tags=["a"], importance=0.2),
         note(2, "Sorting mail", tags=["b"]),
-        note(3, "reading mail.", tags=["c", "a"], importance=0.3),
+        note(3, "reading mail.", tags=["c", "a"], importance=0.8),
     ]
     (one, _) = left(notes)
-    assert one.reason == RECURS
+    assert one.reason == "importance >= 0.7"
     assert one.value == {
         "content": "Reading mail",
         "memory_type": "semantic",
         "session_id": "chat",
         "source": "agent",
         "tags": ["a", "c"],
-        "importance": 0.3,
+        "importance": 0.8,
         "occurred_at": "2026-03-01T12:01:00+00:00",
         "metadata": {"category": "fact", "promoted_from": "working"},
     }
     assert "reading mail." in digest(notes)
-    often = [note(1, access_count=2), note(2, "Reading mail.", access_count=1)]
-    assert facts(often) == {"Reading mail": "accesses >= 3"}
 
 
 def test_a_fact_keeps_all_that_its_note_says_but_its_turn() -> None:
@@ -157,7 +185,7 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
     notes = [
         note(1, "The mailer hangs", tags=["a"], agent_id="one"),
         note(2, "Raised a limit", tags=["b"], agent_id="two", importance=0.4),
-        note(3, "The timeout of the mailer is 30s", importance=0.6),
+        note(3, "The timeout of the mailer is 30s", importance=0.7),
         note(4, "It works now", source="user"),
     ]
     summary = Summary(
@@ -169,7 +197,7 @@ def test_what_a_model_learned_is_kept_beside_the_notes_it_comes_from() -> None:
         ),
     )
     assert facts(notes, summary) == {
-        "The timeout of the mailer is 30s": "importance >= 0.6",
+        "The timeout of the mailer is 30s": "importance >= 0.7",
         "A mailer that hangs needs a limit": LEARNED,
     }
     (learned,) = [one.value for one in left(notes, summary) if one.reason == LEARNED]
@@ -198,7 +226,7 @@ def test_each_note_is_told_in_full_and_the_same_notes_leave_the_same(
     contents: list[str], random: Any
 ) -> None:
     notes = [
-        note(n, one, importance=[None, 0.9][n % 2])._replace(access_count=n % 4)
+        note(n, one, importance=[None, 0.9][n % 2], pinned=n % 3 == 0)
         for n, one in enumerate(contents)
     ]
     found = left(notes)

@@ -28,7 +28,6 @@ _ROWS = re.compile(r"unnest\(((?:[^()]|\(\w+\))*%\(tenants\)s(?:[^()]|\(\w+\))*)
 _CHANGE = re.compile(r"\b(INSERT|UPDATE|DELETE|MERGE)\b")
 _FILES = (
     "gate.sql",
-    "review.sql",
     "queries.sql",
     "learning.sql",
     "consolidation.sql",

@@ -821,6 +821,17 @@ FROM (
 ) m
 ORDER BY m.id;
 
+-- name: recalled_again
+-- Which of these memories were shown in more than one turn.
+SELECT w.id
+FROM unnest(%(ids)s::bigint[]) WITH ORDINALITY AS w (id, ord)
+CROSS JOIN LATERAL (
+    SELECT min(coalesce(e.root, e.run)) AS one, max(coalesce(e.root, e.run)) AS another
+    FROM {memory}.exposures e
+    WHERE e.tenant = %(tenant)s AND e.id = w.id AND NOT e.held_out
+) e
+WHERE {few} AND e.one < e.another;
+
 -- name: select_ended
 -- The first note of each of these sessions that has any, of the user whose part of it that is: where
 -- the session has its notes, or the project its own.

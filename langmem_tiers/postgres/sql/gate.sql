@@ -18,7 +18,7 @@ CASE WHEN jsonb_typeof(i.value -> 'trust') = 'number'
 -- name: replaced_by_writes
 -- Once the keys are locked: how far the memories are trusted that these would replace, and their
 -- state; why each is quarantined, if it is, the value of what is trusted no further when it is put
--- again as it is, whether it awaits a review, and whether it is alive still.
+-- again as it is, and whether it is alive still.
 SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
            SELECT e.detail -> 'reasons' FROM {memory}.events e
            WHERE e.tenant = m.tenant AND e.id = m.id AND e.kind = 'quarantined'
@@ -27,10 +27,7 @@ SELECT m.tenant, m.namespace, m.key, {part trust} AS trust, m.state, (
        ) AS reasons,
        CASE WHEN m.state = 'quarantined' OR EXISTS (
            SELECT FROM {memory}.lineage l WHERE l.tenant = m.tenant AND l.id = m.id
-       ) THEN m.value END AS bound, EXISTS (
-           SELECT FROM {memory}.events e
-           WHERE e.tenant = m.tenant AND e.event = 'unreviewed/' || m.id AND e.at = m.updated_at
-       ) AS awaits, m.expires_at IS NULL OR m.expires_at > %(alive_at)s AS alive
+       ) THEN m.value END AS bound, m.expires_at IS NULL OR m.expires_at > %(alive_at)s AS alive
 FROM {places}
 CROSS JOIN LATERAL (
     SELECT * FROM {memory}.memories m

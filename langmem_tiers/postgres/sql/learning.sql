@@ -613,7 +613,8 @@ FROM (
 -- without it, since it was last put or a demotion of it was rolled back; and what is usual of all runs. Of
 -- what no run went without nothing can be said.
 SELECT m.id, m.namespace, m.key, m.created_at, m.updated_at,
-       o.shown_successes, o.shown, o.held_successes, o.held, s.successes, s.tries, m.tier::text
+       o.shown_successes, o.shown, o.held_successes, o.held, s.successes, s.tries, m.tier::text,
+       left(coalesce(m.value ->> 'content', m.value ->> 'text', m.value::text), 400)
 FROM (
     SELECT DISTINCT e.id FROM {memory}.exposures e
     WHERE e.tenant = %(tenant)s AND e.id > %(after)s AND e.held_out AND e.succeeded IS NOT NULL
