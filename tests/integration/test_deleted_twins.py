@@ -22,7 +22,7 @@ FACT = "The deployment port is 8080."
 QUESTION = "Which port is the deployment on?"
 MILK = "Buy milk on Friday."
 KEYS = ("first", "second", "third")
-PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
 
 
 @pytest.fixture

@@ -17,9 +17,7 @@ from tests.support.learning import broken
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import blocked, held, wait_until
 
-EASY = PromotionPolicy(
-    min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, max_bound=1
-)
+EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 REMOVALS: dict[str, Callable[[TieredStore, MemoryCoordinator], object]] = {
     "delete": lambda _, memory: memory.delete_memory("kiwi"),
     "sweep": lambda store, _: store.sweep_ttl(),

@@ -99,7 +99,7 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     ready: TieredStore, memory: MemoryCoordinator, clock: Clock
 ) -> None:
     key = proposed(memory)
-    policy = PromotionPolicy(min_access_count=0, min_projects=1, max_bound=1)
+    policy = PromotionPolicy(min_access_count=0, min_projects=1)
     clock.advance(days=8)
     assert memory.promote(policy=policy) == []
     found = memory.get(key)
