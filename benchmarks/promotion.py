@@ -86,7 +86,7 @@ def main(
     texts = texts_of(file)
     with (
         tempfile.TemporaryDirectory() as folder,
-        TieredStore.embedded(folder, clock=_Clock()) as store,
+        TieredStore.embedded(folder, clock=Ticking()) as store,
     ):
         for tenant, both in (("told in two projects", True), ("told in one", False)):
             found = outcomes(store, tenant, texts, both=both)
@@ -99,7 +99,7 @@ def main(
             )
 
 
-class _Clock:
+class Ticking:
     """A second passes at each look."""
 
     def __init__(self) -> None:

@@ -15,6 +15,7 @@ from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.namespaces import decode, scope
 from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.general import (
     TAUGHT,
@@ -264,8 +265,8 @@ def told_to_all(
     if said is not None:
         return Told(said, {**_fields(source, around, said), **_advice(source, said)})
     if source.user_id is None:
-        ruling = partial(needs_words, source.value, around)
-        why = yield from apart(ruling, len(content_of(source.value)))
+        much = len(content_of(source.value)) + sum(map(len, around.said))
+        why = yield from apart(partial(needs_words, source.value, around), much)
         if why is not None:
             return f"{NEEDS}: {why}"
     kept = {name: one for name in TAUGHT if isinstance(one := source.value.get(name), str)}
@@ -278,14 +279,13 @@ NEEDS: Final = "needs general words"
 
 def _around(source: Promotable, labels: Sequence[str], how: Promoting) -> Flow[Neighbourhood]:
     """What its words are compared with: what its project says and hears, and what others say."""
-    bounds = scope(decode(how.tenant, source.namespace))
     alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
     params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
-    heard = {**alive, "low": bounds.low, "high": bounds.high}
-    rows, said = yield Query(
-        (Call("promotion_vocabulary", {**params, **alive}), Call("promotion_heard", heard)),
-        commit=True,
-    )
+    calls = [Call("promotion_vocabulary", {**params, **alive})]
+    if source.memory_type == REFLEXION:
+        bounds = scope(decode(how.tenant, source.namespace))
+        calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
+    rows, *heard = yield Query(tuple(calls), commit=True)
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
     index = how.options.index
     read = partial(
@@ -294,7 +294,7 @@ def _around(source: Promotable, labels: Sequence[str], how: Promoting) -> Flow[N
         labels,
         own,
         others,
-        said=[text for (text,) in said],
+        said=[text for said in heard for (text,) in said],
         language="" if index is None else index.language,
     )
     return (yield from apart(read, sum(map(len, (*own, *others)))))

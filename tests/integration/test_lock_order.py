@@ -102,7 +102,7 @@ def test_a_rollback_that_finds_a_later_move_meanwhile_changes_nothing(
         other.commit()
         with pytest.raises(RollbackError, match="later"):
             rollback.result(timeout=10)
-    assert current(url) == [("kiwi", "short_term", "consolidated"), successor]
+    assert current(url) == [("kiwi", "short_term", None), successor]
 
 
 def current(url: str) -> list[tuple[str, str, str | None]]:

@@ -709,6 +709,9 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
           AND l.kind NOT IN ('reflected', 'derived', 'works')
           AND NOT (e.kind = 'superseded' AND l.kind = 'retracted' AND l.id = e.target)
           AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
+          -- What was promoted is a memory of its own: what becomes of it stands on nothing.
+          AND (e.kind NOT IN ('promoted', 'reinforced') OR l.kind IN ('promoted', 'reinforced')
+               OR e.target = l.id OR e.target = l.target)
         ORDER BY l.number DESC LIMIT 1) AS later,
        (SELECT m.key FROM {memory}.memories m
         WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS key,
