@@ -25,7 +25,6 @@ from langmem_tiers.consolidate.models import (
 )
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
 from langmem_tiers.core.reading import normalised
-from langmem_tiers.learn.generalise import abstracted
 from langmem_tiers.learn.models import General
 
 Says = Callable[[PairQuestion, str, str], bool]
@@ -99,7 +98,9 @@ def _judgement(says: Says, asked: str, shown: str) -> Judgement:
 
 def _general(_: Says, __: str, shown: str) -> General:
     ((content, names),) = _GENERAL.findall(shown)
-    return General(content=abstracted(content, names.splitlines()))
+    for name in names.splitlines():
+        content = re.sub(re.escape(name), "the project", content, flags=re.IGNORECASE)
+    return General(content=content)
 
 
 def _summed_up(_: Says, __: str, shown: str) -> SummedUp:

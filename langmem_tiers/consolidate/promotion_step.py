@@ -24,17 +24,17 @@ from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.values import content_of
 from langmem_tiers.learn import promotable, promote, rollback
 from langmem_tiers.learn.chances import LIKELY_HARM
-from langmem_tiers.learn.generalise import Generaliser
-from langmem_tiers.learn.promotable import Promoting
+from langmem_tiers.learn.identifying import identifying
+from langmem_tiers.learn.promotable import NEEDS, Generaliser, Promoting
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent, rows_of
 from langmem_tiers.remember.transaction import Check
 
 PROVEN = "it has proven itself"
-BOUND = "it seems to be about its project alone"
 UNPROVEN = "it is not proven yet"
 SETTLED = "it has lived on in another one"
 UNSAID = "the model said nothing usable of it"
@@ -82,23 +82,18 @@ class Promote(CycleStep):
                 kept.append(SETTLED if worthy.decision is None else UNPROVEN)
                 findings += _missed(source, worthy.decision, unlike)
                 continue
-            names = promote.private_names(worthy, cycle.tenant)
+            labels = promote.labels_of(worthy, cycle.tenant)
             try:
-                told = yield from promotable.said_for_all(source, names, how)
+                told = yield from promotable.told_to_all(source, labels, how)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
-            if told is None:
-                kept.append(BOUND)
-                findings.append(_alone(source, promote.BOUND))
+            if isinstance(told, str):
+                kept.append(NEEDS)
+                findings.append(_alone(source, told))
                 continue
-            same = sorted(how.same.get(source.id, ()))
-            detail = {
-                "general": told.content,
-                "names": names,
-                "private": told.private,
-                "same": same,
-            }
+            words = None if told.content == content_of(source.value) else told.content
+            detail = {"general": words, "same": sorted(how.same.get(source.id, ()))}
             decisions.append(decision(source, PROVEN, detail=detail))
             findings += (_near(source, one) for one in unlike)
         return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
@@ -146,7 +141,7 @@ class Promote(CycleStep):
         return StepCounts(done=counted(done), left=counted(left), moves=written)
 
     def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
-        """Promote a memory as it was judged, unless a name became known that was not left out."""
+        """Promote a memory as it was judged, unless what became known since holds it back."""
         sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
         if not sources or version(sources[0].updated_at) != one["version"]:
             return
@@ -155,9 +150,12 @@ class Promote(CycleStep):
         worthy = promote.judged(sources[0], how)
         if isinstance(worthy, Promotion):
             return
-        names = promote.private_names(worthy, cycle.tenant)
-        if set(names) <= set(said["names"]):
-            told = promotable.Told(said["general"], names, said.get("private", ()))
+        labels, words = promote.labels_of(worthy, cycle.tenant), said["general"]
+        if words is not None and identifying(words, labels):
+            return
+        unasked = how._replace(generaliser=None)
+        told = yield from promotable.told_to_all(sources[0], labels, unasked, words)
+        if not isinstance(told, str):
             with suppress(InvalidInputError):
                 yield from promote.promote_as(worthy, told, how)
 

@@ -149,25 +149,19 @@ class Family:
         return found
 
     def _twins(self, one: int) -> Iterator[int]:
-        """What says the same as a memory, as moves said, and lives on in it or in the same."""
+        """What says the same as a memory, as moves said: merged with it, or promoted to it."""
         for edge in (*self._came[one], *self._became[one]):
             other = edge.source if edge.id == one else edge.id
             risen = edge.kind in _RISEN and other == edge.source
-            if edge.kind == "merged" or (risen and self._lives_on_in(one, other)):
+            if edge.kind == "merged" or (risen and self._says_the_same(one, other)):
                 yield other
-        shared = (edge.id for edge in self._became[one] if not edge.derived)
-        for beside in (each for heir in shared for each in self._came[heir]):
-            if not beside.derived and self._lives_on_in(one, beside.source, beside=True):
-                yield beside.source
 
-    def _lives_on_in(self, one: int, other: int, *, beside: bool = False) -> bool:
-        """Whether another memory says the same, and is recalled no more for its sake."""
+    def _says_the_same(self, one: int, other: int) -> bool:
+        """Whether another memory within reach says the same."""
         if one not in self.known or other not in self.known:
             return False
         here, there = self.known[one], self.known[other]
-        if here.says != there.says or there.state != "consolidated":
-            return False
-        return here.namespace == there.namespace if beside else self._within(there)
+        return here.says == there.says and self._within(there)
 
 
 def _left(value: dict[str, Any], said: Passages) -> dict[str, Any] | None:

@@ -29,13 +29,15 @@ from langmem_tiers.learn.promotion_rules import PromotionDecision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95
+_RISEN = ("promoted", "reinforced")
 
 
 class Relative(NamedTuple):
     """A memory that another came from, or that came of it."""
 
     role: str
-    """`source`, `successor`, or `derived`: it was concluded from the memory."""
+    """`source`; `successor`: it was promoted as that, or lives on in it; or `derived`: it was
+    concluded from the memory."""
     namespace: tuple[str, ...]
     key: str
     tier: Tier
@@ -87,7 +89,8 @@ class Explanation:
     namespace: tuple[str, ...]
     tier: Tier
     state: str | None
-    """None is current; `consolidated` lives on in a successor; `demoted` failed there;
+    """None is current; `consolidated` lives on in what it was merged with, or was promoted, and is
+    recalled in its own project as before; `demoted` failed there;
     `superseded` was true until `valid_to`; `retracted` never was; `suspect` came from what never
     was; `quarantined` is held back by the gate."""
     state_at: datetime | None
@@ -106,7 +109,7 @@ class Explanation:
     success_interval: Interval
     """Where its true rate of success lies, with a confidence of 95 %, over a uniform prior."""
     decision: PromotionDecision | None
-    """Whether the policy would promote it now; None outside working."""
+    """Whether the policy would promote it now; None outside working, and of what was promoted."""
     near: tuple[Near, ...]
     """What is near to it in working, in any project, and says something else: that is no evidence;
     empty where nothing is decided."""
@@ -206,7 +209,8 @@ def _explanation(
     context: MemoryContext,
 ) -> Explanation:
     history, relatives, edges = answers
-    _, state, state_at, began, ended, recorded_at, *_ = standing
+    _, _, _, began, ended, recorded_at, *_ = standing
+    state, state_at = _state(source, standing, history)
     found = evidence_of(source, list(alike_of(source, how)))
     related = [_relative(row, context) for row in relatives]
     decision = _decision(source, decide(found, how.policy, how.moment.now))
@@ -236,6 +240,17 @@ def _explanation(
     )
 
 
+def _state(
+    source: Promotable, standing: Row, history: Sequence[Row]
+) -> tuple[str | None, datetime | None]:
+    """A memory's state, and since when that is known; what was promoted is told to be that."""
+    _, state, state_at, *_ = standing
+    if state is not None or source.successor is None or source.successor["state"] == "demoted":
+        return state, state_at
+    ats = [at for _, kind, at, _, undone in history if kind in _RISEN and undone is None]
+    return "consolidated", max(ats, default=None)
+
+
 def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
     """All that a memory came from, nearest first."""
     of: dict[int, list[Row]] = {}
@@ -257,7 +272,8 @@ def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -
 
 
 def _decision(source: Promotable, decision: PromotionDecision) -> PromotionDecision | None:
-    return decision if source.tier == Tier.WORKING and source.state is None else None
+    open_ = source.tier == Tier.WORKING and source.state is None and source.successor is None
+    return decision if open_ else None
 
 
 def move_record(row: Row) -> MoveRecord:

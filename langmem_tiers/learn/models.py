@@ -28,7 +28,8 @@ from langmem_tiers.core.prompts import (
     STILL_NAMED,
 )
 from langmem_tiers.core.structured import trimmed, ways_to_ask
-from langmem_tiers.learn.generalise import Generaliser, leaks
+from langmem_tiers.learn.identifying import identifying
+from langmem_tiers.learn.promotable import Generaliser
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.new import checked_text
@@ -47,8 +48,8 @@ def generaliser_of(model: BaseChatModel) -> Generaliser:
     """A generaliser that asks a chat model; both functions raise `ModelError` without an answer.
 
     It may say that a memory is about its project alone: the answer is then None. Else it is checked
-    by `leaks`. What still identifies somebody is told to the model once;
-    if its second answer leaks as well, there is none, and nothing else stands in for it.
+    by `identifying`. What still identifies somebody is told to the model once; if its second answer
+    does as well, there is none, and nothing else stands in for it.
 
     Example:
         ```python
@@ -81,7 +82,7 @@ class _Memory(NamedTuple):
         if answer.bound:
             return None
         content = checked_text(answer.content, "content").strip()
-        if found := leaks(content, self.private):
+        if found := identifying(content, self.private):
             raise InvalidInputError(STILL_NAMED.format(leaks=", ".join(found)))
         return content
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -14,13 +13,21 @@ from uuid import uuid4
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.memory import Moment
-from langmem_tiers.core.reading import LOOKED_AT, normalised
+from langmem_tiers.core.namespaces import decode, scope
+from langmem_tiers.core.reading import normalised
+from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.generalise import Generaliser, abstracted, leaks
+from langmem_tiers.learn.general import (
+    TAUGHT,
+    Neighbourhood,
+    is_plain,
+    names_in,
+    needs_words,
+    neighbourhood,
+)
+from langmem_tiers.learn.identifying import identifying
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionPolicy
-from langmem_tiers.learn.verdict import Occurrences, masked, tokens
-from langmem_tiers.learn.verdict import judged as verdict_on
-from langmem_tiers.postgres.flow import Ask, Call, Flow, apart, rows_of
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, rows_of
 from langmem_tiers.remember.transaction import Check
 
 
@@ -99,13 +106,24 @@ EVERYBODYS: Final = {"user_id": None, "everybody": True}
 """What is of any user of the tenant is looked at: its owner's way."""
 
 
+class Generaliser(NamedTuple):
+    """Says for everybody what was learned in one project; the names are private ones.
+
+    What both return is checked by nobody else: it must not identify the project. None is of what is
+    about its project alone, and stays there.
+    """
+
+    call: Callable[[str, Sequence[str]], str | None]
+    acall: Callable[[str, Sequence[str]], Awaitable[str | None]]
+
+
 class Promoting(NamedTuple):
     """What holds for all moves of one call."""
 
     tenant: str
     policy: PromotionPolicy
     generaliser: Generaliser | None
-    """A model that says it for everybody; rules do if there is none."""
+    """A model that says it for everybody; without one a memory goes as it stands, or stays."""
     options: StoreOptions
     moment: Moment
     """When the call began, by which it judges."""
@@ -208,135 +226,118 @@ def evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evide
 NUMBERS = ("importance", "boost")
 """Fields of a value that are kept if they are numbers."""
 FAILURE = ("signature", "tool")
-"""Fields of a value that say what failed: kept together, if they name nobody."""
+"""Fields of a value that say what failed: kept together, if nothing of them identifies."""
 LISTS = ("tags", "entities")
 """Fields of a value that are lists of words: those that name nobody are kept."""
 OPEN = ("emotional_valence", "success_metrics", "steps", "support", "success_rate")
 """Fields of a value that are kept as they are, or not at all if they name anybody."""
-TOLD = ("original_approach", "failure_reason", "improved_approach")
-"""Fields of a value that are kept in general words."""
+_ADVICE: Final = "improved_approach"
 
 
 class Told(NamedTuple):
-    """What everybody is told of a memory: its text in general words, and what else is left out."""
+    """What everybody is told of a memory."""
 
     content: str
-    names: Sequence[str]
-    """Of projects, agents, sessions and the tenant."""
-    private: Sequence[str] = ()
-    """Words that identify somebody."""
+    """Its very text, or what a person or a model wrote."""
+    fields: Mapping[str, Any]
+    """What else of its value."""
 
 
-def said_for_all(
-    source: Promotable, names: Sequence[str], how: Promoting, general: str | None = None
-) -> Flow[Told | None]:
-    """A memory in general words; None of one that is about its project alone.
+def told_to_all(
+    source: Promotable, labels: Sequence[str], how: Promoting, general: str | None = None
+) -> Flow[Told | str]:
+    """A memory as everybody is told it, or why it stays: it needs general words.
 
-    A person may have said it; else a model does, if one is named, else rules do. The names are
-    private ones. What is a user's own stays that user's: of it nobody asks.
+    A person may have written them; else a model does, if one is named; else it goes as it stands,
+    or not at all. What is a user's own goes to that user alone, and as it stands.
 
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    content = content_of(source.value)
-    asked = how.policy.max_bound < 1 and source.user_id is None
-    ruling = (yield from _ruling(source, names, how)) if asked else Ruling((), (), bound=False)
-    if general is not None:
-        return Told(general, names, ruling.private)
-    if how.generaliser is not None:
-        about = content, [*names, *ruling.sure]
+    around = yield from _around(source, labels, how)
+    said = general
+    if said is None and how.generaliser is not None:
+        about = content_of(source.value), list(labels)
         call, acall = how.generaliser
-        answer = yield Ask(partial(call, *about), partial(acall, *about))
-        if answer is not None or asked:
-            return None if answer is None else Told(answer, names, ruling.private)
-    if ruling.bound:
-        return None
-    left = masked(content, ruling.private)
-    said_so = yield from apart(partial(abstracted, left, names), len(content))
-    return Told(said_so, names, ruling.private)
+        said = yield Ask(partial(call, *about), partial(acall, *about))
+        if said is None and source.user_id is None:
+            return f"{NEEDS}: the model finds it to be about its project alone"
+    if said is not None:
+        return Told(said, {**_fields(source, around, said), **_advice(source, said)})
+    if source.user_id is None:
+        much = len(content_of(source.value)) + sum(map(len, around.said))
+        why = yield from apart(partial(needs_words, source.value, around), much)
+        if why is not None:
+            return f"{NEEDS}: {why}"
+    kept = {name: one for name in TAUGHT if isinstance(one := source.value.get(name), str)}
+    return Told(content_of(source.value), {**_fields(source, around), **kept})
 
 
-class Ruling(NamedTuple):
-    """What of a memory is not told to other projects."""
-
-    private: Sequence[str]
-    """Words that identify somebody, in its text and beside it."""
-    sure: Sequence[str]
-    bound: bool
-    """Whether it is about its project alone, or too long to be looked at as a whole."""
+NEEDS: Final = "needs general words"
+"""Why what is worthy stays."""
 
 
-def _ruling(source: Promotable, names: Sequence[str], how: Promoting) -> Flow[Ruling]:
-    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
+def _around(source: Promotable, labels: Sequence[str], how: Promoting) -> Flow[Neighbourhood]:
+    """What its words are compared with: what its project says and hears, and what others say."""
     alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
-    rows = yield from rows_of("promotion_vocabulary", **params, **alive)
-    ruled = partial(_ruled, source, names, how, rows)
-    return (yield from apart(ruled, sum(len(row[1]) for row in rows)))
+    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
+    calls = [Call("promotion_vocabulary", {**params, **alive})]
+    if source.memory_type == REFLEXION:
+        bounds = scope(decode(how.tenant, source.namespace))
+        calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
+    rows, *heard = yield Query(tuple(calls), commit=True)
+    own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
+    index = how.options.index
+    read = partial(
+        neighbourhood,
+        content_of(source.value),
+        labels,
+        own,
+        others,
+        said=[text for said in heard for (text,) in said],
+        language="" if index is None else index.language,
+    )
+    return (yield from apart(read, sum(map(len, (*own, *others)))))
 
 
-def _ruled(
-    source: Promotable, names: Sequence[str], how: Promoting, rows: Sequence[tuple[bool, str]]
-) -> Ruling:
-    content = content_of(source.value)
-    own, others = ([said for mine, said in rows if mine is which] for which in (True, False))
-    known = Occurrences.of(own, others)
-    verdict = verdict_on(content, names, known)
-    beside = " ; ".join(text for name in (*LISTS, *OPEN) for text in _texts(source.value.get(name)))
-    private = {*verdict.private, *verdict_on(beside, names, known).identifying}
-    bound = verdict.stays(how.policy.max_bound) or len(content) > LOOKED_AT
-    if _learned_twice(source, how):
-        bound = False
-        private = {one for one in private if one.lower() not in known.others}
-    return Ruling(sorted(private), verdict.sure, bound)
+def _fields(
+    source: Promotable, around: Neighbourhood, general: str | None = None
+) -> dict[str, Any]:
+    """What everybody is told of a value beside what it says; it may hold anything by any name.
 
-
-def _learned_twice(source: Promotable, how: Promoting) -> bool:
-    """Whether two projects learned it, each by itself.
-
-    Then it is about neither alone, and what both say is no one's own.
+    Of what is told in general words, tags are kept that these or other projects have as well.
     """
-    alike = (one["project_id"] for one in alike_of(source, how))
-    return len({*source.learned, source.value.get("project_id"), *alike} - {None}) > 1
-
-
-def _texts(given: object) -> Iterator[str]:
-    """All texts in a value."""
-    if isinstance(given, str):
-        yield given
-    elif isinstance(given, list | dict):
-        for one in given.values() if isinstance(given, dict) else given:
-            yield from _texts(one)
-
-
-def shared_fields(given: Mapping[str, Any], told: Told) -> dict[str, Any]:
-    """What everybody is told of a value beside its text; it may hold anything under any name."""
-    value, names = masked(given, told.private), told.names
-    shared = {name: value[name] for name in NUMBERS if _is_number(value.get(name))}
+    value, shared = source.value, dict[str, Any]()
+    shared |= {name: value[name] for name in NUMBERS if _is_number(value.get(name))}
     failure = {name: value[name] for name in FAILURE if name in value}
-    same = all(given[name] == one for name, one in failure.items())
-    if same and not leaks(_written(list(failure.values())), names):
+    if not identifying(" ".join(_texts(failure)), around.labels):
         shared |= failure
     for name in OPEN:
-        if name in value and not leaks(_written(value[name]), names):
+        if name in value and not any(
+            one for text in _texts(value[name]) for one in names_in(text, around)
+        ):
             shared[name] = value[name]
-    for name in TOLD:
-        if isinstance(value.get(name), str):
-            shared[name] = abstracted(value[name], names)
     for name in LISTS:
-        if words := [one for one in _strings(given.get(name)) if _names_nobody(one, told)]:
+        words = [one for one in _strings(value.get(name)) if is_plain(one, around, general)]
+        if words:
             shared[name] = words
     return shared
 
 
-def _names_nobody(word: str, told: Told) -> bool:
-    private = {one.casefold() for one in told.private}
-    said = {one.text.casefold() for one in tokens(word)}
-    return private.isdisjoint(said) and not leaks(word, told.names)
+def _advice(source: Promotable, said: str) -> dict[str, str]:
+    """A lesson that somebody said in general words advises that, and quotes nothing."""
+    return {_ADVICE: said} if _ADVICE in source.value else {}
 
 
-def _written(given: object) -> str:
-    """As JSON, with every letter as it is: an escaped name would not be known."""
-    return json.dumps(given, ensure_ascii=False)
+def _texts(given: object) -> Iterator[str]:
+    """All texts in a value, and its names."""
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, dict):
+        yield from map(str, given)
+        yield from (text for one in given.values() for text in _texts(one))
+    elif isinstance(given, list):
+        yield from (text for one in given for text in _texts(one))
 
 
 def _is_number(given: object) -> bool:

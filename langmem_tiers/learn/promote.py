@@ -25,9 +25,8 @@ from langmem_tiers.learn.promotable import (
     evidence_of,
     near,
     near_of,
-    said_for_all,
     same_text,
-    shared_fields,
+    told_to_all,
 )
 from langmem_tiers.learn.promotion_rules import PromotionDecision, decide
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew
@@ -45,7 +44,7 @@ PAGE = 50
 """Candidates whose evidence is read at once."""
 TRIES = 3
 """How often a move looks anew for what teaches the same, when that was not locked yet."""
-NAMES = ("project_id", "agent_id", "session_id", "source_task", "task_id")
+LABELS = ("project_id", "agent_id", "session_id", "user_id")
 """Fields of a value that name where it came from."""
 
 
@@ -111,27 +110,19 @@ def _current(source: Promotable, how: Promoting) -> Flow[bool]:
     return bool(found) and found[0].state is None
 
 
-BOUND = (
-    "it seems to be about its project alone: say it for everybody (general=…), or name a model that"
-    " does"
-)
-"""Why what is worthy stays."""
-
-
 def promote_one(source: Promotable, how: Promoting, general: str | None = None) -> Flow[Promotion]:
-    """Promote a memory if it is worthy and for everybody; a model says it before any lock."""
+    """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
     worthy = judged(source, how)
     if isinstance(worthy, Promotion):
         return worthy
-    names = private_names(worthy, how.tenant)
-    told = yield from said_for_all(source, names, how, general)
-    if told is None:
-        return _stays(worthy, BOUND)
+    told = yield from told_to_all(source, labels_of(worthy, how.tenant), how, general)
+    if isinstance(told, str):
+        return _stays(worthy, told)
     return (yield from promote_as(worthy, told, how))
 
 
 def promote_as(worthy: Worthy, told: Told, how: Promoting) -> Flow[Promotion]:
-    """Promote what is worthy in these general words, which tell none of the names."""
+    """Promote what is worthy, as everybody is told it."""
     write = _successor(worthy.source, told, how)
     vectors = yield from embed([write], how.options)
     return (yield from anew(lambda: _move(worthy, write, vectors, how)))
@@ -149,10 +140,13 @@ def judged(source: Promotable, how: Promoting) -> Worthy | Promotion:
 
 def _settled(source: Promotable, now: datetime) -> str | None:
     """Why there is nothing to decide."""
-    if source.successor is not None:
-        key, demoted = source.successor["key"], source.successor["state"] == "demoted"
-        was_promoted = f"it was promoted as {key}, which was demoted"
-        return was_promoted if demoted else f"it lives on as {key} already"
+    if (heir := source.successor) is not None:
+        risen = (
+            f"it was promoted as {heir['key']}"
+            if heir["risen"]
+            else f"it lives on as {heir['key']}"
+        )
+        return f"{risen}, which was demoted" if heir["state"] == "demoted" else f"{risen} already"
     if source.tier != Tier.WORKING:
         return f"it is in {source.tier}: what is in working is promoted"
     if source.state is not None:
@@ -164,10 +158,10 @@ def _settled(source: Promotable, now: datetime) -> str | None:
     return None
 
 
-def private_names(worthy: Worthy, tenant: str) -> list[str]:
-    """What must not be told to other projects."""
+def labels_of(worthy: Worthy, tenant: str) -> list[str]:
+    """What its context and the projects that used it are called: nothing to tell others."""
     source, alike, *_ = worthy
-    own = [source.value.get(name) for name in NAMES]
+    own = [source.value.get(name) for name in LABELS]
     projects = [*source.projects, *(one["project_id"] for one in alike)]
     return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
 
@@ -175,7 +169,7 @@ def private_names(worthy: Worthy, tenant: str) -> list[str]:
 def _successor(source: Promotable, told: Told, how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
     content = told.content
-    value = {**shared_fields(source.value, told), **provenance_of([source.value])}
+    value = {**told.fields, **provenance_of([source.value])}
     value |= {
         "content": content,
         "memory_type": source.memory_type,

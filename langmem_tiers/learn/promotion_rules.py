@@ -15,7 +15,6 @@ from langmem_tiers.core.checks import checked_choice, checked_number, checked_wh
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
 from langmem_tiers.learn.chances import ENOUGH, chance_at_most
-from langmem_tiers.learn.verdict import BOUND
 
 Rule = Literal["thresholds", "beta"]
 Verdict = Literal["promote", "demote", "stay"]
@@ -60,11 +59,6 @@ class PromotionPolicy(PromotionSettings):
     """On at least so many days (UTC)."""
     min_sessions: int = 3
     """In at least so many sessions."""
-    max_bound: float = BOUND
-    """How likely it may be that a memory is about its project alone, a host or a customer, by a
-    linear model of its words; with more it stays, unless a model or a person said it for all. By
-    0.19 nine in ten of those stay, and four in ten of the others (docs/learning.md). By 1 nobody
-    asks, and nothing is left out but the names of projects and agents, paths, ids and secrets."""
     demote_after: int = 10
     """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
     demote_within: int = 30
@@ -93,7 +87,6 @@ class PromotionPolicy(PromotionSettings):
         checked_number(self.min_importance, "min_importance", 0, 1)
         checked_whole(self.min_days, "min_days", 1, MOST_TIMES)
         checked_whole(self.min_sessions, "min_sessions", 1, MOST_TIMES)
-        checked_number(self.max_bound, "max_bound", 0, 1)
         checked_number(self.demote_below, "demote_below", 0, 1)
         # better than the opposite's chance: then no evidence both promotes and demotes
         checked_number(self.confidence, "confidence", 0.5, 1, but=(0.5, 1))

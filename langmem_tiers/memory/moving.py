@@ -12,7 +12,7 @@ from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core.checks import checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.memory import TIERS, Tier
+from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.namespaces import Place, check_key, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
@@ -48,19 +48,22 @@ def promote_to_long_term(
 ) -> Flow[Promotion]:
     """Promote a memory of working to everybody's, if it has proven itself; else it stays.
 
-    What is promoted is a new, generalised memory in long_term. The original is kept, marked
-    `consolidated`, and no longer recalled while its successor lives. A lesson that is there
-    already is given the evidence instead. One move is one transaction.
+    What is promoted is a new memory in long_term: the very text, or general words that a person or
+    a model wrote. The original stays as it is: in its own project it is recalled, elsewhere what it
+    was promoted to. A lesson that is there already is given the evidence instead. One move is one
+    transaction.
+
+    As it stands goes what identifies nobody. What was said in a conversation, a lesson that quotes
+    one, and what holds a mail address, an id, a path, a label of its context or a capitalised word
+    that no other project knows stays, with that reason, until somebody says it in general words.
 
     Args:
         key: Of the memory in working.
         policy: What it must have shown; the coordinator's own if not given.
-        model: A chat model that generalises what the memory says. Without one, names, paths
-            ids, and words that seem to identify somebody, are replaced by rules.
+        model: A chat model that says it in general words, or that it is about its project alone.
         same: Keys of memories in working, of any project, that say the same in other words, as you
             judged (`Promotion.near` and a cycle's report name them): they count, and go along.
-        general: What it says in general words, as you say it for everybody. Without it and without
-            a model, one that seems to be about its project alone stays.
+        general: What it says in general words, as you say it for everybody.
 
     Raises:
         InvalidInputError: if there is no such memory, or none of a key of `same` near to it.
@@ -280,8 +283,8 @@ def _revising(memory: Memory) -> Revising:
 def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     """Delete the memory that `get` would return, or an archived one; False if none is.
 
-    What was merged with it says the same, and goes as well; so does what was promoted with it
-    and says the same in the same place. What it was promoted to is everybody's, and stays.
+    What was merged with it says the same, and goes as well. What it was promoted to is everybody's,
+    and stays: without the original it is shown here as everywhere.
     """
     store, context = memory.tiered_store.flows, memory.context
     found = yield from find(context, key, TIERS, store)
@@ -290,8 +293,7 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
         one = meant((yield from archived_as(context, key)), key, context)
     if one is not None:
         gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
-        reach = context.namespace(Tier.WORKING)
-        yield from write([replace(gone, twins="go", reach=reach)], store)
+        yield from write([replace(gone, twins="go")], store)
     return one is not None
 
 

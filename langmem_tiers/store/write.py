@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import TierConflictError
 from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
-from langmem_tiers.core.namespaces import Place, decode, elsewhere
+from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.values import NOTHING_TOLD, Told, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query
@@ -81,11 +81,8 @@ class Write:
     named: bool = False
     """Whether somebody gave its key, so that it may replace a memory that is not its own."""
     twins: Twins = "free"
-    """Of a deletion: what becomes of what was merged with it, or promoted to it. If somebody wants
-    the memory gone, it goes along, or stays out of recall; else it is current again."""
-    reach: tuple[str, ...] = ()
-    """Of such a deletion: the prefix of the project that it is made in. What was promoted from
-    another one is that one's."""
+    """Of a deletion: what becomes of what was merged with it. If somebody wants the memory gone, it
+    goes along, or stays out of recall; else it is current again."""
     noted: bool = False
     """Whether its type belongs into short_term: it lives until its session is ended."""
     intends: Mapping[str, Any] | None = None
@@ -163,12 +160,12 @@ def carry_out(
 
 def _deletions(writes: Sequence[Write], tiers: Sequence[Tier], now: datetime) -> Iterator[Call]:
     """The calls that remove memories, those that take along the same kind of others together."""
-    alike: dict[tuple[Twins, tuple[str, ...]], list[Write]] = {}
+    alike: dict[Twins, list[Write]] = {}
     for one in writes:
         if one.value is None:
-            alike.setdefault((one.twins, one.reach), []).append(one)
-    for (twins, reach), several in sorted(alike.items()):
-        yield from delete_calls(several, tiers, now, twins, reach)
+            alike.setdefault(one.twins, []).append(one)
+    for twins, several in sorted(alike.items()):
+        yield from delete_calls(several, tiers, now, twins)
 
 
 def move(
@@ -283,12 +280,11 @@ def delete_calls(
     tiers: Sequence[Tier],
     now: datetime | None = None,
     twins: Twins = "free",
-    reach: Sequence[str] = (),
 ) -> Iterator[Call]:
     """The call that removes memories."""
     if writes:
         wanted = {"tiers": [*map(str, tiers)], "twins": twins, "now": now}
-        yield Call("delete", {**keys_of(writes), **wanted, **elsewhere(reach)})
+        yield Call("delete", {**keys_of(writes), **wanted})
 
 
 def delete_expired_calls(puts: Sequence[Write], expired_by: datetime) -> Iterator[Call]:

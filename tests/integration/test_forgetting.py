@@ -39,7 +39,7 @@ from tests.support.forgetting import (
 )
 from tests.support.opening import DIMS, Clock
 
-PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
 WHAT: dict[str, dict[str, Any]] = {
     "key": {"key": KEY},
     "user": {"user": USER},

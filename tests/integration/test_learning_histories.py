@@ -32,7 +32,6 @@ SAMPLE = settings(COMMON, max_examples=4)
 PROOF = settings(COMMON, max_examples=400 if FULL else 20)
 
 POLICY = PromotionPolicy(
-    max_bound=1,
     min_access_count=0,
     min_success_rate=MIN_RATE,
     min_age_days=0.0,
@@ -189,7 +188,7 @@ class Living(NamedTuple):
     async def delete(self, number: int) -> None:
         if (one := self.some(number)) is not None:
             assert await self.owner(one)("delete_memory", one.key)
-            self.world.delete(one.number, one.project or BILLING)
+            self.world.delete(one.number)
 
     async def put_over(self, number: int, lesson: int) -> None:
         if (one := self.some(number)) is None:

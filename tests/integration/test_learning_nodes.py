@@ -278,7 +278,7 @@ def test_in_a_loop_each_attempt_is_credited_with_its_own_outcome(store: TieredSt
 async def test_a_promotion_node_moves_what_has_proven_itself_and_then_finds_nothing_to_do(
     way: Way, clock: Clock
 ) -> None:
-    easy = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1, max_bound=1)
+    easy = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1)
     key = await off_the_loop(learned, way.store)
     learn = chain(way.store, create_recall_node(), create_outcome_node("worked"))
     await way(learn, {"messages": [asks()], "worked": True}, context=ACME)

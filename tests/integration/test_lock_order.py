@@ -17,9 +17,7 @@ from tests.support.learning import broken
 from tests.support.opening import Opened, opened_store, text_index
 from tests.support.servers import blocked, held, wait_until
 
-EASY = PromotionPolicy(
-    min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, max_bound=1
-)
+EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 REMOVALS: dict[str, Callable[[TieredStore, MemoryCoordinator], object]] = {
     "delete": lambda _, memory: memory.delete_memory("kiwi"),
     "sweep": lambda store, _: store.sweep_ttl(),
@@ -104,7 +102,7 @@ def test_a_rollback_that_finds_a_later_move_meanwhile_changes_nothing(
         other.commit()
         with pytest.raises(RollbackError, match="later"):
             rollback.result(timeout=10)
-    assert current(url) == [("kiwi", "short_term", "consolidated"), successor]
+    assert current(url) == [("kiwi", "short_term", None), successor]
 
 
 def current(url: str) -> list[tuple[str, str, str | None]]:

@@ -13,11 +13,11 @@ from langmem_tiers.store.store import local_index
 from tests.support.learning import BILLING, SHIPPING, Team, broken, team, tried
 from tests.support.opening import Opener
 
-ONE_PROJECT = PromotionPolicy(min_projects=1, max_bound=1)
+ONE_PROJECT = PromotionPolicy(min_projects=1)
 PAIRS = {
     "always, never": (
-        "Always retry POST requests after a timeout in the payment service",
-        "Never retry POST requests after a timeout in the payment service",
+        "Always retry a request after a timeout in the payment service",
+        "Never retry a request after a timeout in the payment service",
     ),
     "another number": (
         "Set the connection pool size of the worker to 10",
@@ -77,8 +77,8 @@ async def test_what_is_near_in_another_project_is_named_and_neither_evidence_nor
 @pytest.mark.parametrize(
     "again",
     [
-        "Always retry POST requests after a timeout in the payment service",
-        "always retry POST requests  after a timeout\nin the payment service.",
+        "Always retry a request after a timeout in the payment service",
+        "always retry a request  after a timeout\nin the payment service.",
     ],
 )
 async def test_an_equal_text_of_another_project_is_evidence_and_lives_on_together(
@@ -88,7 +88,7 @@ async def test_an_equal_text_of_another_project_is_evidence_and_lives_on_togethe
     assert (await ours.billing("explain", "a")).projects == (BILLING, SHIPPING)
     move = await ours.billing("promote_to_long_term", "a")
     assert (move.promoted, set(move.sources), move.near) == (True, {"a", "b"}, ())
-    assert await ours.states() == {"a": "consolidated", "b": "consolidated", move.successor: None}
+    assert await ours.states() == {"a": None, "b": None, move.successor: None}
     found = await ours.shipping("get", move.successor)
     assert found.success_count == 12
 

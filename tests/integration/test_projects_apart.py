@@ -30,7 +30,7 @@ from tests.support.servers import fresh_database
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 SALARY = "Ada's salary is 90,000 EUR"
 CANARY = "zanzibar"
-PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
 KEYS = ("kept", "noted", "held", "rejected", "intended", "proven", "wrong", "old")
 """What the other project keeps, one of each kind."""
 BEFORE, AT = datetime(2026, 3, 1, 11, tzinfo=UTC), "2026-03-05T12:00:00+00:00"

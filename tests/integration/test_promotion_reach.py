@@ -20,7 +20,7 @@ from tests.support.wayward_chat import says, wayward
 WAIT = "When a deploy hangs, read the logs of the migration first"
 SAID_AGAIN = "Look at what the migration logged before anything else if a deploy hangs"
 OPPOSITE = "When a deploy hangs, never read the logs of the migration first"
-CYCLE = ConsolidationPolicy(merge=None, supersede=None, promotion=PromotionPolicy(max_bound=1))
+CYCLE = ConsolidationPolicy(merge=None, supersede=None)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_what_a_person_judged_the_same_counts_and_goes_along(ours: Team) -
         await ours.billing("promote_to_long_term", "a", same="b")
     move = await ours.billing("promote_to_long_term", "a", same=["b"])
     assert (move.promoted, set(move.sources), move.near) == (True, {"a", "b"}, ())
-    assert await ours.states() == {"a": "consolidated", "b": "consolidated", move.successor: None}
+    assert await ours.states() == {"a": None, "b": None, move.successor: None}
     await ours.billing("rollback", move.move)
     assert await ours.states() == {"a": None, "b": None}
 
@@ -150,7 +150,8 @@ async def test_what_a_model_judges_the_same_counts_in_a_cycle(ours: Team, *, sam
         )
     report = ConsolidationReport.of(state)
     assert report.count("promote") == (2 if same else 0)
-    assert sorted(filter(None, (await ours.states()).values())) == ["consolidated"] * 2 * same
+    states = await ours.states()
+    assert (len(states), set(states.values())) == (2 + same, {None})
 
 
 async def test_a_model_is_asked_of_near_misses_alone(ours: Team) -> None:
@@ -196,7 +197,7 @@ async def test_a_rollback_credits_nothing_that_was_not_used(ours: Team) -> None:
     await ours.billing("store", WAIT, "procedural", tier="working", key="wait")
     await tried(ours.billing, "wait", successes=6)
     ours.clock.advance(days=8)
-    policy = PromotionPolicy(min_projects=1, max_bound=1)
+    policy = PromotionPolicy(min_projects=1)
     move = await ours.billing("promote_to_long_term", "wait", policy=policy)
     for run in ("x", "y"):
         await ours.billing("get_context", "a deploy hangs", run_id=run)
@@ -206,55 +207,7 @@ async def test_a_rollback_credits_nothing_that_was_not_used(ours: Team) -> None:
     assert (await ours.billing("explain", "wait")).success_count == 6
 
 
-async def test_names_stay_out_though_another_project_failed_in_the_same_way(ours: Team) -> None:
-    failed = {"failure": "psql: ConnectionError: connection refused", "tool": "psql"}
-    told = {"task_id": "t", "original_approach": "connect", "failure_reason": "refused"}
-    key = await ours.learn(
-        ours.billing,
-        {**told, **failed, "tags": ["valadao"]},
-        improved_approach="Ask Ines Valadao of Brightwater for the account 4471-2093",
-    )
-    await ours.learn(ours.shipping, {**told, **failed}, improved_approach="Start the server first")
-    await tried(ours.billing, key, successes=6)
-    ours.clock.advance(days=8)
-    move = await ours.billing("promote_to_long_term", key, policy=ASKED)
-    assert move.promoted
-    found = await ours.shipping("get", move.successor)
-    for name in ("Valadao", "Brightwater", "4471-2093", "valadao"):
-        assert name not in f"{found.content} {found.tags}"
-
-
-ACCOUNT = "AWS account 4471-2093 of Brightwater is production: Ines Valadão forbids destroy there"
 ASKED = PromotionPolicy(min_projects=1)
-
-
-async def test_what_is_about_its_project_alone_stays_until_somebody_says_it_for_all(
-    ours: Team,
-) -> None:
-    await ours.billing("store", ACCOUNT, "semantic", tier="working", key="a")
-    await tried(ours.billing, "a", successes=6)
-    ours.clock.advance(days=8)
-    stays = await ours.billing("promote_to_long_term", "a", policy=ASKED)
-    assert (stays.promoted, "about its project alone" in stays.reason) == (False, True)
-    report = await cycle(ours, ConsolidationPolicy(merge=None, supersede=None, promotion=ASKED))
-    assert report.count("promote") == 0
-    assert [(one.key, "about its project alone" in one.reason) for one in report.near_misses] == [
-        ("a", True)
-    ]
-    said = "Check which account is meant before anything is destroyed"
-    move = await ours.billing("promote_to_long_term", "a", policy=ASKED, general=said)
-    found = await ours.shipping("get", move.successor)
-    assert found.content == said
-    with pytest.raises(InvalidInputError, match="general"):
-        await ours.billing("promote_to_long_term", "a", policy=ASKED, general=" ")
-
-
-async def test_what_two_projects_learned_is_about_neither_alone(ours: Team) -> None:
-    for call, key in ((ours.billing, "a"), (ours.shipping, "b")):
-        await call("store", ACCOUNT, "semantic", tier="working", key=key)
-        await tried(call, key, successes=6)
-    ours.clock.advance(days=8)
-    assert (await ours.billing("promote_to_long_term", "a", policy=ASKED)).promoted
 
 
 async def test_a_model_may_say_that_it_is_about_its_project_alone(ours: Team) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -99,7 +100,7 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     ready: TieredStore, memory: MemoryCoordinator, clock: Clock
 ) -> None:
     key = proposed(memory)
-    policy = PromotionPolicy(min_access_count=0, min_projects=1, max_bound=1)
+    policy = PromotionPolicy(min_access_count=0, min_projects=1)
     clock.advance(days=8)
     assert memory.promote(policy=policy) == []
     found = memory.get(key)
@@ -109,8 +110,10 @@ def test_a_proposed_skill_is_promoted_once_it_has_proven_itself(
     (promotion,) = memory.promote(policy=policy)
     assert (promotion.promoted, promotion.key) == (True, key)
     memory.learn_skills(trace("4"))
-    current = MemoryCoordinator(ready, context=ACME).get_context("", memory_types=["skill"])
-    assert [one.tier for one in current] == ["long_term"]
+    everybodys = MemoryCoordinator(ready, context=replace(ACME, project_id="elsewhere"))
+    for told, tier in ((memory, "working"), (everybodys, "long_term")):
+        current = told.get_context("", memory_types=["skill"])
+        assert [one.tier for one in current] == [tier]
     assert memory.rollback(str(promotion.move))
     assert skills(ready) == {"search open answer": (4, 1.0)}
 

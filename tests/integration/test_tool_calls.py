@@ -268,9 +268,7 @@ def test_what_works_is_held_by_no_successor_and_stands_in_no_way_back(
     clock.advance(days=1)
     assert memory.stop_holding(call, tool="add") == 1
     assert memory.stop_holding(call, tool="add") == 0
-    policy = PromotionPolicy(
-        min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1, max_bound=1
-    )
+    policy = PromotionPolicy(min_access_count=0, min_success_rate=0, min_age_days=0, min_projects=1)
     memory.get_lessons(tools="add", run_id="r")
     memory.record_outcome(run_id="r", success=True)
     clock.advance(days=1)

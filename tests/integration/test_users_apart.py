@@ -26,7 +26,7 @@ from tests.support.servers import fresh_database
 CANARY = "zanzibar"
 SHARED = "Deploys need two approvals."
 WHOSE: dict[str, Any] = {"project_id": "billing", "session_id": "chat", "agent_id": "helper"}
-PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1, max_bound=1)
+PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
 KEYS = ("kept", "noted", "held", "rejected", "intended", "proven", "wrong", "old", "door")
 """What the user keeps, one of each kind."""
 BEFORE, AT = datetime(2026, 3, 1, 11, tzinfo=UTC), "2026-03-05T12:00:00+00:00"

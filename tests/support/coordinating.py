@@ -13,7 +13,6 @@ from langgraph.store.base import TTLConfig
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.postgres.flow import Call
 from langmem_tiers.testing import Mode
 from tests.support.opening import Opener, text_index, tiered
@@ -21,8 +20,6 @@ from tests.support.plans import calls_of, named
 
 PATIENT = CoordinatorSettings(query_timeout_ms=60_000, max_context_items=1000)
 """No time limit that a busy machine could reach."""
-FOR_ALL = PromotionPolicy(max_bound=1)
-"""What is worthy is promoted, whatever its words are: tests of moves are about something else."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +75,7 @@ def coordinator(
         agent_id=agent_id,
         user_id=user_id,
     )
-    return MemoryCoordinator(
-        store, context=context, **{"settings": PATIENT, "policy": FOR_ALL, **options}
-    )
+    return MemoryCoordinator(store, context=context, **{"settings": PATIENT, **options})
 
 
 @asynccontextmanager

@@ -19,12 +19,7 @@ from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock, tables
 
 EASY = PromotionPolicy(
-    min_access_count=0,
-    min_success_rate=0.0,
-    min_age_days=0.0,
-    min_projects=1,
-    demote_after=1,
-    max_bound=1,
+    min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, demote_after=1
 )
 THREE = ("one", "two", "three")
 CHAT = frozenset({"billing.chat."})

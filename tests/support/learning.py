@@ -21,7 +21,7 @@ from tests.support.wayward_chat import Wayward
 BILLING, SHIPPING = "billing-service", "shipping-service"
 LESSON: Mapping[str, Any] = {
     "task_id": "task-1",
-    "original_approach": "Read the amount of an invoice in billing-service by its key",
+    "original_approach": "Read the amount of an invoice by its key",
     "failure_reason": "KeyError: 'amount' in parse_invoice",
     "improved_approach": "Use dict.get with a default and check for None",
     "tags": ["parsing"],
@@ -30,16 +30,14 @@ LESSON: Mapping[str, Any] = {
 }
 OTHER_LESSON: Mapping[str, Any] = {
     **LESSON,
-    "original_approach": "Retried a POST of shipping labels at once",
-    "failure_reason": "HTTP 429 Too Many Requests",
-    "improved_approach": "Wait as long as the header Retry-After says",
+    "original_approach": "Retried the request for labels at once",
+    "failure_reason": "HTTP 429: too many requests",
+    "improved_approach": "Wait as long as the answer says",
     "failure": "HTTPError: 429 Too Many Requests",
     "tool": "http",
 }
 
-EASY = PromotionPolicy(
-    min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1, max_bound=1
-)
+EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.0, min_age_days=0.0, min_projects=1)
 """A policy that one success in one project is enough for, a while after it was stored."""
 
 _runs = count()

@@ -87,19 +87,25 @@ class World:
             self.numbers += 1
             found = Stored(self.numbers, key, project, lesson, tier)
             self.memories[found.number] = found
-        if found.lesson != lesson and self.edges.pop(found.number, None) is not None:
-            found.state = None if found.state == "consolidated" else found.state
+        if found.lesson != lesson:
+            self.edges.pop(found.number, None)
         found.lesson = lesson
         found.version += 1
         return found
 
     def visible(self, project: str) -> list[Stored]:
-        """What a recall of that project sees."""
+        """What a recall of that project sees: its own original in place of what was promoted."""
+        own = [
+            one
+            for one in self.memories.values()
+            if one.tier == "working" and one.project == project
+        ]
+        told_here = {self.edges.get(one.number) for one in own}
         return [
             one
             for one in self.memories.values()
             if one.state is None
-            and (one.tier == "long_term" or (one.tier == "working" and one.project == project))
+            and (one in own or (one.tier == "long_term" and one.number not in told_here))
         ]
 
     def expose(self, found: list[Stored], run: Run, by: str, *, held: bool) -> None:
@@ -163,51 +169,19 @@ class World:
         memory.successes += success
         memory.failures += not success
 
-    def delete(self, number: int, by: str) -> None:
-        """Remove a memory in a project, with what says the same there and lives on with it."""
-        for each in [number, *self._twins(number), *self._promoted(number, by)]:
-            self._remove(each)
-
-    def _promoted(self, number: int, by: str) -> list[int]:
-        return [
-            one.number
-            for one in self.memories.values()
-            if self.edges.get(one.number) == number
-            and one.lesson == self.memories[number].lesson
-            and (one.project == by or one.tier == "long_term")
-            and one.state == "consolidated"
-        ]
-
-    def _twins(self, number: int) -> list[int]:
-        one, successor = self.memories[number], self.edges.get(number)
-        return [
-            other.number
-            for other in self.memories.values()
-            if successor is not None
-            and other.number != number
-            and self.edges.get(other.number) == successor
-            and (other.project, other.lesson) == (one.project, one.lesson)
-            and other.state == "consolidated"
-        ]
-
-    def _remove(self, number: int) -> None:
+    def delete(self, number: int) -> None:
         """Remove a memory with all that hangs on it."""
         del self.memories[number]
         self.exposures = {p: one for p, one in self.exposures.items() if p[1] != number}
         self.edges.pop(number, None)
-        for source in [one for one, target in self.edges.items() if target == number]:
-            del self.edges[source]
-            if self.memories[source].state == "consolidated":
-                self.memories[source].state = None
+        self.edges = {one: target for one, target in self.edges.items() if target != number}
 
     def move(self, one: Stored, tier: str) -> None:
-        """Change a memory's tier; outside long_term nothing lives on in it."""
+        """Change a memory's tier; outside long_term nothing was promoted to it."""
         leaves = one.tier == "long_term" and tier != "long_term"
         one.tier = tier
         for source in [s for s, target in self.edges.items() if leaves and target == one.number]:
             del self.edges[source]
-            if self.memories[source].state == "consolidated":
-                self.memories[source].state = None
 
     def worthy(self, one: Stored) -> bool:
         """Whether a memory is promoted if nothing stands against it."""
@@ -281,7 +255,6 @@ class World:
         target.successes += handed[1]
         target.failures += handed[2]
         for each in sources:
-            each.state = "consolidated"
             self.edges[each.number] = target.number
         kind = "reinforced" if answer.reinforced else "promoted"
         numbers = [each.number for each in sources]
@@ -304,11 +277,8 @@ class World:
             latest = self._latest(number)
             if len(latest) < DEMOTE_AFTER or sum(latest) / len(latest) > MIN_RATE:
                 continue
-            freed = [source for source, target in self.edges.items() if target == number]
-            self.moves[demoted.pop(one.key)] = Moved("demoted", number, freed)
+            self.moves[demoted.pop(one.key)] = Moved("demoted", number, [])
             one.state = "demoted"
-            for source in freed:
-                self.memories[source].state = None
         assert demoted == {}
 
     @staticmethod
@@ -363,9 +333,6 @@ class World:
         target = self.memories[one.target]
         if one.kind == "demoted":
             target.state = None
-            for source in one.sources:
-                if self.edges.get(source) == one.target and self.memories[source].state is None:
-                    self.memories[source].state = "consolidated"
         elif one.kind == "reinforced":
             target.accesses -= one.handed[0]
             target.successes -= one.handed[1]
@@ -373,11 +340,9 @@ class World:
             for source in one.sources:
                 if self.edges.get(source) == one.target:
                     del self.edges[source]
-                    if self.memories[source].state == "consolidated":
-                        self.memories[source].state = None
         else:
             self._give_back(one, target)
-            self._remove(one.target)
+            self.delete(one.target)
 
     def _give_back(self, one: Moved, target: Stored) -> None:
         heir = self._left(one)[0]

@@ -16,7 +16,7 @@ from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.coordinating import coordinator
 from tests.support.opening import text_index
 
-PROVEN = PromotionPolicy(min_age_days=0.0, max_bound=1)
+PROVEN = PromotionPolicy(min_age_days=0.0)
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload([__name__])

@@ -47,7 +47,7 @@ from tests.support.graphs import BROKEN, TASK, Learning, failed_then_worked
 from tests.support.opening import Clock, text_index
 
 KEY = "sk-not-for-anyone"
-EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1, max_bound=1)
+EASY = PromotionPolicy(min_access_count=0, min_success_rate=0.5, min_projects=1)
 LESSON: Mapping[str, Any] = {
     "task_id": TASK,
     "original_approach": 'add({"amount": "1,234"})',

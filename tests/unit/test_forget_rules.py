@@ -165,18 +165,19 @@ def test_twins_go_and_what_was_there_before_a_reinforcement_says_less() -> None:
         known(1, LONG),
         known(2, LONG, "consolidated"),
         known(3, "Pots are red. They are old."),
-        known(4, LONG, "consolidated"),
-        known(5, "Other words.", "consolidated"),
+        known(4, "Pots are red. They are old."),
+        known(5, "Other words."),
     ]
     kin = [
         Kin(1, 2, derived=False, kind="merged"),
-        Kin(3, 1, derived=False, kind="reinforced"),
-        Kin(3, 4, derived=False, kind="promoted"),
-        Kin(3, 5, derived=False, kind="promoted"),
+        Kin(3, 1, derived=True, kind="reinforced"),
+        Kin(3, 4, derived=True, kind="promoted"),
+        Kin(3, 5, derived=True, kind="promoted"),
     ]
     erased, rewritten = reached(1, several, kin)
-    assert erased == {1: "asked", 2: TWIN, 4: TWIN}
+    assert erased == {1: "asked", 2: TWIN}
     assert rewritten == {3: UNTOUCHED}
+    assert reached(3, several, kin) == ({3: "asked", 4: TWIN}, {})
 
 
 def scrubber(**options: Any) -> Scrubber:

@@ -284,6 +284,31 @@ WITH RECURSIVE known AS (
 )
 SELECT k.tool FROM known k WHERE k.tool <> '';
 
+-- part: risen
+-- Whether the edge l is of a promotion: what was promoted stays what it is, and current.
+l.derived AND EXISTS (
+    SELECT FROM {memory}.events e
+    WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced')
+)
+
+-- part: lived_on
+-- Whether the source of the edge l was promoted, or lives on in another memory.
+(NOT l.derived OR {part risen})
+
+-- part: told_here
+-- Whether the memory m is what was promoted from one of the project that is asked in: there that one
+-- is shown, whatever became of it, and not both.
+CASE WHEN m.tier = 'long_term' THEN EXISTS (
+    SELECT FROM {memory}.lineage l
+    CROSS JOIN LATERAL (
+        SELECT FROM {memory}.memories s
+        WHERE s.tenant = l.tenant AND s.id = l.source AND s.tier = 'working'
+          AND s.namespace >= %(working_low)s AND s.namespace < %(working_high)s AND {part seen s}
+          AND (s.expires_at IS NULL OR s.expires_at > %(alive_at)s) LIMIT 1
+    ) s
+    WHERE l.tenant = %(tenant)s AND l.id = m.id AND {part risen}
+) ELSE false END
+
 -- name: promotion_candidates
 -- Working memories that may have proven themselves: read often enough, and tried with success or, if
 -- never tried, important enough, of these types,
@@ -307,7 +332,7 @@ WHERE u.tenant = %(tenant)s AND u.id > %(after)s
   AND coalesce(m.value ->> 'memory_type', 'episodic') = ANY (%(memory_types)s::text[])
   AND NOT EXISTS (
       SELECT FROM {memory}.lineage l
-      WHERE l.tenant = u.tenant AND l.source = u.id AND NOT l.derived
+      WHERE l.tenant = u.tenant AND l.source = u.id AND {part lived_on}
   )
   AND NOT EXISTS (
       SELECT FROM {memory}.events e
@@ -379,7 +404,7 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                                AND e.detail -> 'sources' @> to_jsonb(k.id)
                          ) AND NOT EXISTS (
                              SELECT FROM {memory}.lineage l
-                             WHERE l.tenant = %(tenant)s AND l.source = k.id AND NOT l.derived
+                             WHERE l.tenant = %(tenant)s AND l.source = k.id AND {part lived_on}
                          ) LIMIT 1
                    ) k
                    WHERE v.distance <> 'NaN'
@@ -390,10 +415,11 @@ SELECT m.id, m.namespace, m.key, m.value, m.tier::text, m.state, m.created_at, m
                ) u ON true
            ) n
        ), '[]'::jsonb) AS near,
-       (SELECT jsonb_build_object('key', s.key, 'state', s.state)
+       (SELECT jsonb_build_object('key', s.key, 'state', s.state, 'risen', l.derived)
         FROM {memory}.lineage l
         JOIN {memory}.memories s ON s.tenant = l.tenant AND s.id = l.id
-        WHERE l.tenant = %(tenant)s AND l.source = m.id AND NOT l.derived LIMIT 1) AS successor,
+        WHERE l.tenant = %(tenant)s AND l.source = m.id AND {part lived_on}
+        ORDER BY l.derived LIMIT 1) AS successor,
        m.valid_from, m.valid_to, m.user_id, x.days, x.sessions, x.outcomes,
        ARRAY(
            SELECT DISTINCT k.value ->> 'project_id' FROM {memory}.memories k
@@ -421,7 +447,7 @@ ORDER BY w.ord;
 
 -- name: promotion_vocabulary
 -- What the newest memories of a project say, and those of the tenant's other projects, a thousand in all at
--- most: which words are the project's own is told by them.
+-- most: which words are known to others is told by them.
 SELECT m.own, m.said
 FROM (
     SELECT n.namespace = %(namespace)s AS own, left(n.said, 2000) AS said,
@@ -441,6 +467,16 @@ FROM (
 ) m
 WHERE m.place <= 500;
 
+-- name: promotion_heard
+-- What was said in a project's conversations, the newest five hundred: a lesson that quotes it is not for all.
+SELECT left(coalesce(m.value ->> 'content', m.value ->> 'text', ''), 2000) AS said
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.tier IN ('short_term', 'working') AND m.speaker IS NOT NULL
+  AND m.namespace >= %(low)s AND m.namespace < %(high)s
+  AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s)
+ORDER BY m.updated_at DESC
+LIMIT 500;
+
 -- name: promotion_sources
 -- Once the keys are locked: the memories to be promoted as they are now, held until the end. What
 -- has expired or is true no longer, or has lived on in a memory before, is none.
@@ -453,7 +489,7 @@ CROSS JOIN LATERAL (
       AND (m.valid_to IS NULL OR m.valid_to > %(now)s::timestamptz)
       AND NOT EXISTS (
           SELECT FROM {memory}.lineage l
-          WHERE l.tenant = m.tenant AND l.source = m.id AND NOT l.derived
+          WHERE l.tenant = m.tenant AND l.source = m.id AND {part lived_on}
       )
     LIMIT 1 FOR UPDATE OF m
 ) m;
@@ -491,8 +527,8 @@ FROM (
 ) n;
 
 -- name: record_promotion
--- The sources live on in the successor: mark them, say what came from which, hand on their
--- evidence, and keep what the successor had, for the way back. A source that it was handed before
+-- The successor is told to everybody, the sources stay what they are: say what came from which, hand on
+-- their evidence, and keep what the successor had, for the way back. A source that it was handed before
 -- (`again`: the successor left long_term and came back, or the source said something else
 -- meanwhile) is not counted twice. Answers the event, or nothing if the successor is not there to
 -- be lived on in: then nothing was done.
@@ -501,15 +537,13 @@ WITH successor AS MATERIALIZED (
     WHERE m.tenant = %(tenant)s AND m.namespace = %(place)s AND m.key = %(key)s
       AND m.tier = 'long_term' AND m.state IS NULL
     LIMIT 1 FOR NO KEY UPDATE
-), marked AS (
-    UPDATE {memory}.memories m SET state = 'consolidated', state_at = %(now)s::timestamptz
-    FROM successor s
+), marked AS MATERIALIZED (
+    SELECT m.id, m.updated_at FROM successor s, {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.id = ANY (%(sources)s::bigint[]) AND m.tier = 'working'
       AND m.state IS NULL
-    RETURNING m.id, m.updated_at
 ), edges AS (
-    INSERT INTO {memory}.lineage (tenant, id, source, event)
-    SELECT s.tenant, s.id, k.id, %(event)s FROM successor s, marked k
+    INSERT INTO {memory}.lineage (tenant, id, source, event, derived)
+    SELECT s.tenant, s.id, k.id, %(event)s, true FROM successor s, marked k
 ), had AS MATERIALIZED (
     SELECT u.* FROM successor s
     CROSS JOIN LATERAL (
@@ -644,7 +678,7 @@ ORDER BY m.id
 LIMIT %(limit)s;
 
 -- name: record_demotion
--- A memory that failed leaves recall, and what it was promoted from is current again.
+-- A memory that failed leaves recall, and what lived on in it is current again.
 WITH marked AS (
     UPDATE {memory}.memories m SET state = 'demoted', state_at = %(now)s::timestamptz
     WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.tier = %(tier)s::text::{memory}.tier
@@ -676,6 +710,9 @@ SELECT e.event, e.kind, e.id, e.target, e.detail, e.undone_at,
           AND l.kind NOT IN ('reflected', 'derived', 'works')
           AND NOT (e.kind = 'superseded' AND l.kind = 'retracted' AND l.id = e.target)
           AND (l.id IN (e.id, e.target) OR l.target IN (e.id, e.target))
+          -- What was promoted is a memory of its own: what becomes of it stands on nothing.
+          AND (e.kind NOT IN ('promoted', 'reinforced') OR l.kind IN ('promoted', 'reinforced')
+               OR e.target = l.id OR e.target = l.target)
         ORDER BY l.number DESC LIMIT 1) AS later,
        (SELECT m.key FROM {memory}.memories m
         WHERE m.tenant = e.tenant AND m.id = k.id LIMIT 1) AS key,
@@ -711,7 +748,7 @@ WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 
 -- name: undo_promotion
 -- What the successor was shown to and earned since goes back to its first source that is still
--- there and says the same. Its deletion, which follows, makes the sources current again.
+-- there and says the same. Its deletion follows.
 WITH heir AS MATERIALIZED (
     SELECT m.id, e.target, jsonb_populate_record(NULL::{memory}.usage, e.detail -> 'handed') AS u
     FROM {memory}.events e
@@ -858,14 +895,14 @@ WHERE e.tenant = %(tenant)s AND (
 ORDER BY e.number;
 
 -- name: relatives
--- What a memory came from, what it lives on in, and what was derived from it, but for what is another
+-- What a memory came from, what it was promoted to or lives on in, and what was derived from it, but for what is another
 -- user's.
 SELECT 'source' AS role, m.namespace, m.key, m.tier::text, m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.source
 WHERE l.tenant = %(tenant)s AND l.id = %(id)s AND {part seen}
 UNION ALL
-SELECT CASE WHEN l.derived THEN 'derived' ELSE 'successor' END, m.namespace, m.key, m.tier::text,
+SELECT CASE WHEN {part lived_on} THEN 'successor' ELSE 'derived' END, m.namespace, m.key, m.tier::text,
        m.state, m.value
 FROM {memory}.lineage l
 JOIN {memory}.memories m ON m.tenant = l.tenant AND m.id = l.id

@@ -262,7 +262,7 @@ JOIN life ON life.tier = i.tier
 -- Update each memory where it lives, or insert it into the tier asked for. A `ttl` is minutes: NULL
 -- takes the tier's own, Infinity never expires. What lives on in another memory and now says something
 -- else (its `content`, else its `text`, else all of it) does so no longer: it is a memory of its own
--- again, and recalled; so is, whatever it says, what lived on in one that was deleted. What was merged
+-- again, and recalled; and what was promoted may be promoted anew. So is, whatever it says, what lived on in one that was deleted. What was merged
 -- with one that says something else now lives on without it: in what that one lived on in, else in the
 -- oldest of it, which is recalled. Where that one was not current, and lived on in none, it stays out
 -- of recall, which an event says. What was superseded and says something else begins anew, and is true
@@ -289,8 +289,8 @@ WITH {part input}, standing AS MATERIALIZED (
       AND (s.otherwise OR s.alone) AND (s.state IS DISTINCT FROM 'quarantined' OR s.trusted)
 ), parted AS (
     DELETE FROM {memory}.lineage l USING changing c
-    WHERE l.tenant = c.tenant AND l.source = c.id AND NOT l.derived
-    RETURNING l.tenant, l.source, l.id, l.event
+    WHERE l.tenant = c.tenant AND l.source = c.id AND {part lived_on}
+    RETURNING l.tenant, l.source, l.id, l.event, l.derived
 ), twins AS MATERIALIZED (
     SELECT t.tenant, t.id, t.source, t.event, t.key, t.recalled,
            -- What the heir came from does not live on in it as well.
@@ -323,7 +323,7 @@ WITH {part input}, standing AS MATERIALIZED (
         LEFT JOIN LATERAL (
             SELECT p.id, p.event FROM parted p
             WHERE p.tenant = s.tenant AND p.source = s.id AND s.state = 'consolidated'
-              AND NOT EXISTS (
+              AND NOT p.derived AND NOT EXISTS (
                   SELECT FROM standing o WHERE o.tenant = p.tenant AND o.id = p.id AND o.otherwise
               )
             LIMIT 1
@@ -357,7 +357,7 @@ WITH {part input}, standing AS MATERIALIZED (
       AND e.id = c.id AND e.kind = CASE WHEN c.alone THEN 'deleted' ELSE c.state END
       AND e.undone_at IS NULL
 ), anew AS (
-    SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p
+    SELECT p.tenant, p.source AS id, 'consolidated' AS state FROM parted p WHERE NOT p.derived
     UNION ALL
     SELECT l.tenant, l.source, 'consolidated' FROM let_go l WHERE l.recalled
     UNION ALL
@@ -445,10 +445,6 @@ CROSS JOIN LATERAL (
 ) m
 WHERE i.ord > 0 AND i.ord < 1000000000;
 
--- part: beyond
--- Whether the memory m is another project's than the one it is `wanted` in.
-(m.tier::text <> 'long_term' AND m.namespace <> '' AND NOT (m.namespace >= w.low AND m.namespace < w.high))
-
 -- part: hanging
 -- What hangs on memories that are `gone` goes with them.
 vectors AS (
@@ -481,30 +477,21 @@ vectors AS (
     FROM orphans o
 ), edges AS (
     DELETE FROM {memory}.lineage l USING gone g WHERE l.tenant = g.tenant AND l.id = g.id
-    RETURNING l.tenant, l.id, l.source, l.derived, l.event, g.key, g.said, g.updated_at
+    RETURNING l.tenant, l.id, l.source, l.derived, l.event, g.key
 )
 
 -- part: hidden
 -- Of what lived on in memories that are gone: where it is `wanted` that twins 'stay', what was merged
--- into one stays out of recall, which an event says; so does what was promoted to one that says the
--- same or was not put since, where it is wanted that twins 'go' as far as they are within reach.
+-- into one stays out of recall, which an event says.
 hidden AS MATERIALIZED (
     SELECT l.tenant, l.source, l.key, w.now
     FROM wanted w
     CROSS JOIN edges l
     CROSS JOIN LATERAL (
-        SELECT e.kind, e.detail FROM {memory}.events e
+        SELECT e.kind FROM {memory}.events e
         WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
     ) e
-    CROSS JOIN LATERAL (
-        SELECT {part says} AS said, {part beyond} AS beyond FROM {memory}.memories m
-        WHERE m.tenant = l.tenant AND m.id = l.source LIMIT 1
-    ) m
-    WHERE NOT l.derived
-      AND (w.twins = 'stay' AND e.kind = 'merged'
-           OR (w.twins = 'stay' OR w.twins = 'go' AND NOT m.beyond)
-              AND e.kind IN ('promoted', 'reinforced')
-              AND (m.said = l.said OR (e.detail ->> 'updated_at')::timestamptz = l.updated_at))
+    WHERE NOT l.derived AND w.twins = 'stay' AND e.kind = 'merged'
       AND NOT EXISTS (SELECT FROM gone g WHERE g.tenant = l.tenant AND g.id = l.source)
       AND NOT EXISTS (
           SELECT FROM {memory}.events o
@@ -551,15 +538,13 @@ sources AS (
 -- name: delete
 -- Remove memories with everything that hangs on them. What was archived under these keys is forgotten
 -- with them, so that no restore brings it back. The tier is compared as text: else the planner goes by
--- tenant and tier where it knows no better yet. With `twins` 'go' their twins go as well: what was merged with one, either way, or with such a one, what
--- lives on in the same memory and says the same in the same place, and what was promoted to one, says
--- the same and is no other project's. A twin that was put again since the
+-- tenant and tier where it knows no better yet. With `twins` 'go' their twins go as well:
+-- what was merged with one, either way, or with such a one. A twin that was put again since the
 -- statement began is current again instead. With 'stay' they are left, and stay out of recall.
 WITH RECURSIVE wanted AS (
-    SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now,
-           %(project_low)s::text COLLATE "C" AS low, %(project_high)s::text COLLATE "C" AS high
+    SELECT %(twins)s::text AS twins, %(now)s::timestamptz AS now
 ), twins AS (
-    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, {part says} AS said, true AS meant
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, true AS meant
     FROM {places}
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m
@@ -568,11 +553,10 @@ WITH RECURSIVE wanted AS (
     ) m
     WHERE {few} AND %(twins)s::text = 'go'
     UNION
-    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, {part says}, false
-    FROM wanted w
-    CROSS JOIN twins t
+    SELECT m.tenant, m.id, m.namespace, m.key, m.updated_at, false
+    FROM twins t
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN l.id = t.id THEN l.source ELSE l.id END AS id, e.kind <> 'merged' AS risen
+        SELECT CASE WHEN l.id = t.id THEN l.source ELSE l.id END AS id
         FROM (
             SELECT l.* FROM {memory}.lineage l
             WHERE l.tenant = t.tenant AND l.id = t.id AND NOT l.derived
@@ -584,26 +568,11 @@ WITH RECURSIVE wanted AS (
             SELECT e.kind FROM {memory}.events e
             WHERE e.tenant = l.tenant AND e.event = l.event LIMIT 1
         ) e
-        WHERE e.kind = 'merged' OR e.kind IN ('promoted', 'reinforced') AND l.id = t.id
-        UNION ALL
-        SELECT s.source, false
-        FROM {memory}.lineage l
-        CROSS JOIN LATERAL (
-            SELECT s.source FROM {memory}.lineage s
-            WHERE s.tenant = l.tenant AND s.id = l.id AND NOT s.derived OFFSET 0
-        ) s
-        CROSS JOIN LATERAL (
-            SELECT {part says} AS said FROM {memory}.memories m
-            WHERE m.tenant = l.tenant AND m.id = s.source AND m.namespace = t.namespace
-              AND m.state = 'consolidated' LIMIT 1
-        ) other
-        WHERE l.tenant = t.tenant AND l.source = t.id AND NOT l.derived AND other.said = t.said
+        WHERE e.kind = 'merged'
     ) o
     CROSS JOIN LATERAL (
         SELECT * FROM {memory}.memories m WHERE m.tenant = t.tenant AND m.id = o.id LIMIT 1
     ) m
-    WHERE NOT o.risen
-       OR {part says} = t.said AND m.state = 'consolidated' AND NOT {part beyond}
 ), others AS MATERIALIZED (
     SELECT t.* FROM twins t
     WHERE NOT t.meant AND NOT EXISTS (SELECT FROM twins o WHERE o.meant AND o.id = t.id)
@@ -612,21 +581,21 @@ WITH RECURSIVE wanted AS (
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier::text = ANY (%(tiers)s::text[])
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), forgotten AS (
     DELETE FROM {memory}.archived a
     USING {places}
     WHERE {few} AND a.tenant = w.tenant AND a.namespace = w.namespace AND a.key = w.key
       AND a.tier::text = ANY (%(tiers)s::text[])
-    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text, NULL::timestamptz, NULL::jsonb
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
 ), along AS (
     DELETE FROM {memory}.memories m USING others t
     WHERE m.tenant = t.tenant AND m.id = t.id AND m.updated_at = t.updated_at
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), unlisted AS (
     DELETE FROM {memory}.archived a USING others t
     WHERE a.tenant = t.tenant AND a.namespace = t.namespace AND a.key = t.key
-    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text, NULL::timestamptz, NULL::jsonb
+    RETURNING a.tenant, a.tier, a.namespace, a.id, a.key, NULL::text
 ), gone AS (
     SELECT * FROM removed UNION ALL SELECT * FROM forgotten
     UNION ALL SELECT * FROM along UNION ALL SELECT * FROM unlisted
@@ -640,7 +609,7 @@ WITH gone AS (
     USING {places}
     WHERE {few} AND m.tenant = w.tenant AND m.namespace = w.namespace AND m.key = w.key
       AND m.tier::text = ANY (%(tiers)s::text[]) AND m.expires_at <= %(expired_by)s::timestamptz
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), {part hanging}, {part none_hidden}, {part freed}
 DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id;
 
@@ -679,7 +648,7 @@ WITH expired AS MATERIALIZED (
 ), gone AS (
     DELETE FROM {memory}.memories m USING expired e
     WHERE m.tenant = e.tenant AND m.tier = e.tier AND m.id = e.id
-    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state, m.updated_at, {part says} AS said
+    RETURNING m.tenant, m.tier, m.namespace, m.id, m.key, m.state
 ), {part hanging}, {part none_hidden}, {part freed}, uncounted AS (
     DELETE FROM {memory}.usage u USING counters c WHERE u.tenant = c.tenant AND u.id = c.id
 )
@@ -696,8 +665,8 @@ CASE WHEN NOT EXISTS (
 
 -- name: move
 -- Change a memory's tier; it keeps its id, namespace, key, value, vectors and counters and
--- takes the new tier's life. Out of long_term not everybody sees it: what was promoted as it is
--- current again. (An attempt lives on in its lesson wherever that is.)
+-- takes the new tier's life. Out of long_term not everybody sees it: what lived on in it is current
+-- again, and what was promoted may be promoted anew. (An attempt lives on in its lesson wherever that is.)
 WITH moved AS (
     UPDATE {memory}.memories m
     SET tier = %(tier)s::{memory}.tier,
@@ -713,7 +682,7 @@ WITH moved AS (
 ), edges AS (
     DELETE FROM {memory}.lineage l USING moved g
     WHERE l.tenant = g.tenant AND l.id = g.id AND %(tier)s::{memory}.tier <> 'long_term'
-      AND NOT l.derived AND NOT EXISTS (
+      AND {part lived_on} AND NOT EXISTS (
           SELECT FROM {memory}.events e
           WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind = 'reflected'
       )
@@ -1325,6 +1294,7 @@ WITH RECURSIVE names AS (
         SELECT * FROM {memory}.memories m
         WHERE m.tenant = %(tenant)s AND m.id = c.id AND m.tier = c.tier LIMIT 1
     ) m
+    WHERE NOT {part told_here}
 )
 SELECT m.tenant, m.namespace, m.key, m.value, m.created_at, m.updated_at,
        m.tier::text, m.expires_at, m.ttl_minutes, m.id, m.distance,
@@ -1389,7 +1359,8 @@ FROM scope s;
     FROM {memory}.memories m
     WHERE m.tier = '{tier}' AND m.tenant = %(tenant)s
       AND m.namespace >= %({tier}_low)s AND m.namespace < %({tier}_high)s
-      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked} {filter}
+      AND (m.expires_at IS NULL OR m.expires_at > %(alive_at)s) AND {part asked}
+      AND NOT {part told_here} {filter}
     ORDER BY m.updated_at DESC, CASE WHEN m.session IS NOT NULL AND m.speaker IS NOT NULL THEN m.turn END
         DESC NULLS LAST, m.namespace, m.key
     LIMIT %(pool)s

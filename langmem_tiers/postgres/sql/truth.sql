@@ -313,8 +313,8 @@ WHERE {part seen}
 ORDER BY began, m.created_at, m.id;
 
 -- name: successors
--- What superseded a memory or what it lives on in, then the same of that one, and so on, each with
--- the move that says so. The last one is where it lives now.
+-- What superseded a memory, else what it lives on in, else what it was promoted to, then the same of that
+-- one, and so on, each with the move that says so. The last one is where it lives now.
 WITH RECURSIVE chain AS (
     SELECT %(id)s::bigint AS id, 0 AS step, NULL::text COLLATE "C" AS kind,
            NULL::text COLLATE "C" AS event
@@ -322,18 +322,19 @@ WITH RECURSIVE chain AS (
     SELECT n.id, c.step + 1, n.kind, n.event
     FROM chain c
     CROSS JOIN LATERAL (
-        SELECT e.target AS id, e.kind, e.event FROM {memory}.events e
+        SELECT e.target AS id, e.kind, e.event, 0 AS place FROM {memory}.events e
         WHERE e.tenant = %(tenant)s AND e.id = c.id AND e.kind = 'superseded'
           AND e.undone_at IS NULL
         UNION ALL
-        SELECT l.id, e.kind, e.event
+        SELECT l.id, e.kind, e.event, CASE WHEN l.derived THEN 2 ELSE 1 END
         FROM {memory}.lineage l
         JOIN {memory}.events e ON e.tenant = l.tenant AND e.event = l.event
-        WHERE l.tenant = %(tenant)s AND l.source = c.id AND NOT l.derived AND NOT EXISTS (
+        WHERE l.tenant = %(tenant)s AND l.source = c.id AND {part lived_on} AND NOT EXISTS (
             SELECT FROM {memory}.events o
             WHERE o.tenant = l.tenant AND o.id = l.id AND o.kind = 'demoted'
               AND o.undone_at IS NULL
         )
+        ORDER BY place
         LIMIT 1
     ) n
 ) CYCLE id SET circular USING path
