@@ -24,8 +24,8 @@ from langmem_tiers.graph.agents import (
     shown,
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import checked_teachers, judged_of
-from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
+from langmem_tiers.graph.learn import checked_outcome, judged_of
+from langmem_tiers.graph.messages import Failing, Ran, as_seen, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OnError,
@@ -37,6 +37,7 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler
+from langmem_tiers.graph.reflecting import reflecting_of
 from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
@@ -76,6 +77,8 @@ class TieredMemoryState(AgentState[Any]):
     done."""
     revised: NotRequired[list[dict[str, Any]]]
     """What it took back (`retracted`) or corrected (`superseded`): its key, and the `move`."""
+    learned: NotRequired[list[dict[str, Any]]]
+    """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -116,9 +119,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         judge: BaseChatModel | None = None,
         remind: bool | Predicates = True,
         lessons: int = DEFAULT_LESSONS,
-        hold_repeats: bool = True,
+        hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
+        failed: Failing | None = None,
         holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
@@ -135,12 +139,14 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
-            hold_repeats: Answer a tool call that failed before in just this form with the lesson,
-                once, and do not run it; see `ToolLessons`. False runs every call.
+            hold_repeats: Answer a call in just the form of which a lesson says to do otherwise with
+                that, once, and do not run it; see `ToolLessons`.
             outcome: Whether the turn succeeded, as a function of the agent's state; None is not
                 known. What the turn was shown is credited with it.
-            reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
-                True extracts the lessons, a chat model draws them.
+            reflect: True keeps what failed with the call that worked later. A chat model draws
+                lessons as well, after the answer, by one request a turn at most: from what failed,
+                what `outcome` calls a failure, and a message that may correct an answer.
+            failed: Whether a tool's answer reports a failure, whatever its status; a function of it.
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
                 fails, and tells the log, the stream and `memory_errors`; or `raise`.
@@ -149,9 +155,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         self._recalls, self._remember, self._remind = recall, remember, remind is not False
-        self._outcome, self._model = checked_teachers(outcome, reflect=reflect)
+        self._outcome = checked_outcome(outcome)
+        self._reflecting = reflecting_of(reflect, failed)
         self._careful = careful_of(on_error, "continue")
-        self._reflect = reflect is not False
         self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
         self._whose = Remembered(context, coordinator)
@@ -232,7 +238,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
-        revised: list[dict[str, Any]] = []
+        revised, learned, judged = list[dict[str, Any]](), list[dict[str, Any]](), None
         noted, heard = noted_in(state), of_state(state, HEARD, None)
         own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
         judges = None if noted is None else self._outcome
@@ -242,10 +248,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 said = said_in(messages_of(state))
                 credit: Any = {"success": judged, "run_id": noted["run"], **said}
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
-        if self._reflect:
-            with self._careful("reflect", runtime, told):
-                failed = attempts_in(state["messages"], self._ran(state))
-                yield from asked(own.reflect, own.areflect, failed, model=self._model)
+        with self._careful("reflect", runtime, told):
+            ran = self._ran(state)
+            learned = yield from self._reflecting.after(own, state, ran, judged=judged)
         if self._remember:
             turn = self._shown(state) or Shown()
             told_of = [*turn.found, *(one.content for one in turn.due)]
@@ -256,8 +261,9 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         ended = ended_of(state, told)
         left = ended.get(HEARD, heard or {}).get("left")
         update = errors_of(state, told, state, mended=None if left else "remember") | ended
-        if revised or of_state(state, "revised", None):
-            update["revised"] = revised
+        for name, several in (("revised", revised), ("learned", learned)):
+            if several or of_state(state, name, None):
+                update[name] = several
         return update or None
 
     before_agent, abefore_agent = both(_before_agent)
@@ -373,7 +379,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
         known = taught_in(request.messages)
-        failed = just_failed(request.messages, self._ran(request.state)) if self._lessons else ()
+        messages = self._reflecting.marked(request.messages) if self._lessons else ()
+        failed = just_failed(messages, self._ran(request.state))
         for one in failed:
             concern: Any = {
                 "failures": signature(one.said, tool=one.tool),
