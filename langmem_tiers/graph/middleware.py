@@ -146,7 +146,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             reflect: True keeps what failed with the call that worked later. A chat model draws
                 lessons as well, after the answer, by one request a turn at most: from what failed,
                 what `outcome` calls a failure, and a message that may correct an answer.
-            failed: Whether a tool's answer reports a failure, whatever its status; a function of it.
+            failed: Whether a tool's answer reports a failure, as a function of its message.
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
                 fails, and tells the log, the stream and `memory_errors`; or `raise`.
