@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
@@ -148,6 +148,13 @@ class Reflected(BaseModel):
 
     lessons: list[OneLesson] = Field(description=LESSONS_DRAWN)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _listed(cls, said: Any) -> Any:
+        """Take a lesson that stands in no list for the only one, as small models answer so."""
+        alone = isinstance(said, dict) and "lessons" not in said and "improved_approach" in said
+        return {"lessons": [said]} if alone else said
+
 
 def reflector_of(model: BaseChatModel) -> Reflector:
     """A reflector that asks a chat model once; both functions raise `ModelError` without an answer.
@@ -200,11 +207,11 @@ class _Turn(NamedTuple):
         of_answer: list[Drawn] = []
         for one in answer.lessons:
             place = self._place(one)
-            if place is None:
-                of_answer.append(Drawn(self._lesson(one, None), None, len(of_answer)))
-            else:
+            if place is not None and place not in of_kinds:
                 kind = self.told.kinds[place]
-                of_kinds.setdefault(place, Drawn(self._lesson(one, kind), kind))
+                of_kinds[place] = Drawn(self._lesson(one, kind), kind)
+            elif not one.attempts:
+                of_answer.append(Drawn(self._lesson(one, None), None, len(of_answer)))
         return [*of_kinds.values(), *of_answer]
 
     def _place(self, one: OneLesson) -> int | None:
@@ -214,8 +221,7 @@ class _Turn(NamedTuple):
             raise InvalidInputError(f"the attempts of a lesson are numbers from 1 to {several}")
         if one.attempts:
             return one.attempts[0] - 1
-        alone = several == 1 and not self.told.failed and not self.told.corrects
-        return 0 if alone else None
+        return 0 if several == 1 else None
 
     def _lesson(self, one: OneLesson, kind: Kind | None) -> Reflexion:
         told = self.told
