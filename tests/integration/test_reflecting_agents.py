@@ -42,9 +42,9 @@ def reports(answer: Any) -> bool:
 
 
 def agent(
-    store: TieredStore, model: BaseChatModel | bool, *said: str | AIMessage, **options: Any
+    store: TieredStore, model: BaseChatModel | None, *said: str | AIMessage, **options: Any
 ) -> Any:
-    memory = TieredMemoryMiddleware(reflect=model, **options)
+    memory = TieredMemoryMiddleware(reflect=False if model is None else model, **options)
     return agent_on(
         store, scripted(*said), memory, tools=[look_up, fetch], checkpointer=InMemorySaver()
     )
@@ -90,9 +90,9 @@ def test_an_answer_that_reports_a_failure_is_told_what_that_taught_before(
         tool="look_up",
     )
     said = [calls("look_up", name="tea"), "3 EUR"]
-    state = agent(store, False, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
+    state = agent(store, None, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
     assert "Do instead: Write it so" in state["messages"][2].text
-    state = agent(store, False, *said).invoke(asks(), THREAD, context=ADA)
+    state = agent(store, None, *said).invoke(asks(), THREAD, context=ADA)
     assert "Do instead" not in state["messages"][2].text
 
 
