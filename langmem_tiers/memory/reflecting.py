@@ -208,6 +208,16 @@ def finish_reflections(memory: Memory, timeout: float | None = None) -> bool:
 
 
 async def afinish_reflections(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
-    """Wait for the lessons that models draw in the background; see `finish_reflections`."""
+    """Wait for the lessons that models draw in the background, and tell whether all are drawn.
+
+    Any coordinator of this caller may have begun it, such as a middleware's.
+
+    Args:
+        timeout: Seconds at most; as long as it takes if not given.
+
+    Raises:
+        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
+            block.
+    """
     reflections = memory.tiered_store.flows.kept.one(Reflections)
     return await asyncio.to_thread(reflections.finish, memory.context.caller, timeout)
