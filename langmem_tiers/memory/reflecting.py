@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -144,29 +144,28 @@ class Reflections:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._under_way: dict[Future[list[StoreResult]], Caller] = {}
-        self._done: dict[Caller, list[StoreResult]] = {}
+        self._learned: dict[Caller, list[StoreResult]] = {}
 
     def add(self, caller: Caller, future: Future[list[StoreResult]]) -> None:
         """Keep it until it is done."""
-        with self._lock:
+        with self._changed:
             self._under_way[future] = caller
         future.add_done_callback(self._ended)
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
         """Wait for what is under way for a caller now, and tell whether it is done."""
-        with self._lock:
-            futures = {one for one, whose in self._under_way.items() if whose == caller}
-        return not wait(futures, timeout).not_done
+        with self._changed:
+            mine = {one for one, whose in self._under_way.items() if whose == caller}
+            return self._changed.wait_for(lambda: mine.isdisjoint(self._under_way), timeout)
 
     def told(self, caller: Caller) -> list[StoreResult]:
         """Return what was learned for a caller since it was told last."""
-        with self._lock:
-            return self._done.pop(caller, [])
+        with self._changed:
+            return self._learned.pop(caller, [])
 
     def _ended(self, future: Future[list[StoreResult]]) -> None:
-        """Keep what came of it, before anybody who waits for it goes on."""
         found: list[StoreResult] = []
         try:
             found = future.result()
@@ -174,9 +173,12 @@ class Reflections:
             pass
         except TieredMemoryError as error:
             _log.warning("nothing was learned from a turn: %s", error)
-        with self._lock:
-            caller = self._under_way.pop(future)
-            self._done[caller] = [*self._done.get(caller, []), *found][-_MOST:]
+        finally:
+            with self._changed:
+                caller = self._under_way.pop(future)
+                if found:
+                    self._learned[caller] = [*self._learned.get(caller, []), *found][-_MOST:]
+                self._changed.notify_all()
 
 
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
