@@ -363,12 +363,3 @@ def _trace(state: Any, success: Success) -> Trace | None:
 def _evolved(result: StoreResult) -> dict[str, Any]:
     told = {"stored": result.stored, "key": result.key, "reason": result.reason}
     return {"evolved": told}
-
-
-def checked_outcome(
-    outcome: Callable[[Any], bool | None] | None,
-) -> Callable[[Any], bool | None] | None:
-    """Return what judges a turn, if it is given."""
-    if outcome is not None:
-        checked_function(outcome, "outcome")
-    return outcome

@@ -24,7 +24,7 @@ from langmem_tiers.graph.agents import (
     shown,
 )
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import checked_outcome, judged_of
+from langmem_tiers.graph.learn import judged_of
 from langmem_tiers.graph.messages import Failing, Ran, as_seen, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
@@ -37,7 +37,7 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler
-from langmem_tiers.graph.reflecting import reflecting_of
+from langmem_tiers.graph.reflecting import taught_by
 from langmem_tiers.graph.remember import beside, decided_by
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, completes
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
@@ -139,8 +139,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             remind: Show what is due or whose topic comes up, and answer a tool call that something
                 is intended before with that, once; or the predicates of the state, by name.
             lessons: Lessons at most that a failure brings; 0 for none.
-            hold_repeats: Answer a call in just the form of which a lesson says to do otherwise with
-                that, once, and do not run it; see `ToolLessons`.
+            hold_repeats: Answer a call that a lesson names with that lesson; see `ToolLessons`.
             outcome: Whether the turn succeeded, as a function of the agent's state; None is not
                 known. What the turn was shown is credited with it.
             reflect: True keeps what failed with the call that worked later. A chat model draws
@@ -155,8 +154,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         self._recalls, self._remember, self._remind = recall, remember, remind is not False
-        self._outcome = checked_outcome(outcome)
-        self._reflecting = reflecting_of(reflect, failed)
+        self._outcome, self._reflecting = taught_by(outcome, reflect, failed)
         self._careful = careful_of(on_error, "continue")
         self._decides = decided_by(judge, revise=revise)
         self._waits = Reminding(predicates=None if isinstance(remind, bool) else remind)

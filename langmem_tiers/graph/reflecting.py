@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -64,14 +64,24 @@ class Reflecting(NamedTuple):
         return [*map(_told, (yield from asked(memory.reflect, memory.areflect, kept)))]
 
 
-def reflecting_of(reflect: bool | BaseChatModel, failed: Failing | None) -> Reflecting:  # noqa: FBT001 - of the middleware
-    """Return how an agent learns, as its middleware is told."""
+Outcome = Callable[[Any], bool | None]
+"""Tells of an agent's state whether the turn succeeded; None is not known."""
+
+
+def taught_by(
+    outcome: Outcome | None,
+    reflect: bool | BaseChatModel,  # noqa: FBT001 - of the middleware
+    failed: Failing | None,
+) -> tuple[Outcome | None, Reflecting]:
+    """Return what judges a turn, and how an agent learns from it, as its middleware is told."""
+    if outcome is not None:
+        checked_function(outcome, "outcome")
     model = None if isinstance(reflect, bool) else reflect
     if model is not None:
         checked_model(model)
     if failed is not None:
         checked_function(failed, "failed")
-    return Reflecting(reflect is not False, model, failed)
+    return outcome, Reflecting(reflect is not False, model, failed)
 
 
 def _experience(

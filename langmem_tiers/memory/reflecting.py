@@ -32,6 +32,8 @@ _KNOWN: Final = 3
 """Lessons that a model is shown as known already, at most: our own choice."""
 _MOST: Final = 100
 """Results that are kept for a caller until they are told, the latest: our own choice."""
+_MOST_CALLERS: Final = 1_000
+"""Callers whose results are kept, the latest: our own choice."""
 
 
 def reflect(
@@ -177,7 +179,9 @@ class Reflections:
             with self._changed:
                 caller = self._under_way.pop(future)
                 if found:
-                    self._learned[caller] = [*self._learned.get(caller, []), *found][-_MOST:]
+                    self._learned[caller] = [*self._learned.pop(caller, []), *found][-_MOST:]
+                for oldest in list(self._learned)[:-_MOST_CALLERS]:
+                    del self._learned[oldest]
                 self._changed.notify_all()
 
 

@@ -257,10 +257,7 @@ def _trust(candidate: Candidate, findings: Sequence[Finding], policy: GatePolicy
 
 
 def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
-    """What instructs the reader, the surest first: in what it says, or in what stands beside it.
-
-    Of a user, an operator or the agent nothing is taken for an instruction.
-    """
+    """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
     beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
     told = [one for one in beside if len(one.split()) >= _SENTENCE]
     parts = (*(candidate.parts or (Part(candidate.content),)), Part("\n".join(told)))
