@@ -48,7 +48,8 @@ class Reflecting(NamedTuple):
     ) -> Flow[list[dict[str, Any]]]:
         """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
 
-        What is returned was learned since it was told last: the model's lessons in a later turn.
+        What is returned was learned since it was told last: the model's lessons in a later turn, as
+        is the error where it failed.
         """
         if not self.wanted:
             return []

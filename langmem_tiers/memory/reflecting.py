@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
@@ -27,6 +27,7 @@ from langmem_tiers.postgres.flow import Ask, Flow, unhurried
 from langmem_tiers.remember.new import NewMemory, drawn_from
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _KNOWN: Final = 3
 """Lessons that a model is shown as known already, at most: our own choice."""
@@ -149,6 +150,7 @@ class Reflections:
         self._changed = threading.Condition()
         self._under_way: dict[Future[list[StoreResult]], Caller] = {}
         self._learned: dict[Caller, list[StoreResult]] = {}
+        self._failed: dict[Caller, TieredMemoryError] = {}
 
     def add(self, caller: Caller, future: Future[list[StoreResult]]) -> None:
         """Keep it until it is done."""
@@ -163,26 +165,39 @@ class Reflections:
             return self._changed.wait_for(lambda: mine.isdisjoint(self._under_way), timeout)
 
     def told(self, caller: Caller) -> list[StoreResult]:
-        """Return what was learned for a caller since it was told last."""
+        """Return what was learned for a caller since it was told last; if nothing was, why not."""
         with self._changed:
-            return self._learned.pop(caller, [])
+            found = self._learned.pop(caller, [])
+            if not found and caller in self._failed:
+                raise self._failed.pop(caller)
+            return found
 
     def _ended(self, future: Future[list[StoreResult]]) -> None:
         found: list[StoreResult] = []
+        failed: TieredMemoryError | None = None
         try:
             found = future.result()
         except CancelledError:
             pass
         except TieredMemoryError as error:
             _log.warning("nothing was learned from a turn: %s", error)
+            failed = error
         finally:
             with self._changed:
                 caller = self._under_way.pop(future)
                 if found:
-                    self._learned[caller] = [*self._learned.pop(caller, []), *found][-_MOST:]
-                for oldest in list(self._learned)[:-_MOST_CALLERS]:
-                    del self._learned[oldest]
+                    _keep(self._learned, caller, [*self._learned.get(caller, []), *found][-_MOST:])
+                if failed is not None:
+                    _keep(self._failed, caller, failed)
                 self._changed.notify_all()
+
+
+def _keep(kept: dict[Caller, T], caller: Caller, one: T) -> None:
+    """Keep something for a caller, and for the latest callers alone."""
+    kept.pop(caller, None)
+    kept[caller] = one
+    for oldest in list(kept)[:-_MOST_CALLERS]:
+        del kept[oldest]
 
 
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
@@ -192,7 +207,11 @@ def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> 
 
 
 def learned_lately(memory: Memory) -> list[StoreResult]:
-    """Return what models drew for this caller in the background since it was told last."""
+    """Return what models drew for this caller in the background since it was told last.
+
+    Raises:
+        TieredMemoryError: if they drew nothing, as one failed; it is raised once.
+    """
     return memory.tiered_store.flows.kept.one(Reflections).told(memory.context.caller)
 
 

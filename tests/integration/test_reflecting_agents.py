@@ -198,11 +198,15 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
 def test_a_model_that_fails_costs_no_answer_and_the_log_says_so(
     store: TieredStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = [calls("look_up", name="tea"), "I do not know"]
-    state = agent(store, drawing(), *said, failed=reports).invoke(asks(), THREAD, context=ADA)
+    said = [calls("look_up", name="tea"), "I do not know", "Bye", "Bye"]
+    talk = agent(store, drawing([]), *said, failed=reports, outcome=lambda _: None)
+    talk.invoke(asks(), THREAD, context=ADA)
     finished(store)
-    assert state["messages"][-1].text == "I do not know"
+    assert talk.invoke(asks("Thanks"), THREAD, context=ADA)["messages"][-1].text == "Bye"
+    finished(store)  # the model has no second answer
     assert "nothing was learned from a turn" in caplog.text
+    state = talk.invoke(asks("Bye"), THREAD, context=ADA)
+    assert "ModelError" in state["memory_errors"]["reflect"]
 
 
 async def test_whoever_waits_on_the_loop_of_the_store_awaits_it(way: Way) -> None:
