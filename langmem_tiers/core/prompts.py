@@ -113,9 +113,9 @@ REFLECT_BEFORE = """\
 </earlier_answer>"""
 """What the agent had answered before the user's message, which may correct it."""
 REFLECT_ASKED = """\
-<user>
+<user_said>
 {text}
-</user>"""
+</user_said>"""
 REFLECT_ATTEMPT = """\
 <attempt number="{number}" times="{times}">
 <task>{task_id}</task>
@@ -132,9 +132,9 @@ REFLECT_ATTEMPT = """\
 </attempt>"""
 """A failed attempt; what is not known is `NOT_KNOWN`."""
 REFLECT_ANSWERED = """\
-<answer>
+<agent_answered>
 {text}
-</answer>"""
+</agent_answered>"""
 REFLECT_JUDGED = "<judged>The turn was judged a failure.</judged>"
 REFLECT_KNOWN = """\
 <known_lesson>

@@ -156,7 +156,7 @@ def test_a_turn_that_is_judged_a_failure_teaches_though_no_tool_failed(
     memory = finished(store)
 
     assert "judged a failure" in model.told[0]
-    assert "<answer>\n5 EUR\n</answer>" in model.told[0]
+    assert "<agent_answered>\n5 EUR\n</agent_answered>" in model.told[0]
     (kept,) = memory.get_lessons(query="What does tea cost?")
     assert kept.value["original_approach"] == "5 EUR"
     assert kept.value["task_id"] == "What does tea cost?"
