@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
@@ -57,7 +58,9 @@ class Reflecting(NamedTuple):
         attempts = attempts_in(messages, ran)
         if self.model is not None:
             trust = yield from trusting(messages, memory.gate, ensure_config())
-            told = _experience(messages, attempts, trust, failed=judged is False)
+            told = _experience(messages, attempts, failed=judged is False)
+            bounds = memory.tiered_store.options.bounds
+            told = replace(told, asked=bounds.beginning(told.asked), trust=trust)
             if told.teaches:
                 begin_reflection(memory, told, self.model)
             return [*map(_told, learned_lately(memory))]
@@ -88,7 +91,6 @@ def taught_by(
 def _experience(
     messages: Sequence[BaseMessage],
     attempts: Sequence[FailedAttempt],
-    trust: float,
     *,
     failed: bool,
 ) -> Experience:
@@ -101,7 +103,6 @@ def _experience(
         answered=said_in(messages).get("answer", ""),
         before=storable(next(filter(None, answers), "")),
         failed=failed,
-        trust=trust,
     )
 
 
