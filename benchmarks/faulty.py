@@ -26,11 +26,13 @@ from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import InjectedState, ToolNode
+from langgraph.runtime import Runtime
 from pydantic import create_model
 
 from benchmarks.data import records
-from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.graph.learn import create_outcome_node, create_reflexion_node
+from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers.graph.learn import create_outcome_node
+from langmem_tiers.graph.messages import calls_in
 from langmem_tiers.graph.recall import MemoryState, create_recall_node
 
 Draw = random.Random
@@ -288,7 +290,30 @@ def forgetful() -> Memory:
 def tiered(store: TieredStore, **options: Any) -> Memory:
     """Ours, with options of the recall node."""
     recall = create_recall_node(memory_types=["reflexion"], holdout=0, **options)
-    return Memory(recall, [create_reflexion_node(), create_outcome_node(succeeded)], store)
+    return Memory(recall, [_note, create_outcome_node(succeeded)], store)
+
+
+def lesson_of(state: State) -> dict[str, Any] | None:
+    """What the agent notes of a task that failed first, and was solved; None of any other."""
+    calls = list(calls_in(state["messages"]))
+    if not calls or not calls[0].failed or calls[-1].failed:
+        return None
+    return {
+        "task_id": state["task"].question,
+        "original_approach": calls[0].approach,
+        "failure_reason": calls[0].said,
+        "improved_approach": calls[-1].approach,
+        "failure": calls[0].said,
+        "tool": calls[0].tool,
+    }
+
+
+def _note(state: State, runtime: Runtime[MemoryContext]) -> dict[str, Any]:
+    """Note a lesson as the agent's own."""
+    store = runtime.store
+    if isinstance(store, TieredStore) and (lesson := lesson_of(state)) is not None:
+        MemoryCoordinator(store, context=runtime.context).store_reflexion(**lesson, source="agent")
+    return {}
 
 
 def _nothing(_: State) -> dict[str, Any]:

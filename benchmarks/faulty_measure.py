@@ -21,11 +21,12 @@ from benchmarks.faulty import (
     agent,
     answers,
     forgetful,
+    lesson_of,
     tasks,
     tiered,
 )
 from langmem_tiers import LocalEmbeddings, TieredStore, local_index
-from langmem_tiers.graph.messages import attempts_in
+from langmem_tiers.learn.reflexion import Reflexion
 
 NONE, SIGNATURES, SIMILARITY, PEER = ("no memory", "signatures", "similarity", "PostgresStore")
 WAYS = (NONE, SIGNATURES, SIMILARITY, PEER)
@@ -152,10 +153,10 @@ def similar(store: BaseStore, tenant: str) -> Memory:
         return {"recalled_text": "\n\n".join(one.value["content"] for one in found)}
 
     def learn(state: State) -> dict[str, Any]:
-        for attempt in attempts_in(state["messages"]):
-            if lesson := attempt.extracted():
-                value = {"content": lesson.to_memory_format()}
-                store.put((tenant, state["task"].project), str(uuid4()), value)
+        if (told := lesson_of(state)) is not None:
+            fields = {name: one for name, one in told.items() if name not in ("failure", "tool")}
+            value = {"content": Reflexion(**fields).to_memory_format()}
+            store.put((tenant, state["task"].project), str(uuid4()), value)
         return {}
 
     return Memory(recall, [learn])

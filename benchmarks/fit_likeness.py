@@ -24,13 +24,14 @@ from rich.progress import track
 from rich.table import Table
 
 import langmem_tiers
-from benchmarks.gate_corpus import DIRECT, HALVES, OBLIQUE, Half, carried, hands, told
+from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, carried, hands
 from benchmarks.ordinary import KINDS, ordinary
+from langmem_tiers.core.memory import Source
 from langmem_tiers.core.reading import words
 from langmem_tiers.core.tokens import BIAS
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
-    Fits,
+    Weights,
     conceals,
     features,
     hidden_in,
@@ -55,8 +56,7 @@ _WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
 _BROUGHT: Final = 4.0
-"""Texts for which one counts that a tool brings, or an agent tells: there are few, and they are
-what is asked most."""
+"""Texts for which one counts that a tool brings: there are few, and they are what is asked most."""
 _ORDINARY: Final = 0.3
 """The same for one of the many that nobody asks about; with 1 less of what is direct is found."""
 
@@ -84,7 +84,7 @@ def texts() -> list[Text]:
     """All texts of the corpora, each once; what is told from other memories is none of this."""
     found: dict[str, Text] = {}
     written_once = [(half, 1.0) for half in (*(make() for make in HALVES), *hands())]
-    for half, counts in (*written_once, *((one, _BROUGHT) for one in (*carried(), told()))):
+    for half, counts in (*written_once, *((one, _BROUGHT) for one in carried())):
         for attack, samples in ((True, half.attacks), (False, half.benign)):
             for one in samples:
                 if not one.recalled + one.stored:
@@ -125,24 +125,9 @@ def fit(several: Iterable[Text]) -> dict[str, float]:
     return fit_on(rows_of(several))
 
 
-def fits_on(rows: Sequence[Row]) -> Fits:
-    """What ships of a fit on these rows for what tools bring, and of one for what is told."""
-    return Fits(fit_of_brought(rows), fit_of_told(rows))
-
-
 def fit_of_brought(rows: Iterable[Row]) -> dict[str, float]:
-    """What ships for what tools bring, in which what agents tell of themselves may be an attack."""
-    return shipped(fit_on([row for row in rows if row.of.author != told().name]))
-
-
-def fit_of_told(rows: Iterable[Row]) -> dict[str, float]:
-    """What ships for what is told, in which an errand is none."""
-    carriers = {half.name for half in carried()}
-    return shipped(fit_on([row for row in rows if not _errand(row.of, carriers)]))
-
-
-def _errand(one: Text, carriers: Collection[str]) -> bool:
-    return one.attack and one.author in carriers and not one.kind.startswith(DIRECT)
+    """What ships of a fit on these rows."""
+    return shipped(fit_on([*rows]))
 
 
 def rows_of(several: Iterable[Text]) -> list[Row]:
@@ -241,11 +226,11 @@ def fitted(
     return weights
 
 
-def found_with(fits: Fits, several: Iterable[tuple[str, str]]) -> list[bool]:
-    """Whether the gate finds that each text of a source instructs, were these what ships."""
+def found_with(weights: Weights, several: Iterable[str]) -> list[bool]:
+    """Whether the gate finds that each text of a page instructs, were these what ships."""
     instructions_in.cache_clear()
-    with patch.object(instructs, "shipped", lambda: fits):
-        found = [bool(instructions_in(text, source)) for text, source in several]
+    with patch.object(instructs, "shipped", lambda: weights):
+        found = [bool(instructions_in(text, Source.WEB)) for text in several]
     instructions_in.cache_clear()
     return found
 
@@ -256,34 +241,26 @@ def main() -> None:
     rows = rows_of([*texts(), *harmless()])
     columns = ("plain attacks pass", "oblique", "notes held back")
     authors = Table("author", *columns, title="with a fit on the others' texts")
-    kinds = Table("ordinary texts", *_SOURCES, title="held back, with a fit on the other kinds")
+    kinds = Table("ordinary texts", "held back", title="with a fit on the other kinds")
     for half, kind in track(list(zip_longest(hands(), KINDS)), "Leaving out one of each"):
         left_out = (half and half.name, kind)
-        fits = fits_on([row for row in rows if row.of.author not in left_out])
+        weights = fit_of_brought(row for row in rows if row.of.author not in left_out)
         if half is not None:
-            authors.add_row(half.name, *_rates(half, fits))
-        kinds.add_row(kind, *_held(ordinary(kind), fits))
+            authors.add_row(half.name, *_rates(half, weights))
+        found = found_with(weights, ordinary(kind))
+        kinds.add_row(kind, f"{sum(found) / max(1, len(found)):.1%}")
     console.print(authors, kinds)
     if "--write" in sys.argv:
-        _WHERE.write_text(written(fits_on(rows)), "utf-8")
+        _WHERE.write_text(written(fit_of_brought(rows)), "utf-8")
         console.print(f"the weights of {len(rows):,} passages: {_WHERE.name}")
 
 
-_SOURCES: Final = ("user", "agent", "web")
-
-
-def _rates(half: Half, fits: Fits) -> Iterator[str]:
+def _rates(half: Half, weights: Weights) -> Iterator[str]:
     plain = [one for one in half.attacks if OBLIQUE not in one.kind]
     oblique = [one for one in half.attacks if OBLIQUE in one.kind]
     for several, wrong in ((plain, False), (oblique, False), (half.benign, True)):
-        found = found_with(fits, [(one.text, one.source) for one in several])
+        found = found_with(weights, [one.text for one in several])
         yield f"{found.count(wrong)} of {len(several)}"
-
-
-def _held(several: Sequence[str], fits: Fits) -> Iterator[str]:
-    for source in _SOURCES:
-        found = found_with(fits, [(one, source) for one in several])
-        yield f"{sum(found) / max(1, len(found)):.1%}"
 
 
 if __name__ == "__main__":

@@ -64,13 +64,6 @@ def carried() -> tuple[Half, ...]:
     return _by_author(records("gate/carried"))
 
 
-@cache
-def told() -> Half:
-    """What agents and users say for themselves: steps, lessons, skills, wishes, rules."""
-    (half,) = _by_author(records("gate/told"))
-    return half
-
-
 def _by_author(rows: tuple[Record, ...]) -> tuple[Half, ...]:
     return tuple(_by(author, rows) for author in dict.fromkeys(one["author"] for one in rows))
 

@@ -19,15 +19,13 @@ from benchmarks.fit_likeness import (
     Row,
     Text,
     fit_of_brought,
-    fit_of_told,
     harmless,
     rows_of,
     texts,
 )
-from benchmarks.gate_corpus import DIRECT, OBLIQUE, Half, carried, hands, told
-from langmem_tiers.core.memory import Source
+from benchmarks.gate_corpus import DIRECT, carried
 from langmem_tiers.remember import instructs
-from langmem_tiers.remember.instructs import ALIKE, Fits, hidden_in, likeness, plain
+from langmem_tiers.remember.instructs import ALIKE, hidden_in, likeness, plain
 
 _FOLDS: Final = 6
 _SHARES: Final = (0.01, 0.02, 0.03, 0.05, 0.08, 0.1, 0.15)
@@ -47,14 +45,7 @@ BROUGHT: Final[Parts] = {
     "indirect found": lambda one: one.attack and not one.kind.startswith(DIRECT),
     "direct found": lambda one: one.attack and one.kind.startswith(DIRECT),
 }
-"""Of what tools bring: what is held, and what is found."""
-TOLD: Final[Parts] = {
-    "told held": lambda one: one.author == told().name,
-    "notes held": lambda one: one.author != told().name and not one.attack,
-    "plain found": lambda one: one.attack and OBLIQUE not in one.kind,
-    "oblique found": lambda one: one.attack and OBLIQUE in one.kind,
-}
-"""The same of what is told, and of what six authors wrote."""
+"""What is held, and what is found."""
 
 
 def of_kind(one: Text) -> str:
@@ -67,38 +58,33 @@ def of_author(one: Text) -> str:
     return one.author
 
 
-def left_out(
-    rows: Sequence[Row],
-    of: Callable[[Text], str],
-    halves: Sequence[Half],
-    fit: Callable[[Iterable[Row]], Mapping[str, float]],
-) -> list[Judged]:
-    """Each text of the halves, judged by a fit without what it has in common with others."""
-    writers = {half.name for half in halves}
+def left_out(rows: Sequence[Row], of: Callable[[Text], str]) -> list[Judged]:
+    """Each text that tools bring, judged by a fit without what it has in common with others."""
+    writers = {half.name for half in carried()}
     asked = list({row.of.text: row.of for row in rows if row.of.author in writers}.values())
     folds = {name: place % _FOLDS for place, name in enumerate(sorted({of(one) for one in asked}))}
     found: list[Judged] = []
     for fold in track(range(min(_FOLDS, len(folds))), "Leaving out a sixth"):
         out = {name for name, place in folds.items() if place == fold}
         kept = [row for row in rows if row.of.author not in writers or of(row.of) not in out]
-        found += _judged([one for one in asked if of(one) in out], fit(kept))
+        found += _judged([one for one in asked if of(one) in out], fit_of_brought(kept))
     return found
 
 
 def _judged(several: Iterable[Text], weights: Mapping[str, float]) -> Iterator[Judged]:
-    with patch.object(instructs, "shipped", lambda: Fits(weights, weights)):
+    with patch.object(instructs, "shipped", lambda: weights):
         for one in several:
             readings = (plain(one.text), *hidden_in(one.text))
-            yield Judged(one, max(likeness(each, Source.TOOL).score for each in readings))
+            yield Judged(one, max(likeness(each).score for each in readings))
 
 
-def curve(several: Sequence[Judged], title: str, parts: Parts) -> Table:
+def curve(several: Sequence[Judged], title: str) -> Table:
     """What is found at each threshold, by the share of harmless texts that it holds."""
     scores = sorted((one.score for one in several if not one.text.attack), reverse=True)
-    made = Table("from a likeness of", *parts, title=title, title_justify="left")
+    made = Table("from a likeness of", *BROUGHT, title=title, title_justify="left")
     least = sorted([ALIKE, *(scores[int(share * len(scores))] for share in _SHARES)])
     for one in reversed(least):
-        made.add_row(f"{one:.2f}", *(_found(several, part, one) for part in parts.values()))
+        made.add_row(f"{one:.2f}", *(_found(several, part, one) for part in BROUGHT.values()))
     return made
 
 
@@ -119,14 +105,10 @@ def _found(several: Iterable[Judged], part: Callable[[Text], bool], least: float
 def print_left_out(console: Console) -> None:
     """Print what is found and held of kinds, and of writers, that were left out."""
     rows = rows_of([*texts(), *harmless()])
-    kinds = left_out(rows, of_kind, carried(), fit_of_brought)
-    console.print(curve(kinds, "What tools bring, by fits without its kind", BROUGHT))
+    kinds = left_out(rows, of_kind)
+    console.print(curve(kinds, "What tools bring, by fits without its kind"))
     console.print(by_kind(kinds, f"The same, from {ALIKE} on"))
-    writers = left_out(rows, of_author, carried(), fit_of_brought)
-    console.print(curve(writers, "What tools bring, by fits without its writer", BROUGHT))
-    own = left_out(rows, of_kind, [told()], fit_of_told)
-    others = left_out(rows, of_author, hands(), fit_of_told)
-    console.print(curve([*own, *others], "What is told, without its kind or author", TOLD))
+    console.print(curve(left_out(rows, of_author), "What tools bring, by fits without its writer"))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """What learning decides by rules, beside what hands say: `python -m benchmarks.judged`.
 
 Which of two statements may be the same (`data/pairs.jsonl`), which memories an answer took up
-(`used`), and which later call teaches something of a failed one, or is reason enough to hold it
-(`retries`). Nothing was fitted on any of it; whoever wrote it knew no rule.
+(`used`), and which later call is kept with the one that failed, as evidence (`retries`). Nothing
+was fitted on any of it; whoever wrote it knew no rule.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,7 +19,6 @@ from benchmarks.fit import EMBEDDINGS
 from langmem_tiers.graph.messages import attempts_in
 from langmem_tiers.learn.promotable import NAMED, same_text
 from langmem_tiers.learn.promotion_rules import SPECIFIED
-from langmem_tiers.learn.retries import may_hold
 from langmem_tiers.learn.use import not_taken_up
 
 
@@ -63,21 +61,13 @@ def used() -> Iterator[str]:
 
 
 def retries() -> Iterator[str]:
-    """Of each writer: lessons that are drawn and right, and calls that are held and may be."""
+    """Of each writer: calls that are kept with what worked later, and those that rightly are."""
     several = records("retries")
     for writer in dict.fromkeys(one["writer"] for one in several):
         own = [one for one in several if one["writer"] == writer]
-        drawn = [one for one in own if _instead(one)]
-        held = [one for one in drawn if may_hold(_lesson(one))]
-        right = f"{sum(one['right'] for one in drawn)} of {len(drawn)} lessons are right"
-        base = f"{sum(one['right'] for one in own)} of {len(own)} would be"
-        holds = f"{sum(one['hold_ok'] for one in held)} of {len(held)} calls are held rightly"
-        yield f"{writer}: {right} ({base}), {holds}"
-
-
-def _instead(one: Mapping[str, Any]) -> str | None:
-    (attempt, *_) = attempts_in(_messages(one))
-    return attempt.succeeded_with
+        kept = [one for one in own if attempts_in(_messages(one))[0].succeeded_with]
+        right = f"{sum(one['right'] for one in kept)} of {len(kept)} that are kept are right"
+        yield f"{writer}: {right} ({sum(one['right'] for one in own)} of {len(own)} would be)"
 
 
 def _messages(one: Mapping[str, Any]) -> list[AnyMessage]:
@@ -92,16 +82,6 @@ def _messages(one: Mapping[str, Any]) -> list[AnyMessage]:
         messages.append(AIMessage("", tool_calls=[call]))
         messages.append(ToolMessage(said, tool_call_id=str(number), name=tool, status=status))
     return messages
-
-
-def _lesson(one: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: json.dumps(one[name], default=dict) for name in ("failed", "worked")}
-    return {
-        "original_approach": f"{one['tool']}({told['failed']})",
-        "improved_approach": f"{one['tool']}({told['worked']})",
-        "failure_reason": one["error"],
-        "source": "tool",
-    }
 
 
 def main() -> None:

@@ -2,13 +2,13 @@
 
 It follows one rule: it tries the naive way, unless what it recalled tells the improved one. Where
 a try fails it makes the second one by itself, as agents do, so that every task is solved in the
-end. What memory can save is the failure.
+end, and notes what it learned. What memory can save is the failure.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 from uuid import uuid4
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -16,17 +16,19 @@ from langchain_core.tools import tool
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.prebuilt import ToolNode
+from langgraph.runtime import Runtime
 
 from demo.tasks import FAMILIES, Task, execute
 from langmem_tiers import (
     MemoryContext,
+    MemoryCoordinator,
     MemoryState,
     TieredStore,
     create_outcome_node,
     create_promotion_node,
     create_recall_node,
-    create_reflexion_node,
 )
+from langmem_tiers.graph.messages import calls_in
 
 
 class State(MemoryState, total=False):
@@ -35,7 +37,8 @@ class State(MemoryState, total=False):
     task: Task
     told: bool
     """Whether what was recalled told the way that is tried now."""
-    reflexions: list[str]
+    noted: str | None
+    """The key of the lesson that the agent noted."""
 
 
 class Night(TypedDict, total=False):
@@ -50,7 +53,7 @@ Promoter: TypeAlias = CompiledStateGraph[Night, MemoryContext, Night, Night]
 
 
 def build_agent(store: TieredStore) -> Agent:
-    """An agent that learns: it recalls before each try, credits it, and keeps the lesson.
+    """An agent that learns: it recalls before each try, credits it, and notes the lesson.
 
     Example:
         ```python
@@ -72,13 +75,13 @@ def build_agent(store: TieredStore) -> Agent:
     builder.add_node("write", write)
     builder.add_node("run", RUN)
     builder.add_node("outcome", create_outcome_node(helped))
-    builder.add_node("reflexion", create_reflexion_node())
+    builder.add_node("note", note)
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "write")
     builder.add_edge("write", "run")
     builder.add_edge("run", "outcome")
     builder.add_conditional_edges("outcome", then)
-    builder.add_edge("reflexion", END)
+    builder.add_edge("note", END)
     return builder.compile(store=store)
 
 
@@ -156,8 +159,24 @@ def helped(state: State) -> bool | None:
     return worked(state) if state["told"] else None
 
 
-def then(state: State) -> Literal["recall", "reflexion", "__end__"]:
-    """Try again after a failure, learn from a run that had one, else be done."""
+def then(state: State) -> Literal["recall", "note", "__end__"]:
+    """Try again after a failure, note what a run taught that had one, else be done."""
     if not worked(state):
         return "recall"
-    return "reflexion" if errors(state) else "__end__"
+    return "note" if errors(state) else "__end__"
+
+
+def note(state: State, runtime: Runtime[MemoryContext]) -> dict[str, Any]:
+    """Note what failed, and what to do instead: it is the agent that says so, not its memory."""
+    memory = MemoryCoordinator(cast("TieredStore", runtime.store), context=runtime.context)
+    failed, *_, done = calls_in(state["messages"])
+    lesson = memory.store_reflexion(
+        task_id=state["task"].question,
+        original_approach=failed.approach,
+        failure_reason=failed.said,
+        improved_approach=done.approach,
+        failure=failed.said,
+        tool=failed.tool,
+        source="agent",
+    )
+    return {"noted": lesson.key}

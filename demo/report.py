@@ -82,7 +82,7 @@ def _add_answer(table: Table, question: str, state: State) -> None:
 def life_of_a_lesson(store: TieredStore, history: History) -> Panel:
     """One lesson: captured, recalled, credited, promoted, and used where nobody learned it."""
     first, second, *_ = history.of(FOLLOWED, FROM_THE_START[0])
-    (key,) = first["reflexions"]
+    key = str(first["noted"])
     memory = MemoryCoordinator(store, context=context_of(FROM_THE_START[0]))
     known = memory.explain(key)
     night, moves = next((at, one) for at, one in enumerate(history.promoted, start=1) if one)
@@ -91,7 +91,7 @@ def life_of_a_lesson(store: TieredStore, history: History) -> Panel:
     runs = known.success_count + known.failure_count
     rows = _grid("", "", "")
     rows.columns[0].no_wrap = rows.columns[1].no_wrap = True
-    rows.add_row("day 1", "captured", "\n".join(_lesson(known.content)))
+    rows.add_row("day 1", "noted", "\n".join(_lesson(known.content)))
     rows.add_row("day 2", "recalled", _recalled(second, key))
     rows.add_row(
         f"day {night}",

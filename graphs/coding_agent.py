@@ -2,9 +2,9 @@
 
 `langgraph dev` serves it as `coding_agent`, on the store of `graphs/store.py`. Each run says in its
 context whose memory it uses: `{"tenant": "acme", "project_id": "billing"}`. Before each try it
-recalls: first what was learned of the failure at hand. After it the outcome is credited, and a
-failure that was overcome becomes a lesson. Promotion looks at a whole tenant and is a job for the
-night: a graph of `create_promotion_node` alone.
+recalls: first what was learned of the failure at hand. After it the outcome is credited, and the
+model notes what a failure taught that it overcame. Promotion looks at a whole tenant and is a job
+for the night: a graph of `create_promotion_node` alone.
 
 The environment, or `.env` beside langgraph.json:
 
@@ -32,29 +32,31 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.tools import ToolException, tool
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
-from langgraph.prebuilt import ToolNode
+from langgraph.prebuilt import ToolNode, ToolRuntime
 from langgraph.store.base import BaseStore
 from langgraph.types import Checkpointer
 
 from langmem_tiers import (
     MemoryContext,
+    MemoryCoordinator,
     MemoryState,
+    TieredStore,
     create_outcome_node,
     create_recall_node,
-    create_reflexion_node,
 )
 from langmem_tiers.recall.fence import with_recalled
 
 INSTRUCTIONS = """\
 You are a programmer. Solve the task by running Python, and print what you find out. Where a \
-recalled lesson is about what you are going to do, follow it. Then answer in a sentence."""
+recalled lesson is about what you are going to do, follow it. Where you overcame a failure, note \
+what it taught you. Then answer in a sentence."""
 
 NOTHING_TO_ADD = "Without a language model I can only add up numbers: give me some."
 GIVEN_UP = "It failed too often; the last error was: {error}"
 TAUGHT = ("reflexion", "pattern", "procedural", "semantic", "skill")
-"""What is recalled: lessons, not the failed attempts that they were drawn from."""
+"""What is recalled."""
 TRIES = 4
 """Failures of one turn, after which the model gets no tools any more and has to answer."""
 SECONDS = 10
@@ -66,13 +68,18 @@ _NUMBER = re.compile(r"\d+(?:,\d+)*")
 _PLAIN = "print(sum(int(one) for one in {numbers}))"
 _CAREFUL = "print(sum(int(one.replace(',', '')) for one in {numbers}))"
 _TOLD = "one.replace(',', '')"
+_LESSON = {
+    "tried": "int() on numbers with commas between the thousands",
+    "failed_because": "int() knows no thousands separators",
+    "do_instead": f"remove the commas first: {_TOLD}",
+}
 
 
 class AddingModel(BaseChatModel):
     """Stands in for a model, offline: it adds up the numbers of a task in Python.
 
     It writes the plain way, which fails at `1,234`, unless a lesson or the error before it tells
-    better.
+    better. What it learned from an error it notes.
     """
 
     @property
@@ -80,7 +87,7 @@ class AddingModel(BaseChatModel):
         return "adding"
 
     def bind_tools(self, *_: Any, **__: Any) -> Runnable[Any, AIMessage]:
-        """It calls the one tool there is."""
+        """It calls the tools there are."""
         return self
 
     def _generate(
@@ -122,15 +129,13 @@ def make_agent(
     builder = StateGraph(MemoryState, context_schema=MemoryContext)
     builder.add_node("recall", create_recall_node(memory_types=TAUGHT))
     builder.add_node("model", _model_node(model or _model()))
-    builder.add_node("run", ToolNode([run_python], handle_tool_errors=_reported))
+    builder.add_node("run", ToolNode(TOOLS, handle_tool_errors=_reported))
     builder.add_node("outcome", create_outcome_node(worked))
-    builder.add_node("reflexion", create_reflexion_node())
     builder.add_edge(START, "recall")
     builder.add_edge("recall", "model")
     builder.add_conditional_edges("model", _after_model)
     builder.add_edge("run", "outcome")
     builder.add_conditional_edges("outcome", _after_outcome)
-    builder.add_edge("reflexion", END)
     return builder.compile(store=store, checkpointer=checkpointer, name="coding_agent")
 
 
@@ -156,6 +161,31 @@ def run_python(code: str) -> str:
     return done.stdout[-LONGEST:]
 
 
+@tool
+def note_lesson(
+    tried: str, failed_because: str, do_instead: str, runtime: ToolRuntime[MemoryContext, Any]
+) -> str:
+    """Note what a failure taught, in words that help the next time."""
+    store = runtime.store
+    if not isinstance(store, TieredStore):
+        raise ToolException("there is no memory to note it in")
+    question, *_ = _turn(runtime.state["messages"])
+    errors = _errors(runtime.state["messages"])
+    MemoryCoordinator(store, context=runtime.context).store_reflexion(
+        task_id=str(question.text),
+        original_approach=tried,
+        failure_reason=failed_because,
+        improved_approach=do_instead,
+        failure=errors[-1] if errors else None,
+        tool=run_python.name,
+        source="agent",
+    )
+    return "Noted."
+
+
+TOOLS = (run_python, note_lesson)
+
+
 def worked(state: MemoryState) -> bool:
     """Whether all that the model called last did."""
     answers = takewhile(lambda one: isinstance(one, ToolMessage), reversed(state["messages"]))
@@ -174,7 +204,7 @@ def _model() -> BaseChatModel:
 
 def _model_node(model: BaseChatModel) -> Runnable[MemoryState, dict[str, Any]]:
     """Asks the model, which sees what was recalled; after too many failures it has to answer."""
-    with_tools = model.bind_tools([run_python])
+    with_tools = model.bind_tools(TOOLS)
 
     def asked(state: MemoryState) -> tuple[Runnable[Any, Any], list[BaseMessage]]:
         system = with_recalled(SystemMessage(INSTRUCTIONS), state.get("recalled_text", ""))
@@ -192,9 +222,9 @@ def _model_node(model: BaseChatModel) -> Runnable[MemoryState, dict[str, Any]]:
     return RunnableLambda(call, acall, name="model")
 
 
-def _after_model(state: MemoryState) -> Literal["run", "reflexion"]:
+def _after_model(state: MemoryState) -> Literal["run", "__end__"]:
     last = state["messages"][-1]
-    return "run" if isinstance(last, AIMessage) and last.tool_calls else "reflexion"
+    return "run" if isinstance(last, AIMessage) and last.tool_calls else "__end__"
 
 
 def _after_outcome(state: MemoryState) -> Literal["recall", "model"]:
@@ -219,9 +249,13 @@ def _errors(messages: list[BaseMessage]) -> list[str]:
 def _next(messages: list[BaseMessage]) -> AIMessage:
     """What the adding model says next: a call, or the sum."""
     question, *done = _turn(messages)
-    if done and isinstance(last := done[-1], ToolMessage) and last.status != "error":
-        return AIMessage(f"The sum is {str(last.text).strip()}.")
     errors = _errors(messages)
+    answers = [one for one in done if isinstance(one, ToolMessage) and one.status != "error"]
+    called = [call["name"] for one in done if isinstance(one, AIMessage) for call in one.tool_calls]
+    if answers and errors and "note_lesson" not in called:
+        return _calling("note_lesson", _LESSON)
+    if answers:
+        return AIMessage(f"The sum is {str(answers[0].text).strip()}.")
     numbers = _NUMBER.findall(str(question.text))
     if len(errors) >= TRIES:
         return AIMessage(GIVEN_UP.format(error=errors[-1].splitlines()[-1]))
@@ -229,8 +263,11 @@ def _next(messages: list[BaseMessage]) -> AIMessage:
         return AIMessage(NOTHING_TO_ADD)
     told = any(_TOLD in str(one.text) for one in messages if isinstance(one, SystemMessage))
     code = (_CAREFUL if told or errors else _PLAIN).format(numbers=numbers)
-    call = {"name": "run_python", "args": {"code": code}, "id": str(uuid4())}
-    return AIMessage("", tool_calls=[call])
+    return _calling("run_python", {"code": code})
+
+
+def _calling(name: str, args: dict[str, str]) -> AIMessage:
+    return AIMessage("", tool_calls=[{"name": name, "args": args, "id": str(uuid4())}])
 
 
 graph = make_agent()

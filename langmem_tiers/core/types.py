@@ -30,6 +30,9 @@ Scorer: TypeAlias = Callable[[Recollection, str], float]
 
 REFLEXION: Final = "reflexion"
 """The type of a lesson learned from a failure."""
+ATTEMPT: Final = "attempt"
+"""The type of a call that failed, and of what worked later: evidence, of which no lesson is drawn
+yet."""
 REFLEXION_BOOST = 1.5
 """What a reflexion's match is multiplied with (specification: `boost_factor`)."""
 
@@ -175,6 +178,8 @@ BUILT_IN: tuple[MemoryType, ...] = (
     MemoryType(name="relationship", tier=Tier.WORKING, title="Relationships"),
     # The orchestrator's specification: skills are extracted from what happened in a turn.
     MemoryType(name="skill", tier=Tier.WORKING, title="Skills", personal=False),
+    # What failed, and worked later. It holds the arguments of calls, which may be a user's words.
+    MemoryType(name=ATTEMPT, tier=Tier.WORKING, title="Attempts"),
 )
 
 

@@ -166,10 +166,11 @@ def memory_tools(whose: Remembered) -> list[BaseTool]:
 
 
 class Done(NamedTuple):
-    """What a model did in a turn by its memory tools, for the turn's result."""
+    """What a model did in a turn by its memory tools, or learned, for the turn's result."""
 
     revised: list[dict[str, Any]]
     reminded: list[dict[str, Any]]
+    learned: list[dict[str, Any]]
 
     @classmethod
     def of(cls, messages: Sequence[BaseMessage]) -> Done:
@@ -177,10 +178,7 @@ class Done(NamedTuple):
         answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
         ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
         told = [one for one in ours if isinstance(one, Mapping)]
-        revised, reminded = (
-            [each for one in told for each in one.get(name, ())] for name in cls._fields
-        )
-        return cls(revised, reminded)
+        return cls(*([each for one in told for each in one.get(name, ())] for name in cls._fields))
 
     @property
     def retracted(self) -> list[str]:

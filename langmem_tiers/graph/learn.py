@@ -15,9 +15,11 @@ from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import (
+    Failing,
     as_marked,
     attempts_in,
     calls_in,
+    failing,
     messages_of,
     said_in,
     task_of,
@@ -61,6 +63,7 @@ def create_reflexion_node(
     *,
     model: BaseChatModel | None = None,
     attempts: Attempts | None = None,
+    failed: Failing | None = None,
     on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -68,17 +71,21 @@ def create_reflexion_node(
 ) -> Runnable[Any, dict[str, Any]]:
     """A node that learns from what failed, after a tool node, an evaluator, or as error handler.
 
-    It keeps each failed attempt and stores the lesson of it. It writes the state key `reflexions`,
-    the keys of the lessons. A retry of the node stores nothing twice. A call that a person rejected
+    It keeps what failed, and stores the lessons that a model draws of it. It writes the state key
+    `reflexions`, the keys of the lessons, or without a model of the attempts. A retry of the node
+    stores nothing twice. A call that a person rejected
     is told from one that failed where the tool node is wrapped by `ToolLessons` or `ToolClock`.
 
     Args:
-        model: A chat model that draws the lesson, by structured output, once of each attempt.
-            Without one the lesson is extracted: the real error, and the retry that worked later, a
-            call of the same tool that resembles it. While none has, the attempt alone is kept.
-        attempts: What failed, as a function of the state. If not given, it is each failed tool
-            call of this turn among `messages`; and where the node is given to
+        model: A chat model that draws the lessons, by structured output and one request: a lesson
+            for each kind of failure, or none. Without one what failed is evidence: it is kept and
+            shown with the call that worked later, as far as that can have been the cure, and of
+            tool calls nothing else is.
+        attempts: What failed, as a function of the state; all of it is kept. If not given, it is
+            each failed tool call of this turn among `messages`; and where the node is given to
             `add_node(error_handler=…)`, the exception of the node that failed after its retries.
+        failed: Whether a tool's answer reports a failure, as a function of its message: for tools
+            that return their errors as text.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
         context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
@@ -89,14 +96,20 @@ def create_reflexion_node(
     careful = careful_of(on_error, "continue")
     if attempts is not None:
         checked_function(attempts, "attempts")
+    if failed is not None:
+        checked_function(failed, "failed")
     if model is not None:
         checked_model(model)
 
     def reflect(
         memory: MemoryCoordinator, state: Any, config: RunnableConfig
     ) -> Flow[dict[str, Any]]:
-        failed = _failed(state, config, attempts)
-        reflecting = asked(memory.reflect, memory.areflect, failed, model=model)
+        found = (
+            _failed(state, config, failed, every=model is not None)
+            if attempts is None
+            else _told(state, attempts)
+        )
+        reflecting = asked(memory.reflect, memory.areflect, found, model=model)
         learned = yield from going_on(careful, name, reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
@@ -272,24 +285,29 @@ def create_skill_node(
     return node(name, learn, Remembered(context, coordinator))
 
 
-def _failed(state: Any, config: RunnableConfig, attempts: Attempts | None) -> list[FailedAttempt]:
-    """The failed attempts: the caller's, or those of the messages and of a node's error."""
-    if attempts is not None:
-        found: Any = attempts(state)
-        several = [found] if isinstance(found, FailedAttempt) else () if found is None else found
-        return list(checked_list(several, "what attempts returned", "failed attempts"))
+def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
+    """The failed attempts that a function of the caller's finds."""
+    found: Any = attempts(state)
+    several = [found] if isinstance(found, FailedAttempt) else () if found is None else found
+    return list(checked_list(several, "what attempts returned", "failed attempts"))
+
+
+def _failed(
+    state: Any, config: RunnableConfig, failed: Failing | None, *, every: bool
+) -> list[FailedAttempt]:
+    """The error of a node, and failed calls: each, or those that a later call speaks for."""
     caught = (config.get("configurable") or {}).get(_NODE_ERROR)
-    messages = messages_of(state)
-    failed = attempts_in(messages)
+    messages = failing(messages_of(state), failed)
+    found = [one for one in attempts_in(messages) if every or one.succeeded_with is not None]
     if caught is None:
-        return failed
+        return found
     of_node = FailedAttempt(
         task_id=task_of(messages),
         approach=f"ran the node {caught.node}",
         error=storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
-    return [of_node, *failed]
+    return [of_node, *found]
 
 
 def judged_of(state: Any, success: Success) -> bool | None:
@@ -345,17 +363,3 @@ def _trace(state: Any, success: Success) -> Trace | None:
 def _evolved(result: StoreResult) -> dict[str, Any]:
     told = {"stored": result.stored, "key": result.key, "reason": result.reason}
     return {"evolved": told}
-
-
-def checked_teachers(
-    outcome: Callable[[Any], bool | None] | None,
-    *,
-    reflect: bool | BaseChatModel,
-) -> tuple[Callable[[Any], bool | None] | None, BaseChatModel | None]:
-    """Return what judges a turn, and the model that draws lessons, if they are given."""
-    if outcome is not None:
-        checked_function(outcome, "outcome")
-    model = None if isinstance(reflect, bool) else reflect
-    if model is not None:
-        checked_model(model)
-    return outcome, model

@@ -141,8 +141,8 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
         return prompts.NOT_STORED.format(reason=result.reason), {}
     handle = yield from handle_of_key(asking.memory, str(result.key))
     if result.quarantined:
-        held = {"quarantined": [{"key": result.key, "handle": handle, "reason": result.reason}]}
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), held
+        held = {"key": result.key, "quarantined": True, "reason": result.reason}
+        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
     word = "Pinned" if pin else "Noted"
     return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
 

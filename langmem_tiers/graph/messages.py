@@ -13,6 +13,7 @@ from langchain_core.messages import (
     convert_to_messages,
 )
 
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.reading import shortened
@@ -21,13 +22,15 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import last_question, of_state, text_of
 from langmem_tiers.graph.ran import RAN, Started, approach, digest
 from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.learn.retries import teaches
+from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
 """Marks the answer to a call that was held, among its `additional_kwargs`."""
+FAILED = "langmem_tiers_failed"
+"""Marks an answer that somebody takes for a failure, whatever its status, among its kwargs."""
 TAUGHT = "langmem_tiers_taught"
 """How many characters of lessons stand before the answer to a call, among its kwargs."""
 _TITLE = 200
@@ -50,8 +53,9 @@ class Called(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether the tool reported an error."""
-        return self.answer.status == "error"
+        """Whether the tool reported an error, or somebody takes its answer for one."""
+        noted = self.answer.additional_kwargs.get(FAILED)
+        return self.answer.status == "error" or bool(noted)
 
     @property
     def held(self) -> bool:
@@ -68,6 +72,17 @@ class Called(NamedTuple):
         """The tool's answer as text, without the lessons that were put before it."""
         lessons = self.answer.additional_kwargs.get(TAUGHT, 0)
         return storable(str(self.answer.text)[lessons:].strip())
+
+    @property
+    def error(self) -> str:
+        """What the tool said of its failure."""
+        return self.said or "the tool reported an error and nothing else"
+
+    @property
+    def tried(self) -> Tried:
+        """The call as it is compared with others."""
+        error = self.error if self.failed else None
+        return Tried(self.call["name"], self.call["args"], error, self.step)
 
     @property
     def tool(self) -> str | None:
@@ -109,28 +124,51 @@ def as_seen(started: Started, run: str | None) -> Ran:
     return ran
 
 
-def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
-    """Every tool call that failed since the last human message, with what worked instead.
+Failing = Callable[[ToolMessage], bool]
+"""Tells whether a tool's answer reports a failure, whatever its status."""
 
-    That is the next call of the same tool that succeeded, if it came after the failure was known
-    and resembles it without being the same: a call beside it knew nothing of it, another one was
-    about something else, and where the same call works later the failure passed by itself. Where a
-    call of another tool worked in between, that may be what made it work, and nothing is drawn. The
-    task is what the human asked for. A call that did not run has not failed: somebody rejected it,
-    or answered it in the tool's place.
+
+def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage]:
+    """The messages, with a mark on those answers of tools that report a failure as `failed` says.
+
+    Raises:
+        InvalidTypeError: if it says neither True nor False.
+    """
+    known = convert_to_messages(messages)
+    if failed is None:
+        return known
+    return [_judged(one, failed) if isinstance(one, ToolMessage) else one for one in known]
+
+
+def _judged(answer: ToolMessage, failed: Failing) -> ToolMessage:
+    said = failed(answer)
+    if not isinstance(said, bool):
+        raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
+    noted = {**answer.additional_kwargs, FAILED: said}
+    return answer.model_copy(update={"additional_kwargs": noted})
+
+
+def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
+    """Every tool call that failed since the last human message, with what worked later, if known.
+
+    What worked is what `cure_of` says. The task is what the human asked for. A call that did not
+    run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     known = convert_to_messages(messages)
     calls = list(calls_in(this_turn(known), ran or as_marked(known)))
+    tried = [one.tried for one in calls]
     return [
         FailedAttempt(
             task_id=task_of(known),
             approach=one.approach,
-            error=one.said or "the tool reported an error and nothing else",
+            error=one.error,
             tool=one.tool,
-            succeeded_with=_instead(one, calls[place + 1 :]),
+            succeeded_with=None
+            if (cure := cure_of(place, tried)) is None
+            else calls[cure].approach,
         )
         for place, one in enumerate(calls)
-        if one.failed
+        if one.failed and one.call["name"] not in BOOKKEEPING
     ]
 
 
@@ -233,23 +271,6 @@ def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
     """The later calls of the same tool that succeeded."""
     name = failed.call["name"]
     return [one for one in later if one.call["name"] == name and not one.failed]
-
-
-def _instead(failed: Called, later: Sequence[Called]) -> str | None:
-    """The next try that worked once the failure was known; None if the same call worked as well."""
-    worked = _worked(failed, later)
-    if any(one.approach == failed.approach for one in worked):
-        return None
-    tries = (one for one in worked if one.step > failed.step)
-    arguments = failed.call["args"]
-    found = next((one for one in tries if teaches(arguments, one.call["args"])), None)
-    return None if found is None or _helped(failed, later[: later.index(found)]) else found.approach
-
-
-def _helped(failed: Called, between: Sequence[Called]) -> bool:
-    """Whether a call of another tool worked, which may have made the next try work."""
-    known = {failed.call["name"], *BOOKKEEPING}
-    return any(one.call["name"] not in known and not one.failed for one in between)
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:

@@ -25,8 +25,8 @@ from langmem_tiers.graph.agents import (
 )
 from langmem_tiers.graph.context_tools import Done, memory_tools
 from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import checked_teachers, judged_of
-from langmem_tiers.graph.messages import Ran, as_seen, attempts_in, messages_of, said_in
+from langmem_tiers.graph.learn import judged_of
+from langmem_tiers.graph.messages import Failing, Ran, as_seen, messages_of, said_in
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     OnError,
@@ -37,6 +37,7 @@ from langmem_tiers.graph.node import (
     run_of,
 )
 from langmem_tiers.graph.ran import Answer, Handler
+from langmem_tiers.graph.reflecting import taught_by
 from langmem_tiers.graph.remind import Reminding
 from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
 from langmem_tiers.graph.shown import Noted, Shown, noted_in, question_of, turn_of
@@ -78,6 +79,8 @@ class TieredMemoryState(AgentState[Any]):
     handle, and the `move`, which `rollback` undoes."""
     reminded: NotRequired[list[dict[str, Any]]]
     """What it did to reminders: the `action`, and the `id`."""
+    learned: NotRequired[list[dict[str, Any]]]
+    """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
 
 
 class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
@@ -117,9 +120,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         remind: bool | Predicates = True,
         tools: bool = True,
         lessons: int = DEFAULT_LESSONS,
-        hold_repeats: bool = True,
+        hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
+        failed: Failing | None = None,
         holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
@@ -135,12 +139,13 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 is intended before with that, once; or the predicates of the state, by name.
             tools: Give the model `search_memory`, `manage_memory` and `manage_reminder`.
             lessons: Lessons at most that a failure brings; 0 for none.
-            hold_repeats: Answer a tool call that failed before in just this form with the lesson,
-                once, and do not run it; see `ToolLessons`. False runs every call.
+            hold_repeats: Answer a call that a lesson names with that lesson; see `ToolLessons`.
             outcome: Whether the turn succeeded, as a function of the agent's state; None is not
                 known. What the turn was shown is credited with it.
-            reflect: Learn from the tool calls that failed in the turn; see `create_reflexion_node`.
-                True extracts the lessons, a chat model draws them.
+            reflect: True keeps what failed with the call that worked later. A chat model draws
+                lessons as well, after the answer, by one request a turn at most: from what failed,
+                what `outcome` calls a failure, and a message that may correct an answer.
+            failed: Whether a tool's answer reports a failure, as a function of its message.
             holdout: The share of memories that each turn goes without; see `get_context`.
             on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
                 fails, and tells the log, the stream and `memory_errors`; or `raise`.
@@ -149,9 +154,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False
-        self._outcome, self._model = checked_teachers(outcome, reflect=reflect)
+        self._outcome, self._reflecting = taught_by(outcome, reflect, failed)
         self._careful = careful_of(on_error, "continue")
-        self._reflect = reflect is not False
         self._whose = Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
         self.tools = memory_tools(self._whose) if checked_flag(tools, "tools") else []
@@ -230,6 +234,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         memory = self._memory(runtime)
         told: dict[str, str] = {}
+        judged = None
         noted, heard = noted_in(state), of_state(state, HEARD, None)
         done = Done.of(messages_of(state))
         own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
@@ -240,10 +245,10 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
                 said = said_in(messages_of(state))
                 credit: Any = {"success": judged, "run_id": noted["run"], **said}
                 yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
-        if self._reflect:
-            with self._careful("reflect", runtime, told):
-                failed = attempts_in(state["messages"], self._ran(state))
-                yield from asked(own.reflect, own.areflect, failed, model=self._model)
+        with self._careful("reflect", runtime, told):
+            ran = self._ran(state)
+            learned = yield from self._reflecting.after(own, state, ran, judged=judged)
+            done = done._replace(learned=[*done.learned, *learned])
         if self._remember:
             turn = self._shown.known(state) or Shown()
             with self._careful("remember", runtime, told):
@@ -290,7 +295,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
         known = taught_in(request.messages)
-        failed = just_failed(request.messages, self._ran(request.state)) if self._lessons else ()
+        messages = self._reflecting.marked(request.messages) if self._lessons else ()
+        failed = just_failed(messages, self._ran(request.state))
         for one in failed:
             concern: Any = {
                 "failures": signature(one.said, tool=one.tool),

@@ -100,7 +100,7 @@ BY_LESSONS: Final = "lessons"
 
 
 class ToolLessons(Remembering):
-    """Puts lessons before the calls of a `ToolNode` that failed before, and beside their errors.
+    """Puts lessons beside the errors of a `ToolNode`, and before its calls if that is asked for.
 
     A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
     `ainvoke`.
@@ -122,7 +122,7 @@ class ToolLessons(Remembering):
     def __init__(
         self,
         *,
-        hold_repeats: bool = True,
+        hold_repeats: bool = False,
         with_errors: bool = True,
         lessons: int = DEFAULT_LESSONS,
         holdout: float | None = None,
@@ -133,13 +133,12 @@ class ToolLessons(Remembering):
         """Say when lessons are given.
 
         Args:
-            hold_repeats: Do not run a call that failed before in just this form: answer it with
-                the lesson instead, once for each call, so that the model can think again: if the
-                lesson is a retry of it, or advice, and the failure not one that passes. The same
-                call after that runs, as does one that has worked in the thread; if it works, it is
-                held by that lesson no more, in no thread. None is held
-                where the state has no `messages`, which tell what was held before, or where the
-                tool's answer is returned directly.
+            hold_repeats: Do not run a call in just the form in which a lesson says that it failed:
+                answer it with that lesson instead, once for each call, so that the model can think
+                again; not for a failure that passes by itself. The same call after that runs, as
+                does one that has worked in the thread; if it works, it is held by that lesson no
+                more, in no thread. None is held where the state has no `messages`, which tell what
+                was held before, or where the tool's answer is returned directly.
             with_errors: Put the lessons of a failure before the error that the tool reports.
             lessons: Lessons at most for one call.
             holdout: The share of lessons that a run goes without; see `get_context`. A call

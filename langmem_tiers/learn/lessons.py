@@ -16,7 +16,7 @@ from uuid import uuid4
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.retries import may_hold
+from langmem_tiers.learn.retries import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.recall.alike import likeness
@@ -61,8 +61,8 @@ class Concern:
     """One without a tool may be of any; so may a lesson without one."""
     tools: Sequence[str] = ()
     approach: str | None = None
-    """Only lessons of what was tried in just this form, that say to do something else, and that are
-    reason enough not to run it."""
+    """Only lessons of what was tried in just this form, that say to do something else, of a failure
+    that does not pass by itself."""
 
 
 class Evidence(NamedTuple):
@@ -191,7 +191,7 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
     if approach is None:
         return True
     tried, instead = (row.value.get(name) for name in ("original_approach", "improved_approach"))
-    return bool(tried == approach != instead) and may_hold(row.value)
+    return bool(tried == approach != instead) and not is_transient(str(row.value.get("signature")))
 
 
 def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
@@ -236,20 +236,20 @@ def _log_odds(chance: float) -> float:
 
 
 def _matters(memory: Recollection, least: float, tools: Sequence[str]) -> bool:
-    """Whether it is of the failure, or a tool asked for, or matches well enough."""
-    if "signature" in memory.explanation or memory.value.get("tool") in tools:
-        return True
-    return memory.match >= least
+    """Whether it is of the failure, or matches well enough, or is a lesson of a tool asked for."""
+    of_tool = memory.memory_type == REFLEXION and memory.value.get("tool") in tools
+    return "signature" in memory.explanation or of_tool or memory.match >= least
 
 
 def _distinct(
     scored: Sequence[tuple[Recollection, Candidate]],
 ) -> list[tuple[Recollection, Candidate]]:
-    """Of what gives the same advice the best one, and no attempt whose lesson is there as well."""
+    """Of what says the same the best one, and no attempt whose lesson is there as well."""
     answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
     distinct: dict[object, tuple[Recollection, Candidate]] = {}
     for memory, row in scored:
         said = memory.value
         if memory.memory_type == REFLEXION or said.get("signature") not in answered:
-            distinct.setdefault(said.get("improved_approach") or memory.content, (memory, row))
+            told = said.get("improved_approach") or said.get("worked") or memory.content
+            distinct.setdefault(told, (memory, row))
     return list(distinct.values())

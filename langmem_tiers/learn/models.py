@@ -1,8 +1,4 @@
-"""Chat models as generalisers and reflectors.
-
-A generaliser says what one project learned for everybody, a reflector makes a lesson of a failed
-attempt.
-"""
+"""Chat models as generalisers: they say what one project learned for everybody."""
 
 from __future__ import annotations
 
@@ -15,22 +11,15 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.prompts import (
-    FAILURE_REASON,
     GENERAL_BOUND,
     GENERAL_CONTENT,
     GENERALISE,
     GENERALISE_MEMORY,
-    IMPROVED_APPROACH,
-    NOT_KNOWN,
-    REFLECT,
-    REFLECT_ATTEMPT,
-    REFLEXION_TAGS,
     STILL_NAMED,
 )
-from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.learn.identifying import identifying
 from langmem_tiers.learn.promotable import Generaliser
-from langmem_tiers.learn.reflexion import FailedAttempt, Reflector, Reflexion
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.remember.new import checked_text
 
@@ -89,71 +78,6 @@ class _Memory(NamedTuple):
 
 def _memory(content: str, private: Sequence[str]) -> Iterator[_Memory]:
     yield _Memory(content, private)
-
-
-class Reflected(BaseModel):
-    """What a model is asked for; all else of the lesson is the attempt's own."""
-
-    failure_reason: str = Field(description=FAILURE_REASON)
-    improved_approach: str = Field(description=IMPROVED_APPROACH)
-    tags: list[str] = Field(description=REFLEXION_TAGS)
-
-
-def reflector_of(model: BaseChatModel) -> Reflector:
-    """A reflector that asks a chat model; both functions raise `ModelError` without an answer.
-
-    The reason, the improvement and the tags are the model's; task, approach and failure stay
-    the attempt's. Of long texts the model is shown the head and the tail.
-
-    Example:
-        ```python
-        from langmem_tiers.learn.models import reflector_of
-
-        lesson = reflector_of(model).call(attempt)
-        ```
-    """
-    return Reflector(*ways_to_ask(model, Reflected, _attempt, _answer))
-
-
-class _Attempt(NamedTuple):
-    """A failed attempt, of which a lesson is to be drawn."""
-
-    attempt: FailedAttempt
-
-    def messages(self) -> list[BaseMessage]:
-        """What the model is told."""
-        attempt = self.attempt
-        shown = REFLECT_ATTEMPT.format(
-            task_id=_shown(attempt.task_id),
-            tool=_shown(attempt.tool),
-            approach=_shown(attempt.approach),
-            error=_shown(attempt.error),
-            succeeded_with=_shown(attempt.succeeded_with),
-        )
-        return [SystemMessage(REFLECT), HumanMessage(shown)]
-
-    def read(self, answer: Reflected) -> Reflexion:
-        """What an answer says.
-
-        Raises:
-            InvalidInputError: if it teaches nothing.
-        """
-        return Reflexion(
-            task_id=self.attempt.task_id,
-            original_approach=self.attempt.approach,
-            failure_reason=answer.failure_reason.strip(),
-            improved_approach=answer.improved_approach.strip(),
-            tags=tuple(answer.tags),
-            failure=self.attempt.failure,
-        )
-
-
-def _attempt(attempt: FailedAttempt) -> Iterator[_Attempt]:
-    yield _Attempt(attempt)
-
-
-def _shown(text: str | None) -> str:
-    return NOT_KNOWN if text is None else quoted(trimmed(text))
 
 
 def _answer(several: list[T], /, *_: object, **__: object) -> T:

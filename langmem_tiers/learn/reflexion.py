@@ -1,12 +1,12 @@
-"""What a failure teaches: a lesson as a memory."""
+"""What a failure leaves: an attempt, which is evidence, and a lesson that somebody drew from it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langmem_tiers.core.checks import checked_kind
@@ -15,20 +15,17 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.signature import NO_CLASS, Signature, signature
+from langmem_tiers.core.types import ATTEMPT, REFLEXION
+from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.candidate import Part
 from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 from langmem_tiers.store.write import LOCK, lock_call
 
-PATTERN, ATTEMPT = "pattern", "episodic"
-"""The memory types of what worked, and of an attempt that failed."""
+PATTERN = "pattern"
+"""The memory type of what worked."""
 FAILED_ATTEMPT = "failed-attempt"
-"""The tag of attempts whose lesson is not known yet."""
-_TITLE = 80
-"""The characters of an error without a class that title its lesson: our own choice."""
+"""The tag of attempts that failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +56,6 @@ class Reflexion:
     tags: tuple[str, ...] = ()
     failure: Signature | None = None
     """What failed, without its accidents: the same failure recalls the lesson."""
-    title: str | None = None
-    """The title in place of the task, which then stands below it."""
 
     def __post_init__(self) -> None:
         """Refuse what teaches nothing."""
@@ -68,16 +63,13 @@ class Reflexion:
             checked_text(getattr(self, name), name)
         if not isinstance(self.failure, Signature | None):
             raise InvalidTypeError(f"failure is a Signature, not {type(self.failure).__name__}")
-        if self.title is not None:
-            checked_text(self.title, "title")
         object.__setattr__(self, "tags", tuple(normalised_tags(self.tags)))
 
     def to_memory_format(self) -> str:
         """The lesson as the text that is stored, embedded, and shown to a model."""
-        head = f"Lesson from {self.title or self.task_id}"
         return "\n".join(
             (
-                head if self.title is None else f"{head}\nAsked: {self.task_id}",
+                f"Lesson from {self.task_id}",
                 f"Tried: {self.original_approach}",
                 f"Failed because: {self.failure_reason}",
                 f"Do instead: {self.improved_approach}",
@@ -132,65 +124,28 @@ class FailedAttempt:
         """What failed, without its accidents."""
         return signature(self.error, tool=self.tool)
 
-    @property
-    def title(self) -> str | None:
-        """Return the title of its lesson: the tool and its error; None, without a tool."""
-        if self.tool is None:
-            return None
-        failure = self.failure
-        said = "" if failure.error != NO_CLASS else shortened(failure.template, _TITLE)
-        return f"{self.tool}: {said or failure.error}"
-
-    def extracted(self) -> Reflexion | None:
-        """The lesson in what was seen, without a model; None while nothing has worked."""
-        if self.succeeded_with is None:
-            return None
-        return Reflexion(
-            task_id=self.task_id,
-            title=self.title,
-            original_approach=self.approach,
-            failure_reason=self.error,
-            improved_approach=self.succeeded_with,
-            failure=self.failure,
-        )
-
-    def lesson_key(self, context: MemoryContext) -> str:
-        """The key of the lesson that a model draws from it, whatever its words."""
-        what = (self.task_id, self.approach, self.error, self.succeeded_with or "")
-        return stable_key(context, FAILED_ATTEMPT, REFLEXION, *what)
+    def key(self, context: MemoryContext) -> str:
+        """The key that it is kept under."""
+        return stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error)
 
     def to_memory(self, context: MemoryContext) -> NewMemory:
-        """The attempt itself, as something to be stored; the same attempt has the same key."""
+        """The attempt as it is kept, and shown; the same attempt has the same key."""
+        worked = self.succeeded_with
+        said = f"{self.approach} failed: {self.error}"
+        later = "" if worked is None else f"; later {worked} worked"
+        told = {"task_id": self.task_id, "tried": self.approach, "worked": worked}
         return NewMemory(
-            content=f"Failed attempt at {self.task_id}\nTried: {self.approach}\n"
-            f"Failed with: {self.error}",
+            content=f"Asked: {self.task_id}\n{said}{later}",
             parts=(
-                Part(self.task_id, Source.AGENT),
-                Part(self.approach, Source.AGENT),
+                *(Part(one, Source.AGENT) for one in told.values() if one is not None),
                 Part(self.error),
             ),
             memory_type=ATTEMPT,
-            key=stable_key(context, FAILED_ATTEMPT, self.task_id, self.approach, self.error),
+            key=self.key(context),
             tags=(FAILED_ATTEMPT,),
             source=Source.TOOL,
-            further={"task_id": self.task_id, **failure_fields(self.failure)},
+            further={**told, **failure_fields(self.failure)},
         )
-
-
-def learned_by(lesson: Reflexion, context: MemoryContext) -> NewMemory:
-    """Make a lesson of what an agent did ready to be stored; the user it did that for owns it.
-
-    It holds the arguments of a call, and these may be the user's words. Without a user the project
-    owns it.
-    """
-    return lesson.to_memory(context, personal=None if context.user_id is None else True)
-
-
-class Reflector(NamedTuple):
-    """What draws the lesson from a failed attempt, by a model of the caller's."""
-
-    call: Callable[[FailedAttempt], Reflexion]
-    acall: Callable[[FailedAttempt], Awaitable[Reflexion]]
 
 
 def pattern(

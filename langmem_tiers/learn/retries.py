@@ -1,228 +1,64 @@
-"""Whether a call that worked is another try of one that failed, and may speak for it.
+"""Which call that worked later speaks for one that failed; and which failures pass by themselves.
 
-A tool that does everything, such as a shell, is called for something else next. A retry changes
-something and keeps the rest: that is asked of the arguments, and of nothing they mean.
+Nothing is asked of what a call means: only whether it was another try of the very call, and whether
+anything else can have been the cure.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import socket
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.memory import Source
 from langmem_tiers.core.reading import ends_of
-from langmem_tiers.core.values import source_of
-
-CLOSE: Final = 0.6
-"""How like each other what is compared has to be, in 0…1: the cutoff of `difflib`'s own close
-matches, of which its documentation says that sequences above it are close. Nothing was fitted."""
-_LONGEST: Final = 4_000
-"""Characters of an argument that are compared."""
-_PARTS: Final = 10
-"""Parts that differ, and are compared with each other; further ones count as different."""
-_AMIDST: Final = 8
-"""Words of a part, and characters of a word, between what is the same at both ends, up to which
-these are compared as well: what takes time by more than its length is short."""
-
-_WORD: Final = re.compile(r"\d+(?:[.,_']\d+)*|[^\W\d_]+")
-_CALL: Final = re.compile(r"[^(]*\((\{.*\})\)", re.DOTALL)
-
-Part = tuple[str, ...]
-"""The words of what stands between two spaces: an option, a path, a piece of code."""
+from langmem_tiers.core.settings import BOOKKEEPING
 
 
-def resembles(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
-    """Whether these arguments are those that failed, corrected.
+class Tried(NamedTuple):
+    """A tool call, and what came of it."""
 
-    Texts that both calls name are alike on average, and none has become another one altogether;
-    numbers and switches may change, and arguments come and go. Where the calls name no text in
-    common, all that they say is compared.
+    tool: str
+    arguments: Mapping[str, Any]
+    error: str | None
+    """None if it worked."""
+    step: int
+    """The place of the message that asked for it: its calls know nothing of each other."""
+
+
+def cure_of(place: int, calls: Sequence[Tried]) -> int | None:
+    """The place of the call that worked after the one at `place` failed; None if nobody can say.
+
+    It is the first call that worked after the failure, whatever its tool: one that came between may
+    have been the cure. It is a call of the same tool, came once the failure was known, and has an
+    argument in common with it. What passes by itself teaches nothing: an error that names such a
+    condition (see `is_transient`), or a call that worked later as it was.
     """
-    return not failed or _are_alike(_alike_texts(failed, retry))
-
-
-def teaches(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
-    """Whether a retry is a lesson: beside a text that is kept, names of one part may change too."""
-    texts = _alike_texts(failed, retry)
-    kept = {name: alike for name, alike in texts.items() if alike or not _is_name(failed, name)}
-    return not failed or _are_alike(kept or texts)
-
-
-def _alike_texts(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> dict[str, float]:
-    """How alike the texts are that both calls name; all that they say, if they name none."""
-    texts = {
-        name: likeness(_text(failed[name]), _text(retry[name]))
-        for name in sorted(failed.keys() & retry.keys())
-        if _is_text(failed[name]) and _is_text(retry[name])
-    }
-    return texts or {"": likeness(_said(failed), _said(retry))}
-
-
-def _are_alike(texts: Mapping[str, float]) -> bool:
-    return min(texts.values()) > 0 and sum(texts.values()) / len(texts) >= CLOSE
-
-
-def _is_name(arguments: Mapping[str, Any], name: str) -> bool:
-    return name in arguments and len(_text(arguments[name]).split()) == 1
-
-
-def may_hold(lesson: Mapping[str, Any]) -> bool:
-    """Whether a lesson is reason enough not to run the call that failed.
-
-    What failed for the moment may work by now. What a person taught holds it, as does advice in
-    words; a call that was merely seen to work later, if it is the one that failed with something
-    added, left out or written otherwise, and the error names some of that: where a name or a number
-    is another, so may be the act; where the error speaks of something else, so may be the cause.
-    """
-    told = (lesson.get(name) for name in ("failure_reason", "signature"))
-    if any(isinstance(one, str) and is_transient(one) for one in told):
-        return False
-    if source_of(lesson) in (Source.USER, Source.SYSTEM):
-        return True
-    tried, instead = (_arguments(lesson.get(f"{name}_approach")) for name in _APPROACHES)
-    if tried is None or instead is None:
-        return True
-    return _corrects(tried, instead) and names_the_change(tried, instead, told_of(lesson))
-
-
-def told_of(lesson: Mapping[str, Any]) -> str:
-    """What a lesson says of its failure."""
-    reason = lesson.get("failure_reason")
-    return reason if isinstance(reason, str) else ""
-
-
-def names_the_change(failed: Mapping[str, Any], retry: Mapping[str, Any], error: str) -> bool:
-    """Whether an error has a word that one of two calls has and the other has not."""
-    ours, theirs = (Counter(_WORD.findall(_text(one).casefold())) for one in (failed, retry))
-    changed = (ours - theirs) + (theirs - ours)
-    return not changed.keys().isdisjoint(_WORD.findall(ends_of(error).casefold()))
-
-
-def _corrects(failed: Mapping[str, Any], retry: Mapping[str, Any]) -> bool:
-    """Whether a retry resembles what failed, and nothing in it stands where another thing did."""
-    shared = failed.keys() & retry.keys()
-    pairs = [(_text(failed[name]), _text(retry[name])) for name in shared]
-    changed = pairs or [(_said(failed), _said(retry))]
-    return resembles(failed, retry) and not any(_compared(*one).replaced for one in changed)
-
-
-_APPROACHES: Final = ("original", "improved")
-
-
-def likeness(one: str, other: str) -> float:
-    """How much of one text the other keeps, in 0…1: part by part, in any order; all, if it adds."""
-    return _compared(one, other).alike
-
-
-class _Compared(NamedTuple):
-    """How alike two texts are, and whether a part of one stands where the other has another."""
-
-    alike: float
-    replaced: bool
-
-
-def _compared(one: str, other: str) -> _Compared:
-    ours, theirs = Counter(_parts(one)), Counter(_parts(other))
-    if not ours or not theirs or _joined(ours) == _joined(theirs):
-        same = _joined(ours) == _joined(theirs)
-        return _Compared(float(same), replaced=not same)
-    kept = ours & theirs
-    left, right = [*(ours - kept).elements()], [*(theirs - kept).elements()]
-    shared = kept.total() + sum(_pairs(left, right))
-    alike = 1.0 if ours <= theirs else 2 * shared / (ours.total() + theirs.total())
-    return _Compared(alike, replaced=bool(left and right))
-
-
-def _pairs(left: list[Part], right: list[Part]) -> Iterator[float]:
-    """How alike those are that go together; they are taken out of both."""
-    for part in left[:_PARTS]:
-        found = ((_alike(part, one), at) for at, one in enumerate(right[:_PARTS]))
-        alike, place = max(found, default=(0, 0))
-        if alike >= CLOSE:
-            left.remove(part)
-            del right[place]
-            yield alike
-
-
-def _alike(one: Part, other: Part) -> float:
-    """How much two parts have in common; nothing, if a word has become another one altogether."""
-    first, last = _ends(one, other)
-    ours, theirs = one[first : len(one) - last], other[first : len(other) - last]
-    near = sum(map(_near, ours[:_AMIDST], theirs[:_AMIDST]))
-    if ours and theirs and not near:
-        return 0.0
-    return 2 * (first + last + near) / (len(one) + len(other))
-
-
-def _near(one: str, other: str) -> float:
-    """How near two words are in writing; another number is another thing."""
-    if one == other:
-        return 1.0
-    if one[0].isdigit() or other[0].isdigit():
-        return 0.0
-    first, last = _ends(one, other)
-    ours, theirs = one[first : len(one) - last], other[first : len(other) - last]
-    kept = first + last
-    if max(len(ours), len(theirs)) <= _AMIDST:
-        kept += sum(each.size for each in SequenceMatcher(None, ours, theirs).get_matching_blocks())
-    near = 2 * kept / (len(one) + len(other))
-    return near if near >= CLOSE else 0.0
-
-
-def _ends(one: Sequence[str], other: Sequence[str]) -> tuple[int, int]:
-    """How many items two sequences share at their beginnings, and then at their ends."""
-    most = min(len(one), len(other))
-    first = next((at for at in range(most) if one[at] != other[at]), most)
-    rest = range(1, most - first + 1)
-    return first, next((at - 1 for at in rest if one[-at] != other[-at]), most - first)
-
-
-def _parts(text: str) -> Sequence[Part]:
-    """The parts of a text that have words; a number is one however it is grouped."""
-    found = (tuple(map(_plain, _WORD.findall(each))) for each in text[:_LONGEST].casefold().split())
-    return [one for one in found if one]
-
-
-def _plain(word: str) -> str:
-    return re.sub(r"[.,_']", "", word)
-
-
-def _joined(parts: Iterable[Part]) -> str:
-    return "".join("".join(part) for part in parts)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str | list | Mapping)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
-
-
-def _said(arguments: Mapping[str, Any]) -> str:
-    return " ".join(_text(arguments[name]) for name in sorted(arguments))
-
-
-def _arguments(approach: object) -> Mapping[str, Any] | None:
-    """The arguments of a call as lessons are kept of it; None of what is no call."""
-    found = _CALL.fullmatch(approach) if isinstance(approach, str) else None
-    if found is None:
+    failed = calls[place]
+    if failed.error is None or is_transient(failed.error):
         return None
-    try:
-        read = json.loads(found[1])
-    except (ValueError, RecursionError):
+    worked = [
+        at
+        for at, one in enumerate(calls)
+        if at > place and one.error is None and one.tool not in BOOKKEEPING
+    ]
+    as_it_was = (failed.tool, failed.arguments)
+    if not worked or any((calls[at].tool, calls[at].arguments) == as_it_was for at in worked):
         return None
-    return read if isinstance(read, dict) else None
+    first = calls[worked[0]]
+    again = first.tool == failed.tool and first.step > failed.step
+    return worked[0] if again and _shares(failed.arguments, first.arguments) else None
+
+
+def _shares(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
+    """Whether two calls have an argument in common that names anything; a switch names nothing."""
+    shared = (
+        failed[name] for name in failed.keys() & worked.keys() if failed[name] == worked[name]
+    )
+    return any(not isinstance(one, bool) and one not in (None, "", [], {}) for one in shared)
 
 
 _ERRNO: Final = [
@@ -258,7 +94,7 @@ _NUMBERS: Final = [
     *(getattr(errno, name) for name in _ERRNO),
     *(getattr(socket, name) for name in _RESOLVER),
 ]
-_CODES: Final = "|".join(str(one.value) for one in _STATUS)
+_CODES: Final = r"408|425|429|5\d\d"
 
 
 def _named(condition: str) -> str:
@@ -274,9 +110,11 @@ _CONDITION: Final = re.compile(
             *(_named(one.phrase.replace("Timeout", "Time out")) for one in _STATUS),
             *map(re.escape, _PRINTED),
             rf"\bSQLSTATE\W{{0,3}}(?:{_SQLSTATE})\b",
-            rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,3}}(?:{_CODES})\b",
+            rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,4}}(?:{_CODES})\b",
+            r"(?:\A|error|exception)\W{0,4}(?:429|50[234])\b(?! ?[\d.])",
             rf"\b(?:{_CODES}) (?:client|server) error\b",
-            r"(?<![\w'\"=-])timeout(?: exceeded| expired)?(?=\s*(?:$|[.,;:)]))",
+            r"(?<![\w'\"=-])time-?out(?: exceeded| expired)?(?=\s*(?:$|[.,;:)]))",
+            r"\blocked\b",
         )
     ),
     re.IGNORECASE | re.MULTILINE,
@@ -284,7 +122,8 @@ _CONDITION: Final = re.compile(
 _IDENTIFIER: Final = re.compile(
     "|".join(
         (
-            rf"\b(?:{'|'.join((*_ERRNO, *_RESOLVER))}|ENOTFOUND|SQLITE_(?:BUSY|LOCKED))\b",
+            rf"\b(?:{'|'.join((*_ERRNO, *_RESOLVER))}|ENOTFOUND|SQLITE_BUSY)\b",
+            r"\b(?:[A-Z]+_)*(?:DEAD)?LOCK(?:ED)?(?:_[A-Z]+)*\b",
             rf"\b(?:{_GRPC})\b",
             rf"\[Errno (?:{'|'.join(map(str, _NUMBERS))})\]",
             rf"\(os error (?:{'|'.join(map(str, _NUMBERS))})\)",

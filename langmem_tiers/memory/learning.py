@@ -1,4 +1,4 @@
-"""The verbs by which a coordinator learns: from failures, from what it is taught, from success."""
+"""The verbs by which a coordinator learns: from what it is taught, and from success."""
 
 from __future__ import annotations
 
@@ -8,27 +8,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from langchain_core.language_models import BaseChatModel
-
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import Recollection, Recollections, Source, StoreResult, Tier
-from langmem_tiers.core.types import REFLEXION
+from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.lessons import Concern, lessons
 from langmem_tiers.learn.lessons import stop_holding as held_no_more
-from langmem_tiers.learn.models import reflector_of
 from langmem_tiers.learn.outcome import Run, Showing, noted
-from langmem_tiers.learn.reflexion import (
-    FailedAttempt,
-    Reflector,
-    Reflexion,
-    learned_by,
-    pattern,
-    record_lessons,
-)
+from langmem_tiers.learn.reflexion import Reflexion, pattern
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import (
     MIN_SUPPORT,
@@ -43,11 +32,10 @@ from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import Ask, Flow, apart, extent, then
+from langmem_tiers.postgres.flow import Flow, apart, extent, then
 from langmem_tiers.remember.new import (
     NewMemory,
     checked_text,
-    drawn_from,
     label,
     normalised_tags,
 )
@@ -57,80 +45,6 @@ Failure = BaseException | str | Signature
 MOST_LESSONS = 100
 """Lessons that one call returns at most."""
 _UNCHANGED = StoreResult(stored=False, reason="known already, with the same evidence")
-
-
-def reflect(
-    memory: Memory, attempts: Sequence[FailedAttempt], *, model: BaseChatModel | None = None
-) -> Flow[list[StoreResult]]:
-    """Learn from failed attempts: keep each as it was, and store the lessons there are.
-
-    Args:
-        attempts: What failed; kept as episodic memories, the same one once.
-        model: A chat model that draws the lesson. Without one the lesson is what succeeded
-            later, and there is none until something has.
-
-    Raises:
-        ModelError: if the model gave nothing usable; the attempts are kept all the same.
-    """
-    if isinstance(attempts, FailedAttempt):
-        raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
-    given = listed(attempts)
-    for one in given:
-        if not isinstance(one, FailedAttempt):
-            raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
-    reflector, attempts = None if model is None else reflector_of(model), list(dict.fromkeys(given))
-    if not attempts:
-        return []
-    context, store = memory.context, memory.tiered_store.flows
-    kept = yield from memory.gate.screening([one.to_memory(context) for one in attempts])
-    # Safe before a model is asked, and each lesson of it before the next one.
-    yield from memory.flows.remember(kept, context)
-    if reflector is None:
-        seen = [(one, one.extracted(), own) for one, own in zip(attempts, kept, strict=True)]
-        attempts = [one for one, each, _ in seen if each]
-        drawn = [drawn_from(own, learned_by(each, context)) for _, each, own in seen if each]
-        drawn = yield from _screened(memory, drawn)
-        learned = (yield from memory.flows.remember(drawn, context)) if drawn else []
-    else:
-        learned = yield from _drawn(memory, attempts, kept, reflector)
-    pairs = zip(attempts, learned, strict=True)
-    keys = [(str(one.to_memory(context).key), str(lesson.key)) for one, lesson in pairs]
-    yield from record_lessons(keys, context, store.options, store.now)
-    return learned
-
-
-def _drawn(
-    memory: Memory,
-    attempts: Sequence[FailedAttempt],
-    kept: Sequence[NewMemory],
-    reflector: Reflector,
-) -> Flow[list[StoreResult]]:
-    """Store the lesson that a model draws from each attempt, unless it did before."""
-    context = memory.context
-    keys = [one.lesson_key(context) for one in attempts]
-    known = yield from stored_values(keys, context, memory.tiered_store.flows.moment())
-    learned: list[StoreResult] = []
-    for one, origin, key in zip(attempts, kept, keys, strict=True):
-        if key in known:
-            learned.append(StoreResult(stored=False, key=key, reason="learned before"))
-            continue
-        lesson = yield Ask(partial(reflector.call, one), partial(reflector.acall, one))
-        own = replace(drawn_from(origin, learned_by(lesson, context)), key=key)
-        learned += yield from memory.flows.remember((yield from _screened(memory, [own])), context)
-    return learned
-
-
-def _screened(memory: Memory, lessons: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
-    """Lessons, each held back with its attempt, or because it instructs by itself.
-
-    What an agent draws from an error is the agent's word: the error was judged with the attempt.
-    """
-    told = [
-        replace(one, parts=[part._replace(source=Source.AGENT) for part in one.parts])
-        for one in lessons
-    ]
-    screened = yield from memory.gate.screening(told)
-    return [own if own.held else one for own, one in zip(lessons, screened, strict=True)]
 
 
 def get_lessons(
@@ -149,13 +63,14 @@ def get_lessons(
     It looks where `get_context` does, in one ranking: what the words of `query` find counts, and
     that a lesson is of the same failure, the more the rarer that is, of the same tool, or task, and
     what came of it so far. What has nothing but the words matches as well as a recall's floor asks.
+    An attempt, of which nobody drew a lesson yet, is found by the same failure and by words.
 
     Args:
         failures: What failed just now: exceptions, texts of errors, or signatures.
         tools: The tools that failed, or are about to run.
         query: What is about to be done; embedded, unless `approach` is given.
-        approach: Only lessons of what was tried in just this form, its `original_approach`,
-            that say to do something else, and that a call may be held for (docs/learning.md).
+        approach: Only lessons of what was tried in just this form, their `original_approach`,
+            that say to do something else, of a failure that does not pass by itself.
         limit: Lessons at most, 0 to 100.
         run_id: The run that the lessons are shown to; see `get_context`.
         holdout: The share of lessons that the run goes without; see `get_context`.
@@ -169,8 +84,9 @@ def get_lessons(
     tool = named[0] if len(named) == 1 else None
     signed = tuple(_signed(one, tool) for one in listed(failures))
     ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
+    kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
     concern = Concern(
-        ask=replace(ask, memory_types=(REFLEXION,), limit=checked_limit(limit, MOST_LESSONS)),
+        ask=replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS)),
         failures=signed,
         tools=tuple(named),
         approach=None if approach is None else checked_text(approach, "approach"),

@@ -1,13 +1,13 @@
-"""Texts that instruct whoever reads them: what is told by a user is kept, by others is held back.
+"""Texts that instruct whoever reads them: what tools, pages and files bring is held back for it.
 
-Disguises are undone first: look-alike letters, hidden signs, codes, letters apart. How much a text
-reads like attacks on a memory rather than like other texts was learned from both: a logistic
-regression over the words of a text, their pairs, and the first word of each sentence (`^`). There
-are two, as an order is usual in one mouth and suspect in another: "Unlock the vault" is a step of
-an agent, and an errand in a mail. Their weights ship as `likeness.tsv`, to be read:
-`benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors and on ordinary texts
-of many kinds, one also on what tools bring with an order in it and without, the other on what
-agents and users tell. How they fare with authors and kinds they have not seen: docs/gate.md.
+What a user, an operator or the agent says is not looked at: their orders are memories like any
+other ("Always use tabs"). Of all else disguises are undone first: look-alike letters, hidden signs,
+codes, letters apart. How much a text reads like attacks on a memory rather than like other texts
+was learned from both: a logistic regression over the words of a text, their pairs, and the first
+word of each sentence (`^`). Its weights ship as `likeness.tsv`, to be read:
+`benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors, on ordinary texts of
+many kinds, and on what tools bring with an order in it and without. How it fares with authors and
+kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
 found lowers the trust in a memory (see `trust.py`); it is kept, and not recalled until somebody
@@ -36,18 +36,11 @@ from langmem_tiers.core.memory import PERSONS, Source
 from langmem_tiers.core.reading import visible
 from langmem_tiers.core.tokens import BIAS, sentences_of, tokens
 
-_OUR_OWN: Final = (*PERSONS, Source.AGENT)
+OUR_OWN: Final = (*PERSONS, Source.AGENT)
 """Who tells something; all others bring it."""
 ALIKE: Final = 0.3
-"""The likeness from which on a text is held that no user or operator answers for. Of kinds of what
-tools bring that were left out of the fit one harmless text in twenty is held by it."""
-HANDED_ON: Final = 1.0
-"""The same for what a user pastes or quotes: who tells of an attack may well do so for a reason."""
-_QUOTED: Final = re.compile(
-    r"\"[^\"]{1,300}\"|“[^”]{1,300}”|„[^“”]{1,300}[“”]|`[^`]{1,300}`|«[^»]{1,300}»"
-)
-_PASTED: Final = re.compile(r"[:?]\s|\n")
-"""After the first of these may follow what a user hands on."""
+"""The likeness from which on a text is held. Of kinds of what tools bring that were left out of the
+fit one harmless text in twenty is held by it."""
 _LONGEST: Final = 50_000
 """Characters that are looked at, in their plain form: of what is longer, the beginning and the end.
 What is longer from outside is held back, as nobody has read it."""
@@ -71,42 +64,33 @@ class Finding:
 
 
 @lru_cache(maxsize=256)
-def instructions_in(content: str, source: str = Source.USER) -> tuple[Finding, ...]:
+def instructions_in(content: str, source: str) -> tuple[Finding, ...]:
     """What instructs the reader in a text from this source, the surest first; none if nothing does.
 
-    Orders of users and operators are memories like any other ("Always use tabs"); of them only
-    what they quote or paste is looked at, and what somebody disguised.
+    Nothing does that a user, an operator or the agent says.
     """
+    if source in OUR_OWN:
+        return ()
     text = _bounded(content)
-    found = [*_openly(plain(text), source), *_disguised(text, source)]
-    if text != content and source not in _OUR_OWN:
+    found = [*_alike(plain(text), "likeness"), *_disguised(text)]
+    if text != content:
         found.append(Finding("unread", 0.5, f"{len(content):,} characters"))
     return tuple(sorted(found, key=lambda one: -one.sure))
 
 
-def _openly(text: str, source: str) -> Iterator[Finding]:
-    """What reads like an attack as it is written: all of it, or what a user hands on."""
-    if source in PERSONS:
-        _, *pasted = _PASTED.split(text, maxsplit=1)
-        handed_on = "\n".join((*pasted, *_QUOTED.findall(text)))
-        yield from _alike(handed_on, source, HANDED_ON, "likeness")
-    else:
-        yield from _alike(text, source, ALIKE, "likeness")
-
-
-def _disguised(text: str, source: str) -> Iterator[Finding]:
+def _disguised(text: str) -> Iterator[Finding]:
     how = conceals(text)
     if how is not None:
         yield Finding("hidden", 1.0, how)
     for one in hidden_in(text):
-        yield from _alike(one, source, ALIKE, "encoded")
+        yield from _alike(one, "encoded")
 
 
-def _alike(text: str, source: str, least: float, kind: str) -> Iterator[Finding]:
-    score, passage = likeness(text, source)
-    if score >= least:
-        sure = 1 / (1 + math.exp(least - score))
-        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage, weights_for(source)))
+def _alike(text: str, kind: str) -> Iterator[Finding]:
+    score, passage = likeness(text)
+    if score >= ALIKE:
+        sure = 1 / (1 + math.exp(ALIKE - score))
+        yield Finding(kind, sure, _excerpt(passage), _weightiest(passage, shipped()))
 
 
 def _bounded(content: str) -> str:
@@ -149,9 +133,9 @@ class Likeness(NamedTuple):
     """Up to three sentences."""
 
 
-def likeness(text: str, source: str) -> Likeness:
-    """The passage of a text that reads most like an attack from this source."""
-    weights = weights_for(source)
+def likeness(text: str) -> Likeness:
+    """The passage of a text that reads most like an attack."""
+    weights = shipped()
     several = (Likeness(scored(weights, names), one) for one, names in _read(text))
     return max(several, default=Likeness(-math.inf, ""), key=attrgetter("score"))
 
@@ -209,37 +193,19 @@ def scored(weights: Weights, found: frozenset[str]) -> float:
     return weights[BIAS] + several / math.sqrt(max(1, len(found)))
 
 
-class Fits(NamedTuple):
-    """The weights of both, by feature."""
-
-    brought: Weights
-    """For what tools and pages bring."""
-    told: Weights
-    """For what agents, users and operators tell."""
+def written(weights: Weights) -> str:
+    """Weights as they ship: a line for each name."""
+    return "".join(f"{name}\t{weights[name]:g}\n" for name in sorted(weights))
 
 
-def weights_for(source: str) -> Weights:
-    """The weights that ship for this source."""
-    return shipped().told if source in _OUR_OWN else shipped().brought
-
-
-def written(fits: Fits) -> str:
-    """Weights as they ship: a line for each name, with nothing where a fit has none."""
-    names = sorted({name for one in fits for name in one})
-    return "".join(
-        "\t".join((name, *(f"{one[name]:g}" if name in one else "" for one in fits))) + "\n"
-        for name in names
-    )
-
-
-def read(lines: Iterable[str]) -> Fits:
+def read(lines: Iterable[str]) -> Weights:
     """Weights as `written` writes them."""
-    rows = [line.rstrip("\n").split("\t") for line in lines]
-    return Fits(*({one[0]: float(one[n]) for one in rows if one[n]} for n in (1, 2)))
+    rows = (line.rstrip("\n").rsplit("\t", 1) for line in lines)
+    return {name: float(weight) for name, weight in rows}
 
 
 @cache
-def shipped() -> Fits:
+def shipped() -> Weights:
     """The weights that ship."""
     return read(files(__package__).joinpath("likeness.tsv").read_text("utf-8").splitlines())
 

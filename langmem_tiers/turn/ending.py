@@ -67,7 +67,7 @@ class _Wanted:
     steps: Mapping[str, list[ProgressDelta]]
     """How much nearer it brought each goal."""
     lessons: dict[str, str]
-    """The key of each lesson, and of the call that it comes from."""
+    """The key of each attempt, and of the call that failed in it."""
     skills: list[str] = field(default_factory=list)
     seen: list[Trace] | None = None
     """The traces that its skills were found in; None if none were looked for."""
@@ -113,7 +113,7 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
     An entry that cannot be written any more, as its goal is closed or its source is gone, is
     refused by itself: the report says why.
 
-    Failed tool calls that worked later become lessons, and what recurs in the project's turns
+    Failed tool calls that worked later become attempts, and what recurs in the project's turns
     is proposed as a skill.
 
     Args:
@@ -233,7 +233,7 @@ def _pending(
 
 
 def _from_its_call(one: Write, applied: Applied, wanted: _Wanted) -> Write:
-    """A lesson with the call that it came from, as far as both are written; else without any."""
+    """An attempt with the call that failed in it, as far as both are written; else without any."""
     attempt = wanted.lessons.get(one.key)
     calls = ((each.place, each.key) for each in applied.writes if each.key == attempt)
     return replace(one, sources=tuple(calls))
@@ -283,12 +283,12 @@ def _as_before(
 
 def _wanted(turn: Turn, record: TurnRecord, *, success: bool | None) -> Flow[_Wanted]:
     """What is pending, and what the turn's tool calls taught."""
-    context, lessons = turn.context, record.lessons(turn.context)
+    context, attempts = turn.context, record.attempts(turn.context)
     wanted = _Wanted(
         record.turn,
-        [lesson for lesson, _ in lessons],
+        [one for one, _ in attempts],
         record.steps(),
-        {str(lesson.key): call for lesson, call in lessons},
+        {str(one.key): call for one, call in attempts},
     )
     own = record.trace(success=success) if turn.settings.enable_skill_extraction else None
     if own is None:

@@ -20,9 +20,8 @@ from langmem_tiers.learn.reflexion import (
     FAILED_ATTEMPT,
     FailedAttempt,
     failure_fields,
-    learned_by,
 )
-from langmem_tiers.learn.retries import teaches
+from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory, checked_text, share
@@ -164,14 +163,15 @@ class TurnRecord:
         refused = {"what": what, "times": 1}
         self.events.append(TurnEvent(kind="refused", at=at, reasons=(why,), detail=refused))
 
-    def lessons(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
-        """What was learned, and the key of the call that taught it.
-
-        That is of each failed call the next try of it that worked.
-        """
+    def attempts(self, context: MemoryContext) -> list[tuple[NewMemory, str]]:
+        """What failed and what worked later, and the key of the call that failed."""
         found, kept = [], {one.key: one for one in self.pending}
+        calls = [
+            Tried(one.tool, one.parameters, one.error, at) for at, one in enumerate(self.calls)
+        ]
         for place, one in enumerate(self.calls):
-            worked = _instead(one, self.calls[place + 1 :])
+            cure = cure_of(place, calls)
+            worked = None if cure is None else self.calls[cure]
             if one.error is None or worked is None or not {one.key, worked.key} <= kept.keys():
                 continue
             attempt = FailedAttempt(
@@ -181,9 +181,8 @@ class TurnRecord:
                 tool=one.tool,
                 succeeded_with=worked.approach,
             )
-            if (lesson := attempt.extracted()) is not None:
-                calls = kept[one.key], kept[worked.key]
-                found.append((_derived(learned_by(lesson, context), calls), one.key))
+            origins = kept[one.key], kept[worked.key]
+            found.append((_derived(attempt.to_memory(context), origins), one.key))
         return found
 
     def steps(self) -> dict[str, list[ProgressDelta]]:
@@ -277,15 +276,6 @@ def _fields(one: Any) -> dict[str, Any]:
 
 
 _BLANK: Final = _fields(NewMemory(content=""))
-
-
-def _instead(failed: Invocation, later: Sequence[Invocation]) -> Invocation | None:
-    """The next try of a call that worked; None if the same call worked as well."""
-    worked = [one for one in later if one.tool == failed.tool and one.error is None]
-    if any(one.approach == failed.approach for one in worked):
-        return None
-    tries = (one for one in worked if teaches(failed.parameters, one.parameters))
-    return next(tries, None)
 
 
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:

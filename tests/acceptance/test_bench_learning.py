@@ -23,9 +23,12 @@ from benchmarks.learning import (
 )
 from benchmarks.learning_alfworld import AS_LOGGED, AS_RUN, Replay, plain_counts
 from benchmarks.learning_data import FOLDER, Trial, missing, trials
+from benchmarks.learning_data import programming as programming_of
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
 from benchmarks.learning_node import CONTEXT, NODE, ONE_TOOL, Shown, of_logs, recorded
 from langmem_tiers.learn.signature import signature
+from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.remember.gate import Decision, judge
 
 pytestmark = pytest.mark.slow
 
@@ -82,6 +85,20 @@ def test_every_real_reflexion_is_found_by_the_prompt_of_another_run(
     assert len(first.ranks[OURS]) == 84
     assert first.mrr(OURS) >= FOUND_AGAIN
     assert alone.mrr(OURS) > alone.mrr(learning_mbpp.DENSE)
+
+
+def test_no_real_reflexion_is_held_back_as_an_agents_word(data: Path) -> None:
+    told = [one for run in (1, 2) for task in programming_of(data, run) for one in task.reflections]
+    told += [
+        one for trial in trials(data) for household in trial.values() for one in household.memory
+    ]
+    held = [
+        one
+        for one in dict.fromkeys(told)
+        if judge(Candidate(content=one, source="agent")).decision is Decision.QUARANTINE
+    ]
+    assert len(told) > 2_000
+    assert held == []
 
 
 def check_met(met: Shown) -> None:

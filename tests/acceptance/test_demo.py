@@ -82,7 +82,7 @@ def test_the_demo_shows_a_lesson_s_life_and_counts_what_it_ran(
         for one in (history.without, history.with_memory)
     ]
 
-    assert re.search(r"captured Tried: .*Failed because: ValueError: invalid literal .*1,234", text)
+    assert re.search(r"noted Tried: .*Failed because: ValueError: invalid literal .*1,234", text)
     assert re.search(r"recalled for “.*” score 0\.\d\d = match 0\.\d\d", text)
     assert re.search(r"credited (\d+) of \1 runs succeeded: 0\.\d\d to 1\.00", text)
     assert re.search(r"promoted accesses \d+ > 5 yes success 1\.00 > 0\.80 yes age 7\.50", text)

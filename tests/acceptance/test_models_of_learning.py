@@ -11,7 +11,8 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.learn.models import generaliser_of, reflector_of
+from langmem_tiers.learn.models import generaliser_of
+from langmem_tiers.learn.reflector import Drawn, Experience, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
 from tests.support.learning import model_of
 from tests.support.wayward_chat import SILENCE, Wayward, says, wayward
@@ -25,6 +26,7 @@ ATTEMPT = FailedAttempt(
     error="AssertionError: took 0.31 s instead of 0.30 s",
     tool="pytest",
 )
+TOLD = Experience(attempts=[ATTEMPT])
 LESSON = {
     "failure_reason": "The time that == takes tells how much is right",
     "improved_approach": "Use secrets.compare_digest",
@@ -36,13 +38,13 @@ LEAKY = {"content": "In BillingService, compare passwords by secrets.compare_dig
 PRIVATE = ["billing-service", "acme"]
 
 
-def reflect(model: ChatOpenAI, way: Way) -> Reflexion:
+def reflect(model: ChatOpenAI, way: Way) -> list[Drawn]:
     reflector = reflector_of(model)
-    return reflector.call(ATTEMPT) if way == "sync" else asyncio.run(_awaited(reflector.acall))
+    return reflector.call(TOLD, []) if way == "sync" else asyncio.run(_awaited(reflector.acall))
 
 
 async def _awaited(acall: Any, *args: Any) -> Any:
-    return await acall(*(args or (ATTEMPT,)))
+    return await acall(*(args or (TOLD, [])))
 
 
 def generalise(model: ChatOpenAI, way: Way) -> str | None:
@@ -69,10 +71,11 @@ NOTHING = says(None)
 
 @both_ways
 def test_a_model_finds_the_lesson_in_a_failed_attempt(way: Way) -> None:
-    with wayward(says(json.dumps(LESSON))) as server:
-        lesson = reflect(model_of(server), way)
+    with wayward(says(json.dumps({"lessons": [LESSON]}))) as server:
+        (drawn,) = reflect(model_of(server), way)
 
-    assert lesson == Reflexion(
+    assert drawn.kind == TOLD.kinds[0]
+    assert drawn.lesson == Reflexion(
         task_id=ATTEMPT.task_id,
         original_approach=ATTEMPT.approach,
         failure_reason=LESSON["failure_reason"],  # type: ignore[arg-type]

@@ -31,7 +31,7 @@ ACME = MemoryContext(tenant="acme", project_id="billing", session_id="chat")
 VAULT = "The vault is in the cellar"
 ANSWERS = ["It is in the cellar, behind the wine.", "I do not know.", "Still there."]
 QUICK = {"timeout": 3.0, "kwargs": {"connect_timeout": 2}}
-LEARNING: Callable[..., Any] = partial(TieredMemoryMiddleware, reflect=True)
+LEARNING: Callable[..., Any] = partial(TieredMemoryMiddleware, reflect=True, hold_repeats=True)
 
 
 def asked(number: int = 1) -> dict[str, Any]:

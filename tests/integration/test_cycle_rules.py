@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -34,6 +33,7 @@ from tests.support.cycling import (
 )
 from tests.support.learning import broken
 from tests.support.opening import Clock, tier_of
+from tests.support.reflecting import advising
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_a_lesson_of_a_retracted_attempt_is_suspect_until_that_is_restored(
     memory.reflect([FAILED])
     (attempt,) = found(memory)
     memory.retract(attempt, reason="it was another tool")
-    (lesson,) = memory.reflect([replace(FAILED, succeeded_with="pip install y")])
+    (lesson,) = memory.reflect([FAILED], model=advising("pip install y"))
     assert found(memory) == []
     assert memory.explain(str(lesson.key)).state == "suspect"
     memory.restore(attempt)

@@ -87,7 +87,7 @@ class FailingEmbeddings(TrigramEmbeddings):
 
 
 @tool
-def pay(amount: str) -> str:
+def pay(amount: str, of: str = "") -> str:  # noqa: ARG001 - of the call alone
     """Pay an amount."""
     if "," in amount:
         raise ToolException(f"ValueError: the amount {amount!r} has a comma")
@@ -103,8 +103,6 @@ def timing_out(_: Any) -> bool:
 
 RERANKING: Any = partial(MemoryCoordinator, reranker=FailingReranker())
 FAILURES: list[tuple[str, dict[str, Any]]] = [
-    ("reflect", {"reflect": Failing()}),
-    ("reflect", {"reflect": Malformed()}),
     ("judge", {"judge": Failing()}),
     ("judge", {"judge": Malformed()}),
     ("outcome", {"outcome": timing_out}),
@@ -118,7 +116,7 @@ def asking(question: str = QUESTION) -> dict[str, Any]:
 
 def paying(store: Any, *more: Any, **own: Any) -> Any:
     """Make an agent whose first call fails."""
-    said = scripted(calls("pay", amount="1,5"), calls("pay", amount="1.5"), ANSWER)
+    said = scripted(*(calls("pay", amount=one, of="may") for one in ("1,5", "1.5")), ANSWER)
     return agent_on(store, said, TieredMemoryMiddleware(**own), tools=[pay, *more])
 
 
@@ -164,7 +162,8 @@ def test_an_agent_answers_though_its_embedding_model_fails_and_its_tools_say_so(
         labels = ("acme", "notes")
         own = [create_search_memory_tool(labels), create_manage_memory_tool(labels)]
         said = scripted(
-            calls("pay", amount="1,5"),
+            calls("pay", amount="1,5", of="may"),
+            calls("pay", amount="1.5", of="may"),
             calls("search_memory", query="gold"),
             calls("manage_memory", content="Gold is in the vault"),
             ANSWER,
@@ -173,19 +172,21 @@ def test_an_agent_answers_though_its_embedding_model_fails_and_its_tools_say_so(
         state = made.invoke(asking(), context=ADA)
     assert state["messages"][-1].text == ANSWER
     told = [one.text for one in state["messages"] if one.type == "tool"]
-    assert [one.startswith("Memory cannot be reached") for one in told] == [False, False, True]
+    assert [one.startswith("Memory cannot be reached") for one in told] == [False] * 3 + [True]
     assert {"remember"} <= state["memory_errors"].keys()
     assert ("reflect" in state["memory_errors"]) is reflect
 
 
 def test_an_error_too_long_to_be_kept_takes_no_answer_away(store: TieredStore) -> None:
     @tool
-    def read(path: str) -> str:
+    def read(path: str, mode: str) -> str:
         """Read a file."""
-        raise ToolException(f"ValueError: {path} " + "is broken " * 1_000_000)
+        if mode == "text":
+            raise ToolException(f"ValueError: {path} " + "is broken " * 1_000_000)
+        return "It is read."
 
     read.handle_tool_error = True
-    said = scripted(calls("read", path="a"), ANSWER)
+    said = scripted(*(calls("read", path="a", mode=one) for one in ("text", "raw")), ANSWER)
     made = agent_on(store, said, TieredMemoryMiddleware(reflect=True), tools=[read])
     state = made.invoke(asking(), context=ADA)
     assert state["messages"][-1].text == ANSWER

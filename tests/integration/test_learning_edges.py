@@ -149,9 +149,9 @@ def test_the_wrong_kind_of_thing_is_refused_with_the_right_one(
             memory.get_lessons(tools="add", limit=wrong)
     assert len(memory.get_lessons(tools="add", limit=100)) == 1
     assert tables(url)["exposures"] == before
-    assert memories(store, "episodic") == []
+    assert memories(store, "attempt") == []
     memory.reflect(one for one in [ATTEMPT])  # type: ignore[arg-type]
-    assert len(memories(store, "episodic")) == 1
+    assert len(memories(store, "attempt")) == 1
 
 
 UNSTORABLE: list[Any] = ["a\0b", "half \ud800", "x" * 401, 3, b"run"]

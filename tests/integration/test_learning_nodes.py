@@ -1,4 +1,4 @@
-"""Nodes that learn: what failed and what worked becomes lessons, which are credited and raised."""
+"""Nodes that learn: what failed is kept, models draw lessons, and these are credited and raised."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from langchain_core.language_models import GenericFakeChatModel
-from langchain_core.messages import AIMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -48,6 +46,7 @@ from tests.support.graphs import (
     tried,
 )
 from tests.support.opening import Clock
+from tests.support.reflecting import Reflecting, drawing, lesson
 
 THREAD: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
@@ -94,27 +93,26 @@ def test_lessons_of_a_tool_about_to_run_come_first_those_of_such_a_call_before_o
 # Reflexions
 
 
-async def test_after_a_tool_node_the_real_error_and_what_worked_later_become_a_lesson(
+async def test_after_a_tool_node_the_real_error_and_what_worked_later_are_kept_as_what_they_are(
     way: Way,
 ) -> None:
     tools = ToolNode([add], handle_tool_errors=True)
-    again = call("add", 2, amount="1234")
+    again = call("add", 2, amount="1234", currency="USD")
     graph = chain(way.store, tools, lambda _: {"messages": [again]}, tools, create_reflexion_node())
-    given = {"messages": [asks(), call("add", amount="1,234")]}
+    given = {"messages": [asks(), call("add", amount="1,234", currency="USD")]}
     state = await way(graph, given, context=ACME)
-    (lesson,) = await off_the_loop(memories, way.store, "reflexion")
-    (attempt,) = await off_the_loop(memories, way.store, "episodic")
+    (attempt,) = await off_the_loop(memories, way.store, "attempt")
 
-    assert state["reflexions"] == [lesson.key]
-    assert (lesson.value["task_id"], lesson.value["tool"]) == ("Add up the invoices", "add")
-    assert lesson.content.startswith("Lesson from add: ValueError\nAsked: Add up the invoices\n")
-    assert lesson.value["original_approach"] == 'add({"amount": "1,234"})'
-    assert lesson.value["improved_approach"] == 'add({"amount": "1234"})'
-    assert BROKEN in lesson.value["failure_reason"]
+    assert await off_the_loop(memories, way.store, "reflexion") == []
+    assert state["reflexions"] == [attempt.key]
+    assert (attempt.value["task_id"], attempt.value["tool"]) == ("Add up the invoices", "add")
+    assert attempt.content.startswith('Asked: Add up the invoices\nadd({"amount": "1,234", ')
+    assert f"failed: Error: {BROKEN}" in attempt.content
+    assert attempt.content.endswith('; later add({"amount": "1234", "currency": "USD"}) worked')
     assert attempt.tags == ("failed-attempt",)
 
 
-def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
+def test_what_works_in_another_turn_says_nothing_of_a_failure_before_it(
     store: TieredStore,
 ) -> None:
     graph = chain(store, create_reflexion_node(), checkpointer=InMemorySaver())
@@ -127,11 +125,10 @@ def test_what_works_in_another_turn_is_no_lesson_of_a_failure_before_it(
     lessons = [graph.invoke({"messages": one}, THREAD, context=ACME)["reflexions"] for one in turns]
 
     assert lessons == [[], [], [], []]
-    assert memories(store, "reflexion") == []
-    assert len(memories(store, "episodic")) == 1
+    assert memories(store, "attempt") == []
 
 
-def test_an_evaluator_says_with_a_function_of_the_state_what_failed(store: TieredStore) -> None:
+def test_what_an_evaluator_finds_in_the_state_is_kept(store: TieredStore) -> None:
     one = FailedAttempt(
         task_id="answer-7",
         approach="answered without a source",
@@ -144,8 +141,7 @@ def test_an_evaluator_says_with_a_function_of_the_state_what_failed(store: Tiere
         graph = chain(store, create_reflexion_node(attempts=found))
         state = graph.invoke({"messages": failed_then_worked()}, context=ACME)
         assert len(state["reflexions"]) == len(kept)
-        lessons = memories(store, "reflexion")
-        assert [one.value["improved_approach"] for one in lessons] == kept
+        assert [one.value["worked"] for one in memories(store, "attempt")] == kept
 
 
 async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retries(
@@ -163,12 +159,12 @@ async def test_as_an_error_handler_it_keeps_the_failure_of_a_node_after_its_retr
     builder.set_entry_point("fetch")
     graph = builder.compile(store=way.store)
     state = await way(graph, {"messages": [asks()]}, context=ACME)
-    (attempt,) = await off_the_loop(memories, way.store, "episodic")
+    (attempt,) = await off_the_loop(memories, way.store, "attempt")
     memory = MemoryCoordinator(way.store, context=ACME)
     error = ConnectionError("host 10.9.9.9 refused the connection")
     (found,) = await memory.aget_lessons(error, tools="fetch")
 
-    assert (tries, state["reflexions"]) == ([1, 2, 3], [])
+    assert (tries, state["reflexions"]) == ([1, 2, 3], [attempt.key])
     assert "ConnectionError: host 10.0.0.3 refused" in attempt.content
     assert (attempt.value["tool"], attempt.value["task_id"]) == ("fetch", TASK)
     assert found.key == attempt.key
@@ -183,31 +179,13 @@ def test_the_error_of_a_node_is_kept_though_postgres_cannot_hold_its_text(
 
     graph = chain(store, fails, error_handler=create_reflexion_node())
     graph.invoke({"messages": [asks()]}, context=ACME)
-    (kept,) = memories(store, "episodic")
-    assert f"Failed with: {type(error).__name__}: " in kept.content
-
-
-class Reflecting(GenericFakeChatModel):
-    """A model that gives lessons in words of its own each time, and counts them."""
-
-    asked: list[Any] = []  # noqa: RUF012 - pydantic copies it
-
-    def bind_tools(self, *_: Any, **__: Any) -> Runnable[Any, AIMessage]:
-        return self
-
-    def _generate(self, messages: Any, *args: Any, **options: Any) -> Any:
-        self.asked.append(messages)
-        return super()._generate(messages, *args, **options)
+    (kept,) = memories(store, "attempt")
+    assert f" failed: {type(error).__name__}: " in kept.content
 
 
 def reflecting(answers: int) -> Reflecting:
-    """A model with that many answers; after them it fails."""
-
-    def said(number: int) -> AIMessage:
-        given = {"failure_reason": f"Reason {number}", "improved_approach": "Mind", "tags": ["a"]}
-        return AIMessage("", tool_calls=[{"name": "Reflected", "args": given, "id": "1"}])
-
-    return Reflecting(messages=iter(list(map(said, range(answers)))))
+    """A model with that many answers, in words of its own each time; after them it fails."""
+    return drawing(*([lesson("Mind", 1, reason=f"Reason {n}")] for n in range(answers)))
 
 
 async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
@@ -216,11 +194,11 @@ async def test_a_model_draws_the_lesson_of_an_attempt_once(way: Way) -> None:
     twice = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
     twice += tried(2, "1,234", BROKEN, failed=True)
     states = [await way(graph, {"messages": twice}, context=ACME) for _ in range(2)]
-    (lesson,) = await off_the_loop(memories, way.store, "reflexion")
+    (kept,) = await off_the_loop(memories, way.store, "reflexion")
 
     assert len(model.asked) == 1
-    assert [one["reflexions"] for one in states] == [[lesson.key]] * 2
-    assert (lesson.value["failure_reason"], lesson.tags) == ("Reason 0", ("a",))
+    assert [one["reflexions"] for one in states] == [[kept.key]] * 2
+    assert (kept.value["failure_reason"], kept.tags) == ("Reason 0", ("a",))
 
 
 def test_where_the_model_fails_the_attempts_are_kept_all_the_same(store: TieredStore) -> None:
@@ -229,7 +207,39 @@ def test_where_the_model_fails_the_attempts_are_kept_all_the_same(store: TieredS
         with pytest.raises(ModelError) if on_error == "raise" else nullcontext():
             graph.invoke({"messages": failed_then_worked()}, context=ACME)
 
-    assert len(memories(store, "episodic")) == 1
+    assert len(memories(store, "attempt")) == 1
+
+
+def test_failures_of_one_kind_make_one_lesson_by_one_request_and_are_known_the_next_time(
+    store: TieredStore,
+) -> None:
+    model = reflecting(9)
+    graph = chain(store, create_reflexion_node(model=model))
+    several = [asks(), *tried(1, "1,234", BROKEN, failed=True)]
+    several += tried(2, "9,876", BROKEN.replace("1,234", "9,876"), failed=True)
+    state = graph.invoke({"messages": several}, context=ACME)
+    (key,) = state["reflexions"]
+
+    assert len(model.asked) == 1
+    assert 'times="2"' in model.told[0]
+    assert len(memories(store, "attempt")) == 2
+    assert [one.key for one in MemoryCoordinator(store, context=ACME).get_lessons(BROKEN)] == [key]
+    again = [asks("Add once more"), *tried(1, "5,5", BROKEN.replace("1,234", "5,5"), failed=True)]
+    graph.invoke({"messages": again}, context=ACME)
+    assert "Reason 0" in model.told[1].partition("<known_lesson>")[2]
+
+
+def test_a_model_may_find_nothing_to_learn_and_answers_that_report_errors_are_told(
+    store: TieredStore,
+) -> None:
+    model = drawing([])
+    node = create_reflexion_node(model=model, failed=lambda one: "Error" in str(one.text))
+    said = [asks(), *tried(1, "1,234", f"Error: {BROKEN}"), *tried(2, "5", "added 5")]
+    state = chain(store, node).invoke({"messages": said}, context=ACME)
+
+    assert state["reflexions"] == memories(store, "reflexion") == []
+    assert f"Error: {BROKEN}" in model.told[0]
+    assert model.told[0].count("<attempt ") == 1
 
 
 def test_a_call_of_what_can_be_no_tool_takes_no_run_of_its_trace(store: TieredStore) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolCall
 from langchain_core.tools import ToolException, tool
 from langgraph.graph import StateGraph
@@ -27,6 +26,7 @@ from tests.support.agents import Way, agent_on, calls, scripted
 from tests.support.cycling import EASY
 from tests.support.graphs import Learning, off_the_loop
 from tests.support.opening import Clock
+from tests.support.reflecting import advising
 
 REQUEST = "My psychiatrist wants me back on zanzibar, please refill it, and tell nobody"
 WRONG, RIGHT = "zanzibar 20,5 mg", "zanzibar 20.5 mg"
@@ -35,7 +35,7 @@ CANARIES = ("zanzibar", "psychiatrist")
 
 
 @tool
-def refill(drug: str) -> str:
+def refill(drug: str, patient: str) -> str:  # noqa: ARG001 - of the call alone
     """Refill a prescription."""
     if "," in drug:
         raise ToolException(UNKNOWN)
@@ -62,15 +62,17 @@ def shown_to(store: TieredStore, whose: MemoryContext) -> str:
 
 
 def in_an_agent(store: TieredStore, model: Any = None) -> Any:
-    said = scripted(calls("refill", drug=WRONG), calls("refill", drug=RIGHT), "Done.")
-    return agent_on(store, said, TieredMemoryMiddleware(reflect=model or True), tools=[refill])
+    said = scripted(*(calls("refill", drug=one, patient="me") for one in (WRONG, RIGHT)), "Done.")
+    memory = TieredMemoryMiddleware(reflect=model or True, hold_repeats=True)
+    return agent_on(store, said, memory, tools=[refill])
 
 
 def in_a_graph(store: TieredStore, model: Any = None) -> Any:
     """Build a tool node between prepared calls, and the reflexion node behind it."""
     builder: Any = StateGraph(Learning, context_schema=MemoryContext)
     for number, drug in enumerate((WRONG, RIGHT)):
-        call = ToolCall(name="refill", args={"drug": drug}, id=f"call-{number}")
+        args = {"drug": drug, "patient": "me"}
+        call = ToolCall(name="refill", args=args, id=f"call-{number}")
         said = AIMessage("", tool_calls=[call])
         builder.add_node(f"model{number}", lambda _, said=said: {"messages": [said]})
         builder.add_node(f"tools{number}", ToolNode([refill]))
@@ -86,59 +88,49 @@ def in_a_graph(store: TieredStore, model: Any = None) -> Any:
     return builder.compile(store=store)
 
 
-def advising() -> Any:
+def repeating() -> Any:
     """Make a model that repeats the user's words in its lesson."""
-    given = {"failure_reason": f"{REQUEST}: the title", "improved_approach": "No comma", "tags": []}
-    said = AIMessage("", tool_calls=[{"name": "Reflected", "args": given, "id": "1"}])
-    return _Advising(messages=iter([said] * 9))
-
-
-class _Advising(GenericFakeChatModel):
-    def bind_tools(self, *_: Any, **__: Any) -> Any:
-        return self
+    return advising("No comma", f"{REQUEST}: the title")
 
 
 @pytest.mark.parametrize("made", [in_an_agent, in_a_graph])
-@pytest.mark.parametrize("model", [None, advising])
-async def test_a_lesson_of_one_users_call_is_shown_to_that_user_alone(
-    way: Way, made: Callable[..., Any], model: Callable[[], Any] | None
+@pytest.mark.parametrize(("model", "shown"), [(None, "; later "), (repeating, "Do instead")])
+async def test_what_one_users_call_taught_is_shown_to_that_user_alone(
+    way: Way, made: Callable[..., Any], model: Callable[[], Any] | None, shown: str
 ) -> None:
     graph = made(way.store, *([] if model is None else [model()]))
     await way(graph, turn(), context=of("ada"))
+    assert await MemoryCoordinator(way.store, context=of("ada")).afinish_reflections()
     own = await off_the_loop(shown_to, way.store, of("ada"))
-    assert "Do instead" in own
+    assert shown in own
     for other in ("ben", None):
         said = await off_the_loop(shown_to, way.store, of(other))
         assert not [one for one in CANARIES if one in said]
 
 
-def test_a_lesson_without_a_model_is_titled_by_its_tool_and_error(store: TieredStore) -> None:
-    in_an_agent(store).invoke(turn(), context=of("ada"))
-    memory = MemoryCoordinator(store, context=of("ada"))
-    (lesson,) = memory.get_lessons(UNKNOWN, tools="refill")
-    assert lesson.content.splitlines()[0] == "Lesson from refill: ValueError"
-    assert lesson.namespace == ("acme", "clinic", "@ada")
-    (again,) = memory.get_lessons(tools="refill", query="the next refill")
-    assert again.key == lesson.key
+def learning(store: TieredStore, whose: MemoryContext) -> None:
+    """Let a model draw the lesson of a turn, and wait for it."""
+    in_an_agent(store, repeating()).invoke(turn(), context=whose)
+    assert MemoryCoordinator(store, context=whose).finish_reflections()
 
 
 def test_the_next_call_of_that_user_is_held_by_the_lesson_and_no_other_users_is(
     store: TieredStore,
 ) -> None:
-    in_an_agent(store).invoke(turn(), context=of("ada"))
+    learning(store, of("ada"))
     states = {user: in_an_agent(store).invoke(turn(), context=of(user)) for user in ("ada", "ben")}
     held, ran = (str(states[user]["messages"][2].content) for user in ("ada", "ben"))
-    assert RIGHT in held
+    assert held.startswith("This call was not run")
     assert ran == UNKNOWN
 
 
 def test_a_lesson_of_who_names_no_user_is_its_tenants(store: TieredStore) -> None:
-    in_an_agent(store).invoke(turn(), context=of(None))
+    learning(store, of(None))
     assert "Do instead" in shown_to(store, of(None))
     assert "Do instead" in shown_to(store, of("ben"))
 
 
-def test_what_a_coordinator_reflects_on_is_its_users_and_equal_lessons_of_two_are_two(
+def test_what_a_coordinator_reflects_on_is_its_users_and_equal_attempts_of_two_are_two(
     store: TieredStore,
 ) -> None:
     one = FailedAttempt(
@@ -152,18 +144,19 @@ def test_what_a_coordinator_reflects_on_is_its_users_and_equal_lessons_of_two_ar
         assert found.key == learned.key
         places.append(found.namespace)
     assert places == [("acme", "clinic", "@ada"), ("acme", "clinic", "@ben")]
-    assert "Do instead" not in shown_to(store, of(None))
+    assert not [one for one in CANARIES if one in shown_to(store, of(None))]
 
 
 def test_what_a_turn_learns_of_its_calls_is_its_users(store: TieredStore) -> None:
     memory = MemoryCoordinator(store, context=of("ada"))
     with MemoryOrchestrator(memory) as working:
         working.assemble_context(REQUEST)
-        working.track_tool_invocation("refill", {"drug": WRONG}, error=UNKNOWN)
-        working.track_tool_invocation("refill", {"drug": RIGHT}, result="It is refilled.")
+        whose = {"patient": "me"}
+        working.track_tool_invocation("refill", {"drug": WRONG, **whose}, error=UNKNOWN)
+        working.track_tool_invocation("refill", {"drug": RIGHT, **whose}, result="It is refilled.")
         report = working.commit()
     assert report.lessons
-    assert "Do instead" in shown_to(store, of("ada"))
+    assert "; later " in shown_to(store, of("ada"))
     assert not [one for one in CANARIES if one in shown_to(store, of("ben"))]
 
 
@@ -182,7 +175,7 @@ def test_what_two_users_learned_alike_is_promoted_for_each_and_told_to_no_third(
     store: TieredStore, clock: Clock
 ) -> None:
     for user in ("ada", "ben"):
-        in_an_agent(store).invoke(turn(), context=of(user))
+        learning(store, of(user))
         memory = MemoryCoordinator(store, context=of(user))
         memory.get_lessons(UNKNOWN, tools="refill", run_id=user)
         memory.record_outcome(run_id=user, success=True)

@@ -54,8 +54,9 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 
 def add_wrongly_then_rightly(turn: Any, number: str = "1") -> None:
-    turn.of.track_tool_invocation("add", {"amount": f"{number},234"}, error=BAD)
-    turn.of.track_tool_invocation("add", {"amount": f"{number}234"}, result="added")
+    of = {"of": "May"}
+    turn.of.track_tool_invocation("add", {"amount": f"{number},234", **of}, error=BAD)
+    turn.of.track_tool_invocation("add", {"amount": f"{number}234", **of}, result="added")
     turn.of.track_tool_invocation("pay", {"amount": f"{number}234"}, result="paid")
 
 
@@ -557,10 +558,11 @@ async def test_tool_calls_become_signatures_lessons_and_after_three_turns_a_skil
 
     assert [len(one.lessons) for one in reports] == [1, 1, 1]
     assert [len(one.skills) for one in reports] == [0, 0, 1]
-    lesson = (await call("get_lessons", BAD, tools="add", limit=1))[0]
-    assert lesson.value["improved_approach"].startswith("add(")
+    learned = (await call("get_lessons", BAD, tools="add", limit=1))[0]
+    assert learned.key in [one.lessons[0] for one in reports]
+    assert learned.value["worked"].startswith("add(")
     skill = await call("get", reports[-1].skills[0])
-    assert skill.content == "To add, then pay: 1. add(amount) 2. pay(amount)"
+    assert skill.content == "To add, then pay: 1. add(amount, of) 2. pay(amount)"
     failed = next(one for one in reports[0].episodic if "signature" in one["value"])
     assert failed["value"]["signature"] == "add: ValueError: the amount <value> has a comma"
     explained = await call("history", reports[0].lessons[0])

@@ -31,6 +31,7 @@ from tests.support.learning import (
     works,
 )
 from tests.support.opening import Clock, Opener, empty, tables, text_index
+from tests.support.reflecting import advising
 
 FRUITS = ["kiwi", "quince", "papaya", "fig", "mango", "cherry", "durian", "lychee", "plum", "guava"]
 
@@ -175,7 +176,7 @@ async def test_an_attempt_lives_on_in_its_lesson_in_every_tier(ours: Team) -> No
         tool="python",
         succeeded_with="used dict.get",
     )
-    (lesson,) = await ours.billing("reflect", [attempt])
+    (lesson,) = await ours.billing("reflect", [attempt], model=advising("Use dict.get"))
     before = (await ours.rows())["lineage"]
     assert len(before) == 1
     for tier in ("long_term", "working", "short_term"):

@@ -208,10 +208,10 @@ async def test_what_a_failure_taught_stands_in_the_answer_of_the_failed_call_and
 def test_what_a_failure_taught_is_nothing_that_the_tool_said(ready: TieredStore) -> None:
     learned(ready)
     memory = MemoryCoordinator(ready, context=ACME)
-    failed = call("add", 1, amount="5,678")
-    model = scripted(failed, call("add", 2, amount="5678"), "Added")
+    failed = call("add", 1, amount="5,678", currency="EUR")
+    model = scripted(failed, call("add", 2, amount="5678", currency="EUR"), "Added")
     agent(model, ready, own={"reflect": True}).invoke(said(), thread(), context=ACME)
-    kept = memory.get_context("", memory_types=["episodic", "reflexion"], limit=50)
+    kept = memory.get_context("", memory_types=["attempt", "reflexion"], limit=50)
     assert any("5,678" in one.content for one in kept)
     assert not any("Do instead" in one.content and "<" in one.content for one in kept)
     assert not any("memories>" in str(one.value) for one in kept)

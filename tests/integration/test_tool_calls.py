@@ -45,8 +45,8 @@ from tests.support.opening import Clock
 LESSON = "Do instead: add"
 
 
-def tools(*more: Any) -> ToolNode:
-    lessons = ToolLessons(holdout=0)
+def tools(*more: Any, hold_repeats: bool = True) -> ToolNode:
+    lessons = ToolLessons(hold_repeats=hold_repeats, holdout=0)
     return ToolNode(
         [add, pay, *more],
         handle_tool_errors=True,
@@ -87,6 +87,20 @@ def test_an_error_in_blocks_keeps_them_below_its_lesson(store: TieredStore) -> N
 # Holding a call that failed before
 
 
+def test_no_call_is_held_unless_that_is_asked_for(store: TieredStore) -> None:
+    learned(store)
+    graph = chain(store, says(1, amount="1,234"), tools(hold_repeats=False))
+    (said,) = answers(graph.invoke({"messages": [asks()]}, context=ACME))
+    assert said.text.startswith("<memories>")
+    assert said.text.endswith("the amount '1,234' has a comma\n Please fix your mistakes.")
+    around = ToolLessons(holdout=0)
+    node = ToolNode([add], handle_tool_errors=True, wrap_tool_call=around.wrap_tool_call)
+    (said,) = answers(
+        chain(store, says(1, amount="1,234"), node).invoke({"messages": [asks()]}, context=ACME)
+    )
+    assert not said.text.startswith("This call was not run")
+
+
 async def test_a_call_that_failed_before_in_this_form_is_held_once_and_then_told_its_lesson(
     way: Way,
 ) -> None:
@@ -112,7 +126,7 @@ def test_a_call_that_was_held_did_not_fail_and_teaches_nothing(store: TieredStor
 
     assert [one.status for one in answers(state)] == ["error", "success"]
     assert state["reflexions"] == []
-    assert memories(store, "episodic") == []
+    assert memories(store, "attempt") == []
     assert len(memories(store, "reflexion")) == 1
     assert [one.approach for one in calls_in(state["messages"])] == ['add({"amount": "1234"})']
 
@@ -168,48 +182,81 @@ class Shell:
             raise ToolException(self.failing[command])
         return f"{command}: done"
 
-    def day(self, store: TieredStore, *commands: str) -> Any:
-        """An agent runs these commands in a thread of its own, and learns from what fails."""
-        model = scripted(*(calls("shell", command=one) for one in commands), "That is all")
-        agent = agent_on(store, model, TieredMemoryMiddleware(reflect=True), tools=[self.tool])
+    def day(self, store: TieredStore, *commands: str, **options: Any) -> Any:
+        """An agent runs these commands in a thread of its own, and keeps what fails."""
+        model = scripted(*(calls("shell", **one) for one in map(self.of, commands)), "That is all")
+        memory = TieredMemoryMiddleware(reflect=True, **options)
+        agent = agent_on(store, model, memory, tools=[self.tool])
         return agent.invoke({"messages": [HumanMessage("Set up the project")]}, context=ACME)
+
+    def of(self, command: str) -> dict[str, str]:
+        return {"command": command}
+
+
+class Adding(Shell):
+    """The same, in a folder that each call names."""
+
+    def __init__(self, failing: dict[str, str]) -> None:
+        super().__init__(failing)
+        self.tool = StructuredTool.from_function(
+            self.there, name="shell", description="Run a command.", handle_tool_error=True
+        )
+
+    def there(self, command: str, folder: str) -> str:
+        return self.run(command) + f" in {folder}"
+
+    def of(self, command: str) -> dict[str, str]:
+        return {"command": command, "folder": "/srv"}
 
 
 @pytest.mark.parametrize(
-    ("error", "retry", "taught"),
+    ("shell", "error", "retry"),
     [
-        (UNREACHABLE, LIST, "episodic"),
-        (UNKNOWN, LIST, "episodic"),
-        (UNREACHABLE, f"{INSTALL} --retries 9", "reflexion"),
+        (Shell, UNKNOWN, f"{INSTALL} --pre"),  # nothing in common that says it was another try
+        (Adding, UNREACHABLE, f"{INSTALL} --retries 9"),
     ],
 )
-def test_a_call_is_run_the_next_day_if_it_failed_for_the_moment_or_no_retry_resembled_it(
-    store: TieredStore, memory: MemoryCoordinator, error: str, retry: str, taught: str
+def test_nothing_is_kept_of_what_passes_or_of_what_may_be_another_errand(
+    store: TieredStore, memory: MemoryCoordinator, shell: type[Shell], error: str, retry: str
 ) -> None:
-    network = Shell({INSTALL: error})
+    network = shell({INSTALL: error})
     network.day(store, INSTALL, retry)
     network.failing.clear()
-    network.day(store, INSTALL)
+    network.day(store, INSTALL, hold_repeats=True)
 
     assert network.ran == [INSTALL, retry, INSTALL]
-    (lesson,) = memory.get_lessons(error, tools="shell")
-    assert lesson.memory_type == taught
+    assert memory.get_lessons(error, tools="shell") == []
+    assert memories(store, "attempt") == []
 
 
-def test_a_near_retry_still_teaches_and_holds_the_call_the_next_day(store: TieredStore) -> None:
+def test_an_attempt_is_shown_as_what_it_is_beside_the_same_error_and_holds_no_call(
+    store: TieredStore, memory: MemoryCoordinator
+) -> None:
     wrong, right = "add 1,234", "add 1234"
-    adding = Shell({wrong: BAD_NUMBER})
-    adding.day(store, wrong, LIST, right)
-    state = adding.day(store, wrong, right)
+    adding = Adding({wrong: BAD_NUMBER})
+    adding.day(store, wrong, right)
+    state = adding.day(store, wrong, right, hold_repeats=True)
 
-    assert adding.ran == [wrong, LIST, right, right]
-    assert 'Do instead: shell({"command": "add 1234"})' in state["messages"][2].text
+    assert adding.ran == [wrong, right] * 2
+    said = state["messages"][2].text
+    call = 'shell({"command": "add 1234", "folder": "/srv"})'
+    assert f"failed: {BAD_NUMBER}; later {call} worked" in " ".join(said.split())
+    assert "Do instead" not in said
+    assert memory.get_lessons(tools="shell") == []  # of the tool alone it says nothing
+    assert memory.get_lessons(query="set up the project: add 1,234")
+    assert memory.get_context("Set up the project")
+
+
+def test_where_another_call_worked_between_them_nothing_is_kept(store: TieredStore) -> None:
+    adding = Adding({"add 1,234": BAD_NUMBER})
+    adding.day(store, "add 1,234", LIST, "add 1234")
+    assert memories(store, "attempt") == []
 
 
 @pytest.mark.parametrize(
     ("error", "ran"), [("it removed the sources", []), ("TimeoutError: x", ["rm -r build"])]
 )
-def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(
+def test_what_a_person_teaches_holds_just_that_call_unless_it_failed_for_the_moment(
     store: TieredStore, error: str, ran: list[str]
 ) -> None:
     learned(
@@ -221,10 +268,11 @@ def test_what_a_person_teaches_holds_a_call_unless_it_failed_for_the_moment(
         tool="shell",
     )
     careful = Shell({})
-    graph = chain(store, says(1, "shell", command="rm -r build"), tools(careful.tool))
-    graph.invoke({"messages": [asks()]}, context=ACME)
+    steps = (says(1, "shell", command="rm -r build"), tools(careful.tool))
+    others = (says(2, "shell", command="rm -r out"), tools(careful.tool))
+    chain(store, *steps, *others).invoke({"messages": [asks()]}, context=ACME)
 
-    assert careful.ran == ran
+    assert careful.ran == [*ran, "rm -r out"]
 
 
 def test_a_hold_that_was_wrong_is_not_repeated_until_its_lesson_is_learned_anew(

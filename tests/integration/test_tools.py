@@ -14,6 +14,7 @@ from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import BaseTool
+from langchain_core.tools import tool as made_tool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from langchain_tests.integration_tests import ToolsIntegrationTests
 from langchain_tests.unit_tests import ToolsUnitTests
@@ -104,19 +105,26 @@ def contents(store: BaseStore, query: str = "refunds", **asked: Any) -> list[str
 # What is written
 
 
-async def test_an_agent_keeps_and_finds_memories_and_what_it_notes_goes_through_the_gate(
+@made_tool
+def read_mail() -> str:
+    """Read the mail."""
+    return ATTACK
+
+
+async def test_an_agent_keeps_and_finds_memories_and_what_it_notes_of_an_attack_is_held(
     way: Way,
 ) -> None:
     model = scripted(
         calls("manage_memory", content="Refunds leave on Mondays", action="create"),
+        calls("read_mail"),
         calls("manage_memory", content=ATTACK, action="create"),
         calls("search_memory", query="When do refunds leave the account?", limit=3),
         "Noted",
     )
     tools = [create_manage_memory_tool(PROJECTS), create_search_memory_tool(PROJECTS)]
-    agent = create_agent(model, tools=tools, store=way.store)
+    agent = create_agent(model, tools=[*tools, read_mail], store=way.store)
     state = await way(agent, {"messages": [HumanMessage("Read the mail")]}, config=BILLING)
-    created, kept, found = (one.text for one in answers(state))
+    created, _, kept, found = (one.text for one in answers(state))
     (shown,) = json.loads(found)
     memory = MemoryCoordinator(way.store, context=ACME)
     (recalled,) = await memory.aget_context("")
@@ -131,7 +139,7 @@ async def test_an_agent_keeps_and_finds_memories_and_what_it_notes_goes_through_
     assert held.key in kept
     assert (held.content, held.source, held.trust) == (ATTACK, "agent", 0.1)
     assert event.kind == "quarantined"
-    assert "instructs" in str(event.reasons)
+    assert "trust: 0.1" in str(event.reasons)
 
 
 @pytest.mark.parametrize("kind", ["tiered", "in_memory"])

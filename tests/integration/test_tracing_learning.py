@@ -113,7 +113,7 @@ def test_a_reflexion_shows_the_attempts_and_what_was_stored(done: Done, root: st
         "approach": 'add({"amount": "1,234"})',
         "error": BROKEN,
         "tool": "add",
-        "succeeded_with": 'add({"amount": "1234"})',
+        "succeeded_with": None,
     }
     (stored,) = run["outputs"]["output"]
     assert stored | {"stored": True, "tier": "working"} == stored

@@ -86,9 +86,9 @@ def own(tmp_path: Path) -> Iterator[Filled]:
 
 
 def go(turn: MemoryOrchestrator, *facts: str) -> None:
-    """Tool calls that teach a lesson and are steps of a skill, progress, and facts."""
-    turn.track_tool_invocation("add", {"amount": "1,234"}, error=BAD)
-    turn.track_tool_invocation("add", {"amount": "1234"}, result="added")
+    """Tool calls that are an attempt and steps of a skill, progress, and facts."""
+    turn.track_tool_invocation("add", {"amount": "1,234", "of": "May"}, error=BAD)
+    turn.track_tool_invocation("add", {"amount": "1234", "of": "May"}, result="added")
     turn.track_tool_invocation("pay", {"amount": "1234"}, result="paid")
     turn.note_progress("books", 0.25, "one invoice")
     for one in facts:

@@ -43,8 +43,8 @@ def memory(store: TieredStore) -> MemoryCoordinator:
 
 def go(turn: MemoryOrchestrator, *facts: str) -> None:
     """Two tool calls, what was learned of them, and facts."""
-    turn.track_tool_invocation("add", {"amount": "1,234"}, error=BAD)
-    turn.track_tool_invocation("add", {"amount": "1234"}, result="added")
+    turn.track_tool_invocation("add", {"amount": "1,234", "of": "May"}, error=BAD)
+    turn.track_tool_invocation("add", {"amount": "1234", "of": "May"}, result="added")
     turn.note_progress("books", 0.25, "two invoices")
     for one in facts:
         turn.memorize(one)

@@ -96,8 +96,9 @@ def test_a_tool_call_whose_answer_instructs_is_tracked_and_held_back(
 ) -> None:
     def read(number: int) -> tuple[Tracked, CommitReport]:
         with MemoryOrchestrator(memory) as turn:
-            bad = turn.track_tool_invocation("read", {"page": f"1,{number}"}, error=ORDER)
-            turn.track_tool_invocation("read", {"page": str(number)}, result="empty")
+            of = {"of": "the book"}
+            bad = turn.track_tool_invocation("read", {"page": f"1,{number}", **of}, error=ORDER)
+            turn.track_tool_invocation("read", {"page": str(number), **of}, result="empty")
             turn.track_tool_invocation("close", {"page": str(number)}, result="closed")
             return bad, turn.commit()
 

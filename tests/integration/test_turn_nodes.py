@@ -49,8 +49,8 @@ def model(state: MemoryState) -> dict[str, Any]:
     """Calls a tool wrongly, then rightly, then answers."""
     number = sum(one.type == "ai" for one in state["messages"])
     asked = [
-        call("add", 1, amount="1,234"),
-        call("add", 2, amount="1234"),
+        call("add", 1, amount="1,234", currency="EUR"),
+        call("add", 2, amount="1234", currency="EUR"),
         AIMessage(ANSWER),
     ]
     return {"messages": [asked[min(number, 2)]]}
@@ -105,8 +105,8 @@ def test_each_tool_call_is_kept_with_how_long_it_took(ready: TieredStore) -> Non
 
     told = [one["tool_call"] for one in kept(ready, state) if "tool_call" in one]
     assert [(one["parameters"], one["error"] is None) for one in told] == [
-        ({"amount": "1,234"}, False),
-        ({"amount": "1234"}, True),
+        ({"amount": "1,234", "currency": "EUR"}, False),
+        ({"amount": "1234", "currency": "EUR"}, True),
     ]
     assert {one["seconds"] for one in told} == {0.0}  # the clock stands still
 

@@ -36,7 +36,7 @@ class Learning(MemoryState, total=False):
 
 
 @tool
-def add(amount: str) -> str:
+def add(amount: str, currency: str = "EUR") -> str:  # noqa: ARG001 - of the call alone
     """Add an amount."""
     if "," in amount:
         raise ToolException(f"ValueError: the amount {amount!r} has a comma")

@@ -59,7 +59,7 @@ INNER: Final = {
     "TrustPolicy.quarantines": "what the gate asks of a policy",
     "Budget.status": "what a turn asks of a budget",
     "FailedAttempt.to_memory": "what reflecting asks of an attempt",
-    "FailedAttempt.lesson_key": "what reflecting asks of an attempt",
+    "FailedAttempt.key": "what reflecting asks of an attempt",
     "Reflexion.to_memory": "what storing asks of a lesson",
     "Persona.remember": "what a turn asks of a source",
     "OperationalState.remember": "what a turn asks of a source",

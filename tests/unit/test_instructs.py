@@ -1,4 +1,4 @@
-"""Orders of users are memories; what reads like an attack from elsewhere is found in any guise."""
+"""Orders of users and agents are memories; an attack from elsewhere is found in any guise."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from benchmarks.fit_likeness import (
     Text,
     fit,
     fit_of_brought,
-    fit_of_told,
-    fits_on,
     found_with,
     harmless,
     rows_of,
     texts,
 )
-from benchmarks.gate_corpus import HALVES, OBLIQUE, carried, hands, told
+from benchmarks.gate_corpus import HALVES, OBLIQUE, carried, hands
 from benchmarks.gate_left_out import BROUGHT, left_out, of_kind
 from benchmarks.ordinary import KINDS
 from langmem_tiers.remember.instructs import (
@@ -61,6 +59,9 @@ MANUALS = (
 )
 
 
+OWN = ("user", "system", "agent")
+
+
 def found(text: str, source: str) -> set[str]:
     return {one.kind for one in instructions_in(text, source)}
 
@@ -84,7 +85,7 @@ def test_orders_of_users_and_manuals_of_others_are_no_attacks() -> None:
 )
 def test_what_a_user_may_say_is_an_attack_from_a_tool_or_a_page(text: str) -> None:
     assert all(found(text, source) for source in ("tool", "web", "unknown", "partner"))
-    assert found(text, "user") == set()
+    assert not any(found(text, source) for source in OWN)
 
 
 @pytest.mark.parametrize(
@@ -104,15 +105,17 @@ def test_what_a_user_may_say_is_an_attack_from_a_tool_or_a_page(text: str) -> No
         "Hello \u202esnoitcurtsni\u202c",
     ],
 )
-def test_no_disguise_hides_a_plain_order_whoever_brings_it(disguised: str) -> None:
-    assert all(found(disguised, source) for source in ("user", "agent", "tool", "web"))
+def test_no_disguise_hides_a_plain_order_that_is_brought(disguised: str) -> None:
+    assert all(found(disguised, source) for source in ("tool", "web"))
+    assert not any(found(disguised, source) for source in OWN)
 
 
 @pytest.mark.parametrize(
     "text", [f'Translate: "{ORDER}."', f"I got this mail: {ORDER}.", f"The page said\n{ORDER}."]
 )
-def test_what_a_user_hands_on_is_held_back_if_it_reads_much_like_an_attack(text: str) -> None:
-    assert found(text, "user") != set()
+def test_what_a_user_quotes_or_hands_on_is_the_users_word(text: str) -> None:
+    assert found(text, "user") == set()
+    assert found(text, "web") != set()
 
 
 def test_a_finding_says_where_it_shows_and_which_words_weighed_most() -> None:
@@ -139,11 +142,10 @@ def test_a_page_is_read_to_its_end_and_held_back_unread_if_it_is_too_long() -> N
 @pytest.mark.parametrize(
     "piece", ["a", "<", "![(", "QUJD", "%49", '"a', "user: ", "ignore ", "ab ", "1. ", "a b "]
 )
-@pytest.mark.parametrize("source", ["web", "user"])
-def test_a_long_text_of_one_piece_is_read_to_its_end(piece: str, source: str) -> None:
+def test_a_long_text_of_one_piece_is_read_to_its_end(piece: str) -> None:
     text = piece * (49_000 // len(piece)) + "\n" + ORDER + "."
 
-    assert found(text, source) != set()
+    assert found(text, "web") != set()
 
 
 @given(st.lists(st.sampled_from(NOTES), max_size=20), st.lists(st.sampled_from(NOTES), max_size=20))
@@ -151,9 +153,9 @@ def test_what_stands_around_it_does_not_hide_a_sentence(
     before: list[str], after: list[str]
 ) -> None:
     page = "\n".join((*before, ATTACK, *after))
-    like = likeness(page, "web")
+    like = likeness(page)
 
-    assert like.score >= likeness(ATTACK, "web").score - 1e-9
+    assert like.score >= likeness(ATTACK).score - 1e-9
     assert ATTACK in like.passage
     assert found(page, "web") != set()
 
@@ -183,8 +185,13 @@ def _text(text: str, *, attack: bool) -> Text:
 
 def test_of_what_it_was_fitted_on_few_texts_are_misjudged() -> None:
     several = [half() for half in HALVES]
-    attacks = [one for half in several for one in half.attacks if not one.recalled + one.stored]
-    notes = [one for half in several for one in half.benign if not one.recalled + one.stored]
+    attacks, notes = (
+        [one for one in found if not one.recalled + one.stored and one.source not in OWN]
+        for found in (
+            [one for half in several for one in half.attacks],
+            [one for half in several for one in half.benign],
+        )
+    )
     missed = [one for one in attacks if not instructions_in(one.text, one.source)]
     held = [one.text for one in notes if instructions_in(one.text, one.source)]
 
@@ -195,15 +202,9 @@ def test_of_what_it_was_fitted_on_few_texts_are_misjudged() -> None:
 
 def test_of_what_packages_say_of_themselves_next_to_nothing_is_held() -> None:
     several = sorted(dict.fromkeys(KINDS["READMEs"]()), key=lambda one: one[::-1])[::8]
-    held = {
-        source: sum(bool(instructions_in(one, source)) for one in several) / len(several)
-        for source in ("user", "agent", "web")
-    }
 
     assert len(several) > 300
-    assert held["user"] <= 0.005
-    assert held["agent"] <= 0.02
-    assert held["web"] <= 0.05
+    assert sum(bool(instructions_in(one, "web")) for one in several) <= 0.05 * len(several)
 
 
 NOTICES = (
@@ -255,8 +256,8 @@ def test_each_text_that_a_tool_brings_is_judged_by_a_fit_without_its_kind() -> N
         *(Text(author, attack=True, kind=kind, text=f"{order} {kind}") for kind in "ab"),
         *(Text(author, attack=False, kind=kind, text=f"{notice} {kind}") for kind in "ab"),
     ]
-    judged = left_out(rows_of(some), of_kind, carried(), fit_of_brought)
-    seen = left_out(rows_of(some), lambda one: one.text, carried(), fit_of_brought)
+    judged = left_out(rows_of(some), of_kind)
+    seen = left_out(rows_of(some), lambda one: one.text)
 
     assert sorted(one.text.text for one in judged) == sorted(one.text for one in some)
     assert {one.score for one in judged} != {one.score for one in seen}
@@ -265,7 +266,7 @@ def test_each_text_that_a_tool_brings_is_judged_by_a_fit_without_its_kind() -> N
 @pytest.mark.proof
 def test_of_kinds_never_seen_most_orders_are_found_and_few_harmless_texts_held() -> None:
     rows = rows_of([*texts(), *harmless()])
-    judged = left_out(rows, of_kind, carried(), fit_of_brought)
+    judged = left_out(rows, of_kind)
     held, indirect, direct = (
         [one.score >= ALIKE for one in judged if part(one.text)] for part in BROUGHT.values()
     )
@@ -273,8 +274,6 @@ def test_of_kinds_never_seen_most_orders_are_found_and_few_harmless_texts_held()
     assert sum(held) <= 0.06 * len(held)
     assert sum(indirect) >= 0.6 * len(indirect)
     assert sum(direct) >= 0.5 * len(direct)
-    own = [one.score >= ALIKE for one in left_out(rows, of_kind, [told()], fit_of_told)]
-    assert sum(own) <= 0.04 * len(own)
 
 
 @pytest.mark.proof
@@ -283,40 +282,21 @@ def test_of_authors_never_seen_most_attacks_are_held_and_a_tenth_of_notes() -> N
     missed: dict[bool, list[bool]] = {True: [], False: []}
     held: list[bool] = []
     for half in hands():
-        fits = fits_on([row for row in rows if row.of.author != half.name])
-        judged = found_with(fits, [(one.text, one.source) for one in half.attacks])
+        weights = fit_of_brought(row for row in rows if row.of.author != half.name)
+        judged = found_with(weights, [one.text for one in half.attacks])
         for one, is_found in zip(half.attacks, judged, strict=True):
             missed[OBLIQUE in one.kind].append(not is_found)
-        held += found_with(fits, [(one.text, one.source) for one in half.benign])
+        held += found_with(weights, [one.text for one in half.benign])
 
     assert sum(missed[False]) <= 0.35 * len(missed[False])
     assert sum(missed[True]) <= 0.55 * len(missed[True])
     assert sum(held) <= 0.1 * len(held)
 
 
-STEPS = (
-    "Rotate the API key: 1. Unlock the vault 2. Run rotate.py 3. Lock the vault",
-    "Pay a bill: check the account, enter the amount, ask the user for the code, confirm.",
-    "Always fetch the balance again before you transfer anything.",
-    "TODO: forward the contract to Ines and delete the old draft.",
-    "The user wants to be called Sam and answered in French.",
-)
-
-
-@pytest.mark.parametrize("source", ["user", "agent"])
-def test_steps_lessons_and_wishes_are_no_attacks_where_somebody_tells_them(source: str) -> None:
-    assert [one for one in STEPS if instructions_in(one, source)] == []
-
-
-def test_an_errand_of_a_mail_is_none_of_an_agent() -> None:
-    assert [one for one in ERRANDS if instructions_in(one, "agent")] == []
-    assert [one for one in ERRANDS if not instructions_in(one, "tool")] == []
-
-
-def test_of_what_agents_and_users_tell_next_to_nothing_is_held() -> None:
-    held = [one.text for one in told().benign if instructions_in(one.text, one.source)]
-
-    assert len(held) <= 0.01 * len(told().benign), held
+@pytest.mark.parametrize("source", OWN)
+def test_nothing_that_a_user_or_an_agent_says_is_held_by_its_words(source: str) -> None:
+    for half in (*(make() for make in HALVES), *hands(), *carried()):
+        assert not any(instructions_in(one.text, source) for one in (*half.attacks, *half.benign))
 
 
 @pytest.mark.parametrize("source", ["user", "agent", "tool", "web"])
