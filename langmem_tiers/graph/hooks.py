@@ -321,6 +321,7 @@ def _became(done: PromptSubmit) -> dict[str, Any]:
         "intended": None if done.intended is None else _facts(done.intended),
         "priority": None if done.priority is None else str(done.priority),
         "trigger": None if done.trigger is None else str(done.trigger),
+        "untimed": done.untimed,
     }
 
 
