@@ -238,10 +238,9 @@ def _after_model(state: HookState) -> Literal["run", "commit"]:
 
 
 def _told(state: HookState) -> list[dict[str, Any]]:
-    """What the user told: what is asked is not kept, and what is intended is kept already."""
+    """What the user told: what is asked is not kept."""
     said = _question(state["messages"])
-    prompt = state.get("hooks", {}).get("user_prompt", {})
-    if not said or said.endswith("?") or prompt.get("intended"):
+    if not said or said.endswith("?"):
         return []
     return [{"content": said, "memory_type": None, "speaker": "user"}]
 

@@ -32,11 +32,12 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.graph.speakers import speakers_in, trusting
 from langmem_tiers.graph.spoken import unanswered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import EXPIRE_DAYS, Intends, PromptSubmit, checked_options
+from langmem_tiers.memory.hook_data import EXPIRE_DAYS, PromptSubmit, checked_options
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.remind.times import LANGUAGES
 from langmem_tiers.state.tasks import UNSEEN, newly_completed
 
 _STARTED: Final = ("hooks", "reminders", "reminders_text")
@@ -115,8 +116,7 @@ def create_session_start_node(
 def create_user_prompt_node(
     *,
     prompt: OfState | None = None,
-    before_tools: Sequence[str] = (),
-    intends: Intends = "keywords",
+    languages: Sequence[str] = LANGUAGES,
     expire_days: float | None = EXPIRE_DAYS,
     on_error: OnHookError = "tell",
     context: Scope | None = None,
@@ -132,9 +132,8 @@ def create_user_prompt_node(
     Args:
         prompt: What the user said: a key of the state, or a function of it. If not given, it is
             the text of the human messages since the last answer that people wrote.
-        before_tools: Names of tools that a prompt may intend something before.
-        intends: `keywords`, or `asked`; see `MemoryHooks`.
-        expire_days: After how many days what names no occasion expires; None for never.
+        languages: The languages in which prompts name times; see `MemoryHooks`.
+        expire_days: After how many days what names no time expires; None for never.
         on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
             and the graph goes on; `raise` leaves it to the graph and its retry policy.
         context, coordinator, name: Those of every node; see `create_recall_node`.
@@ -154,7 +153,7 @@ def create_user_prompt_node(
         ```
     """
     checked_of_state(prompt=prompt)
-    options = checked_options(before_tools, intends, expire_days)
+    options = checked_options(languages, expire_days)
     careful = careful_of(on_error, "tell")
 
     def submit(
@@ -322,6 +321,7 @@ def _became(done: PromptSubmit) -> dict[str, Any]:
         "intended": None if done.intended is None else _facts(done.intended),
         "priority": None if done.priority is None else str(done.priority),
         "trigger": None if done.trigger is None else str(done.trigger),
+        "untimed": done.untimed,
     }
 
 

@@ -38,7 +38,7 @@ from langmem_tiers.core.memory import (
 )
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
-from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.postgres.flow import Call, Flow, only
@@ -52,7 +52,6 @@ from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.transaction import Check, write
-from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.tier import TierView
@@ -90,12 +89,8 @@ def changed(
         if verdict.destination is None:
             return result_of(verdict)
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
-        intends = verdict.destination.memory_type == PROSPECTIVE
-        told |= {"memory_type": PROSPECTIVE} if intends else {}
         noted = put._replace(value=told, ttl=flows.default_ttl, index=["content"])
         whole = ops.to_write(noted, flows.options)
-        if intends:
-            whole = raised_by_itself(whole, said.content, {}, flows.now, flows.now)
         held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
         wanted = replace(whole, trust=verdict.trust, named=True, held=held)
     asks = partial(_check_own, put.key, action, tier, trust)

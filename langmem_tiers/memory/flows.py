@@ -45,13 +45,11 @@ from langmem_tiers.remember.new import (
     NewMemory,
     extent_of,
     origin_keys,
-    parsed_moment,
     read_once,
     to_write,
 )
 from langmem_tiers.remember.runs import Runs
 from langmem_tiers.remember.transaction import write
-from langmem_tiers.remind.raising import raised_by_itself
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
@@ -195,12 +193,12 @@ class MemoryFlows:
         ]
 
     def checked(self, one: NewMemory, context: MemoryContext) -> Write:
-        """What would store a memory, but for what it is derived from, and raise what it intends.
+        """What would store a memory, but for what it is derived from.
 
         Raises:
             InvalidInputError: for what cannot be stored.
         """
-        stored = to_write(
+        return to_write(
             one,
             context=context,
             types=self.reader.types,
@@ -208,12 +206,6 @@ class MemoryFlows:
             default_ttl=self._store.default_ttl,
             bounds=self._store.options.bounds,
         )
-        if one.memory_type != PROSPECTIVE:
-            return stored
-        now, at = self._store.now, one.occurred_at
-        said = now if at is None else parsed_moment(at, "occurred_at")
-        here = said.astimezone(context.zone)
-        return raised_by_itself(stored, one.content, one.metadata, here, now)
 
     def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
         return apart(lambda: [self.checked(one, context) for one in memories], extent_of(memories))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.core.checks import checked_choice, checked_list, is_number
+from langmem_tiers.core.checks import checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Source, StoreResult
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import Intention, Priority, Reminder
-from langmem_tiers.remind.prompted import Intended
+from langmem_tiers.remind.times import checked_languages
 from langmem_tiers.remind.triggers import TRIGGERS, Trigger
 
 _FIELDS: Final = {
@@ -22,11 +22,9 @@ _FIELDS: Final = {
 }
 """What says of which kind it is, as it is handed in and in the metadata; and what it is else."""
 
-Intends = Literal["keywords", "asked"]
-"""What of a prompt is intended: by the specification's keywords, or what it asks for."""
 _MOST_DAYS: Final = 36_500
 EXPIRE_DAYS: Final = 7.0
-"""Days after which an intention expires that names no occasion: our own choice."""
+"""Days after which an intention expires that names no time: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,8 @@ class PromptSubmit:
     """As prospective memory; None if it intends nothing, or the gate did not accept it."""
     priority: Priority | None = None
     trigger: Trigger | None = None
+    untimed: str | None = None
+    """Why what is intended has no time; None if it has one, or nothing is intended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,24 +96,21 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
     return list(found.values())
 
 
-def checked_options(
-    before_tools: Sequence[str], intends: Intends, expire_days: float | None
-) -> dict[str, Any]:
-    """The options of `MemoryHooks` that say what of a prompt is intended, checked.
+def checked_options(languages: Sequence[str], expire_days: float | None) -> dict[str, Any]:
+    """The options of `MemoryHooks` that say when what a prompt intends is raised, checked.
 
     Raises:
-        InvalidInputError: for tools that are no names, an `intends` that is not known, or days that
-            are no number above 0 and up to 36500.
+        InvalidInputError: for languages that are not known, or days that are no number above 0 and
+            up to 36500.
+        MissingExtraError: for other languages than English without the extra `dates`.
     """
-    named = checked_list(before_tools, "before_tools", "names")
-    tools = tuple(checked_text(one, "the name of a tool") for one in named)
-    checked_choice(intends, ("keywords", "asked"), "intends")
+    named = checked_languages(languages)
     if expire_days is not None and not (is_number(expire_days) and 0 < expire_days <= _MOST_DAYS):
         raise InvalidInputError(
             f"expire_days is {short(expire_days, 40)}: give days, above 0 and up to {_MOST_DAYS}, "
             "or None for never"
         )
-    return {"before_tools": tools, "intends": intends, "expire_days": expire_days}
+    return {"languages": named, "expire_days": expire_days}
 
 
 def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -138,8 +135,8 @@ def given(trigger: Trigger) -> dict[str, Any]:
     return {name: trigger for name, kind in TRIGGERS.items() if isinstance(trigger, kind)}
 
 
-def alike(found: Intended, listed: Iterable[Intention]) -> Intention | None:
+def alike(content: str, trigger: Trigger, listed: Iterable[Intention]) -> Intention | None:
     """The intention that says the same for the same occasion, if there is one."""
-    said = normalised(found.content)
-    same = (one for one in listed if one.trigger == found.trigger)
+    said = normalised(content)
+    same = (one for one in listed if one.trigger == trigger)
     return next((one for one in same if normalised(one.content) == said), None)

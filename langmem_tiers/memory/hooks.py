@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
@@ -18,7 +20,6 @@ from langmem_tiers.memory import reminding
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hook_data import (
     EXPIRE_DAYS,
-    Intends,
     PromptSubmit,
     SessionStart,
     SessionStop,
@@ -32,11 +33,12 @@ from langmem_tiers.memory.recalling import get
 from langmem_tiers.memory.remembering import store_many
 from langmem_tiers.memory.short_term import close_task, get_active_tasks
 from langmem_tiers.memory.tending import session_ended
-from langmem_tiers.postgres.flow import Flow, Runs, both, unit
+from langmem_tiers.postgres.flow import Flow, Runs, apart, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
-from langmem_tiers.remind.triggers import If
+from langmem_tiers.remind.times import LANGUAGES, time_in
+from langmem_tiers.remind.triggers import At, If
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
 
@@ -80,12 +82,13 @@ def on_session_start(
 def on_user_prompt_submit(
     hooks: MemoryHooks, prompt: str, *, message_id: str | None = None, speaker: str = "user"
 ) -> Flow[PromptSubmit]:
-    """Keep a prompt as working memory, and what it intends as prospective memory.
+    """Keep a prompt as working memory, and beside it what it intends as prospective memory.
 
-    The prompt is a memory of type `working`, with the session in its metadata. What it intends
-    ("todo", "later", "need to", "plan to", …) is a `prospective` memory, with the priority in
-    its metadata, that is raised at the time or the cue, or before the tool, that the prompt
-    names, else when the next session starts. Nothing is intended that the gate did not accept.
+    The prompt is a memory of type `working`, with the session in its metadata. What it intends by
+    one of the specification's keywords ("todo", "later", "need to", "plan to") is a `prospective`
+    memory, with the priority in its metadata. It is raised at the time that the prompt names, as
+    `dateparser` reads it, else when the next session starts; `untimed` says why it has no time.
+    Nothing is intended that the gate did not accept.
 
     Args:
         prompt: What the user said, verbatim.
@@ -102,35 +105,42 @@ def on_user_prompt_submit(
         "key": None if named is None else hooks.key(named, "prompt"),
     }
     (working,) = yield from unit(store_many(hooks.memory, [note]))
-    now = hooks.memory.now
-    found = intended_in(text, now, tools=hooks.before_tools, asked=hooks.intends == "asked")
+    found = intended_in(text)
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
+    now = hooks.memory.now
+    timed = yield from apart(partial(time_in, found.content, now, hooks.languages), sys.maxsize)
+    trigger = timed.at or If(SESSION_STARTS)
     key = None if named is None else hooks.key(named, "intended")
-    intended = yield from _intend(hooks, found, key, now, speaker)
+    intended = yield from _intend(hooks, found, trigger, key, speaker)
     return PromptSubmit(
-        working=working, intended=intended, priority=found.priority, trigger=found.trigger
+        working=working,
+        intended=intended,
+        priority=found.priority,
+        trigger=trigger,
+        untimed=timed.why_not,
     )
 
 
 def _intend(
-    hooks: MemoryHooks, found: Intended, key: str | None, now: datetime, speaker: str
+    hooks: MemoryHooks, found: Intended, trigger: At | If, key: str | None, speaker: str
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory
     known: Any = None if key is None else (yield from unit(get(memory, key)))
-    known = known or alike(found, (yield from unit(reminding.intentions(memory))))
+    listed = yield from unit(reminding.intentions(memory))
+    known = known or alike(found.content, trigger, listed)
     if known is not None:
         return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
-    lasts = hooks.expire_days is None or found.trigger != If(SESSION_STARTS)
+    lasts = hooks.expire_days is None or isinstance(trigger, At)
     intended = reminding.intend(
         memory,
         found.content,
         priority=found.priority,
         key=key,
         speaker=speaker,
-        expires_at=None if lasts else now + timedelta(days=hooks.expire_days or 0),
-        **given(found.trigger),
+        expires_at=None if lasts else memory.now + timedelta(days=hooks.expire_days or 0),
+        **given(trigger),
     )
     return (yield from unit(intended))
 
@@ -267,8 +277,7 @@ class MemoryHooks:
         memory: MemoryCoordinator,
         *,
         session_id: str | None = None,
-        before_tools: Sequence[str] = (),
-        intends: Intends = "keywords",
+        languages: Sequence[str] = LANGUAGES,
         expire_days: float | None = EXPIRE_DAYS,
     ) -> None:
         """Stand on a coordinator.
@@ -276,24 +285,20 @@ class MemoryHooks:
         Args:
             memory: Whose memory it is.
             session_id: The session; the context's if not given.
-            before_tools: Names of tools that a prompt may intend something before ("before you
-                deploy").
-            intends: What of a prompt is intended: with `keywords` what the specification's keywords
-                name ("todo", "later", "need to", "plan to"), and what it asks to be reminded of;
-                with `asked` only the latter ("remind me", "don't let me forget", a todo).
+            languages: The languages in which prompts name times, by the codes of `dateparser`.
             expire_days: After how many days an intention expires of which the prompt names no
-                occasion; None for never.
+                time; None for never.
 
         Raises:
             InvalidInputError: for an option that cannot be.
+            MissingExtraError: for other languages than English without the extra `dates`.
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
         self.memory = memory
         self.session_id = label(session_id, "session_id") or memory.context.session_id
-        told = checked_options(before_tools, intends, expire_days)
-        self.before_tools: tuple[str, ...] = told["before_tools"]
-        self.intends: Intends = told["intends"]
+        told = checked_options(languages, expire_days)
+        self.languages: tuple[str, ...] = told["languages"]
         self.expire_days: float | None = told["expire_days"]
 
     def __repr__(self) -> str:

@@ -30,7 +30,7 @@ def store(
     Args:
         content: What is remembered.
         memory_type: One of the registry's: `episodic`, `semantic`, `pattern`, …; with None it
-            goes to each type that it is of by what it says.
+            is `episodic`.
         options: What is known of it; see `StoringOptions`.
 
     Raises:

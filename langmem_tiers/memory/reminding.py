@@ -41,7 +41,6 @@ from langmem_tiers.remind.intentions import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.prompted import cue_in
 from langmem_tiers.remind.raising import Here, intends
 from langmem_tiers.remind.triggers import (
     At,
@@ -104,7 +103,7 @@ def intend(
     checked_content(content)
     if not isinstance(topic, bool | Topic):
         raise InvalidTypeError(f"topic is True, False or a Topic, not {short(topic)}")
-    about = Topic.of(content, cue_in(content)) if topic is True else topic or None
+    about = Topic.of(content) if topic is True else topic or None
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = checked_priority(priority)
     told = partial(intends, trigger, level, expires_at=checked_end(expires_at, trigger))

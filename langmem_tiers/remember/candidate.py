@@ -37,7 +37,7 @@ class Candidate:
 
     content: str
     memory_type: str | None = "episodic"
-    """None leaves it to what the text says."""
+    """None is `episodic`."""
     parts: tuple[Part, ...] = ()
     """What the content was put together of, in a layout of ours; each is judged by itself."""
     source: str = Source.USER
@@ -53,8 +53,6 @@ class Candidate:
     them is no new evidence."""
     stored: tuple[Known, ...] = ()
     """What is stored and might say the same."""
-    expiring: frozenset[str] = frozenset()
-    """Memory types of a tier that expires: what it says leads to none of them."""
 
 
 MOST: Final = 256

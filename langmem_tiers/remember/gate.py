@@ -7,7 +7,7 @@ instructions and trust, the reviewers, then where it goes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -20,7 +20,6 @@ from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.candidate import Candidate, Known, Part
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
-from langmem_tiers.remember.intending import intending
 from langmem_tiers.remember.review import Reviewers, instructing
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
 
@@ -205,7 +204,7 @@ def judge(
     review = own or review
     findings = findings_in(candidate)
     trust = _trust(candidate, findings, policy)
-    destination = route(candidate.content, candidate.memory_type, candidate.expiring)
+    destination = route(candidate.memory_type)
     held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
     if held is None and own is not None and own.consensus_score is None and own.failures:
         held = f"unreviewed: {own}"
@@ -375,26 +374,8 @@ def _noise(word: str) -> str | None:
     return "noise" if len(word) >= _MANY and len(set(word)) <= _FEW else None
 
 
-def route(
-    content: str, memory_type: str | None = None, avoiding: Collection[str] = ()
-) -> Destination:
-    """Where a text goes: to the type that is named; else by what it intends.
-
-    It intends something by the specification's keywords, or by asking to be reminded; a question or
-    a denial does not.
-
-    Words lead to none of the types that are to be avoided, as what is stored there expires.
-
-    Example:
-        ```python
-        from langmem_tiers.remember.gate import route
-
-        assert route("I need to renew the certificate later").memory_type == "prospective"
-        assert route("The certificate is renewed").memory_type == "episodic"
-        ```
-    """
+def route(memory_type: str | None) -> Destination:
+    """Where a text goes: to the type that is named, whatever it says; else it is `episodic`."""
     if memory_type is not None:
         return Destination(memory_type, "its type was named")
-    if "prospective" not in avoiding and intending(content):
-        return Destination("prospective", "it is intended")
     return Destination("episodic", "nothing says otherwise")

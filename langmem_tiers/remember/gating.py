@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import (
     ReviewResult,
@@ -15,7 +14,6 @@ from langmem_tiers.core.memory import (
     Tier,
 )
 from langmem_tiers.core.namespaces import Place, check_key
-from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.postgres.flow import Ask, Flow, apart, extent
 from langmem_tiers.remember.candidate import Candidate, Known
 from langmem_tiers.remember.gate import (
@@ -54,13 +52,7 @@ class Gate:
     panel: Panel | None = None
     """Chat models that score it in their place, before it is stored."""
 
-    def candidate(
-        self,
-        one: NewMemory,
-        *,
-        recalled: Sequence[Known] = (),
-        expiring: frozenset[str] = frozenset(),
-    ) -> Candidate:
+    def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> Candidate:
         """A memory as the gate and the reviewers look at it."""
         return Candidate(
             content=checked_content(one.content),
@@ -72,7 +64,6 @@ class Gate:
             importance=one.importance,
             beside=tuple(each for each in (one.speaker, one.context) if isinstance(each, str)),
             recalled=tuple(recalled),
-            expiring=expiring,
         )
 
     def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
@@ -157,11 +148,6 @@ def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
     )
 
 
-def expiring(types: MemoryTypes, options: StoreOptions) -> frozenset[str]:
-    """The memory types whose tier expires: the wording of a text leads to none of them."""
-    return frozenset(one.name for one in types if one.tier in options.tier_ttl)
-
-
 def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[list[Judged]]:
     """What becomes of memories that are to be stored.
 
@@ -170,14 +156,13 @@ def judged(memories: Sequence[NewMemory], gate: Gate, knowing: Knowing) -> Flow[
     """
     new = {check_key(one.key): one.content for one in memories if one.key is not None}
     knowing = knowing._replace(leaving={**new, **knowing.leaving})
-    expires = expiring(knowing.types, knowing.options)
     long = extent_of(memories)
     recalled = [recalled_by(one, knowing) for one in memories]
 
     def seek() -> list[Looked]:
         found = []
         for one, may_repeat in zip(memories, recalled, strict=True):
-            candidate = gate.candidate(one, recalled=may_repeat, expiring=expires)
+            candidate = gate.candidate(one, recalled=may_repeat)
             found.append(sought(one, candidate, gate.policy, knowing))
         return found
 

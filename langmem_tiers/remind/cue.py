@@ -24,12 +24,16 @@ from langmem_tiers.core.prompts import (
     CUES_JUDGED,
     NO_SUCH_CUE,
 )
-from langmem_tiers.core.reading import ends_of, stem, words
+from langmem_tiers.core.reading import ends_of, sentences, stem, words
 from langmem_tiers.core.structured import aask, ask, trimmed
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
-from langmem_tiers.remember.intending import DENIED, LEAD, sentences
 
+LEAD: Final = re.compile(
+    r"\b(?:when(?:ever)?|if|once|as soon as|next time(?: that)?)\b", re.IGNORECASE
+)
+"""What a cue begins with; what stands before it is no part of the cue."""
+DENIED: Final = re.compile(r"\b(?:not?|never|cannot)\b|n['\u2019]t\b", re.IGNORECASE)
 _OWN: Final = re.compile(r"\b(?:i|me|my|mine)\b", re.IGNORECASE)
 _SHORT: Final = 3
 """Letters of words that say little, in lower case and beside longer ones."""

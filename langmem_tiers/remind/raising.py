@@ -7,9 +7,8 @@ raise the same intention.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -34,7 +33,6 @@ from langmem_tiers.remind.intentions import (
     Status,
     refuse_cycles,
 )
-from langmem_tiers.remind.prompted import intended_by, is_before
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -100,21 +98,6 @@ def intend(one: Write, after: Collection[int], here: Here) -> Flow[Applied]:
     return applied or Applied()
 
 
-def raised_by_itself(
-    stored: Write, content: str, metadata: Mapping[str, Any], said: datetime, now: datetime
-) -> Write:
-    """A write of a prospective memory, with what it intends by what it says.
-
-    One that is to be raised at a time lasts until then, whatever its tier's memories do. What is
-    intended in the same words already, and was not raised yet, is not raised twice.
-    """
-    found = intended_by(content, metadata, said, now)
-    told = {**intends(found.trigger, found.priority, now), "sole": True}
-    return replace(
-        stored, intends=told, ttl=math.inf if isinstance(found.trigger, At) else stored.ttl
-    )
-
-
 def _check_needs(after: Collection[int], rows: Rows) -> bool:
     """Refuse to need what is not intended, or would come after this."""
     if not {*after} <= {row[0] for row in rows}:
@@ -144,7 +127,6 @@ def intends(
         "name": trigger.found_by,
         "expires_at": expires_at,
         "needs": list(after),
-        "sole": False,
     }
 
 
@@ -226,21 +208,17 @@ def _looked(
     There is no page yet where a topic has come up.
     """
     kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
-    asks = bool((occasion.query or "").strip()) and (kinds is None or Topic.kind in kinds)
-    named = kinds is None or BeforeTool.kind in kinds
-    names = [one.name for one in occasion.calls] if named else []
-    if asks or names:
-        calls.append(Call("open_topics", {"tenant": here.context.root, "names": names}))
+    if bool((occasion.query or "").strip()) and (kinds is None or Topic.kind in kinds):
+        calls.append(Call("open_topics", {"tenant": here.context.root}))
     if holder is not None:
         calls.append(Call("raised_for", {**here.params, "holder": holder}))
     first, *further = yield Query(tuple(calls), commit=True)
     if holder is not None and (held := further.pop()):
         return _in_order(held), occasion, first
-    for ((waits, holding),) in further:
-        before = frozenset(one for one in holding if any(is_before(one, name) for name in names))
-        found = (yield from topics()) if waits and asks else frozenset()
-        if before or found:
-            return [], occasion._replace(topics=found, before=before), None
+    for ((waits,),) in further:
+        found = (yield from topics()) if waits else frozenset()
+        if found:
+            return [], occasion._replace(topics=found), None
     return [], occasion, first
 
 
@@ -306,11 +284,11 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     triggers, held = [of_json(one.trigger) for one in page], features(query)
     cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
     near = [one for one in triggers if isinstance(one, Topic) and one.about in occasion.topics]
-    cues |= {one.shown for one in near}
+    cues |= {one.about for one in near}
     if not cues:
         return occasion
     shown = yield from judged_cues(judge, query, sorted(cues))
-    topics = frozenset(one.about for one in near if one.shown in shown)
+    topics = frozenset(one.about for one in near if one.about in shown)
     return occasion._replace(shown=shown, topics=topics)
 
 
@@ -318,12 +296,11 @@ def _found_by(occasion: Occasion) -> dict[str, Any]:
     """What may meet a trigger, by the names that intentions are found by."""
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
-    topics = occasion.topics | occasion.before
     names = {
         When.kind: words if said else [],
         BeforeTool.kind: sorted({call.name for call in occasion.calls}),
         If.kind: sorted(occasion.true),
-        Topic.kind: sorted(Topic(one).found_by for one in topics),
+        Topic.kind: sorted(Topic(one).found_by for one in occasion.topics),
     }
     asked = [kind for kind in names if kinds is None or kind in {*kinds, Topic.kind}]
     return {

@@ -45,8 +45,6 @@ class Occasion(NamedTuple):
     """The cues that a judge takes the query to show; None leaves it to their words."""
     topics: frozenset[str] = frozenset()
     """What was intended without an occasion, and the query is about."""
-    before: frozenset[str] = frozenset()
-    """What was intended so, and names one of the calls behind a "before"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,24 +243,15 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """When what is asked or said is about what is intended, or about the cue that it names.
-
-    A tool that it names behind "before" is an occasion as well.
-    """
+    """When what is asked or said is about what is intended."""
 
     kind: ClassVar[str] = "topic"
     about: str
-    cue: str | None = None
 
     @classmethod
-    def of(cls, content: str, cue: str | None = None) -> Topic:
+    def of(cls, content: str) -> Topic:
         """The topic of what is intended; of a longer text, of both its ends."""
-        return cls(ends_of(content, _LONGEST_CUE), cue)
-
-    @property
-    def shown(self) -> str:
-        """What a judge is asked about."""
-        return self.cue or self.about
+        return cls(ends_of(content, _LONGEST_CUE))
 
     @property
     def found_by(self) -> str:
@@ -271,10 +260,10 @@ class Topic:
 
     def met(self, occasion: Occasion) -> bool:
         """Whether it has come up."""
-        return self.about in occasion.topics or self.about in occasion.before
+        return self.about in occasion.topics
 
     def __str__(self) -> str:
-        return "its topic came up" if self.cue is None else f"cue: {self.cue}"
+        return "its topic came up"
 
 
 Trigger: TypeAlias = At | When | BeforeTool | If | Topic
@@ -323,7 +312,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
         case If():
             return {"kind": trigger.kind, "predicate": trigger.predicate}
         case Topic():
-            return {"kind": trigger.kind, "about": trigger.about, "cue": trigger.cue}
+            return {"kind": trigger.kind, "about": trigger.about}
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
@@ -340,8 +329,8 @@ def of_json(stored: Mapping[str, Any]) -> Trigger:
             return When(cue)
         case {"kind": BeforeTool.kind, "tool": tool, "args": args}:
             return BeforeTool(tool, args)
-        case {"kind": Topic.kind, "about": str() as about, "cue": None | str() as named}:
-            return Topic(about, named)
+        case {"kind": Topic.kind, "about": str() as about}:
+            return Topic(about)
         case {"kind": If.kind, "predicate": predicate}:
             return If(predicate)
     raise InvalidInputError(f"{short(stored)} is no trigger that an intention can wait for")

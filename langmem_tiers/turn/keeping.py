@@ -12,10 +12,9 @@ from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
 from langmem_tiers.remember.candidate import recalled_texts
-from langmem_tiers.remember.gate import Decision, trust_in
-from langmem_tiers.remember.gate import route as by_its_words
-from langmem_tiers.remember.gating import Gate, Judged, expiring, passed, result_of
-from langmem_tiers.remember.new import NewMemory, origin_keys, read_once
+from langmem_tiers.remember.gate import Decision, route, trust_in
+from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
+from langmem_tiers.remember.new import NewMemory, label, origin_keys, read_once
 from langmem_tiers.turn.progress import was_committed
 from langmem_tiers.turn.record import Invocation, called
 from langmem_tiers.turn.trace import beginning, discreet, shown
@@ -180,7 +179,8 @@ def memorize(
 
     Args:
         item: A text, or the arguments of `MemoryCoordinator.store` as a mapping. One that names
-            its `memory_type` goes there, any other to each type that it is of by what it says.
+            its `memory_type`, or whose metadata does, goes there. Any other that has a `speaker`
+            is `episodic`, as what is said; anything else is `semantic`.
         metadata: Anything else that is JSON, kept with it.
 
     Returns:
@@ -269,12 +269,23 @@ def _routed(turn: Turn, one: NewMemory) -> Route:
         return told
     if told is not None:
         raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
-    memory = turn.memory
-    expires = expiring(memory.types, memory.tiered_store.options)
-    to = by_its_words(one.content, one.memory_type, expires)
-    if one.memory_type is None and to.memory_type == "episodic":
-        to = Destination("semantic", "it was memorized")
-    return Route(destinations=(to,))
+    return Route(destinations=(_by_itself(turn, one),))
+
+
+def _by_itself(turn: Turn, one: NewMemory) -> Destination:
+    """Where something goes by what it is: of a type, of one that its metadata names, or said.
+
+    Raises:
+        InvalidInputError: for a type in its metadata that is not known.
+    """
+    if one.memory_type is not None:
+        return route(one.memory_type)
+    named = label(one.metadata.get("memory_type"), "memory_type of the metadata")
+    if named is not None:
+        return Destination(turn.memory.types.get(named).name, "its metadata names the type")
+    if one.speaker is not None:
+        return Destination("episodic", "somebody said it")
+    return Destination("semantic", "it was memorized")
 
 
 def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:

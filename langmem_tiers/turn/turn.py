@@ -77,8 +77,8 @@ class Turn:
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
             router: Says where something goes that names no memory type; if not given, or where it
-                answers None, what is intended goes to `prospective`, by the specification's
-                keywords, and anything else to `semantic`.
+                answers None, it goes to the type that its metadata names, what has a speaker to
+                `episodic`, and anything else to `semantic`.
             count_tokens: Counts the tokens of a text; LangChain's approximate counter if not given.
 
         Raises:

@@ -74,8 +74,9 @@ async def test_what_is_told_decided_and_intended_in_one_session_is_known_in_the_
     assert working == []
     assert first[-1]["session"]["session_id"] == "monday"
     assert first[-1]["session_ended"] is False
-    for state in (first[1], second[0]):  # neither an intention nor a question is a fact
-        assert state["committed"]["episodic"] == state["committed"]["semantic"] == []
+    told, asked = (state["committed"] for state in (first[1], second[0]))
+    assert (len(told["episodic"]), told["semantic"]) == (1, [])  # what is intended, beside it
+    assert asked["episodic"] == asked["semantic"] == []  # a question is no fact
     assert ConsolidationReport.of(first[-1]).tenant == tenant  # due at a session's end
 
 

@@ -44,7 +44,7 @@ SHOWN = {
         "kept: 1 as events, 0 as concepts",
         "[LOW] Clean up the old branches later, no rush",
         "Ben asks: []",
-        "Anna asks: [MEDIUM] When Anna mentions the budget",
+        "Anna asks: [MEDIUM] Ask Anna for the figures",
     ),
 }
 PICTURES = dict(zip(SHOWN, (0, 8, 2, 1, 1), strict=True))

@@ -95,12 +95,48 @@ def test_what_is_intended_already_is_not_intended_again_until_it_is_closed(
     assert CERTIFICATE in [one.content for one in memory.intentions()]  # that sentence alone
 
 
-def test_hooks_can_intend_nothing_but_what_they_are_asked_to(memory: MemoryCoordinator) -> None:
-    hooks = MemoryHooks(memory, intends="asked")
-    asked = ["TODO: call Ben on Friday", "TODO: rotate the keys"]
-    for text in (SORT, CERTIFICATE, *asked):
-        assert hooks.on_user_prompt_submit(text).working.stored
-    assert len(memory.intentions()) == len(asked)
+def test_what_is_intended_stands_beside_the_prompt_and_says_why_it_has_no_time(
+    memory: MemoryCoordinator,
+) -> None:
+    hooks = MemoryHooks(memory)
+    for text, trigger, why in (
+        ("I need to call the bank tomorrow at 5pm", "at 2026-03-02T17:00:00+00:00", None),
+        ("I need to call the bank tomorrow at 9", "if session_starts", "no time was read in it"),
+        (
+            "When Anna mentions the budget, I need to tell her before I deploy",
+            "if session_starts",
+            "no time was read in it",
+        ),
+        (
+            "We need to go at 5pm or on 9 March",
+            "if session_starts",
+            "several times were read in it",
+        ),
+    ):
+        done = hooks.on_user_prompt_submit(text)
+        assert (str(done.trigger), done.untimed) == (trigger, why)
+        kept, intended = memory.get(str(done.working.key)), done.intended
+        assert kept is not None
+        assert intended is not None
+        assert (kept.content, kept.memory_type) == (text, "working")
+        beside = memory.get(str(intended.key))
+        assert beside is not None
+        assert (beside.content, beside.memory_type) == (text, "prospective")
+
+
+def test_what_asks_to_be_reminded_without_a_keyword_is_a_prompt_like_any_other(
+    hooks: MemoryHooks, url: str
+) -> None:
+    for said in ("Remind me to call Ben on Friday", "Don't let me forget tea", "Nicht vergessen!"):
+        done = hooks.on_user_prompt_submit(said)
+        assert (done.working.stored, done.intended, done.untimed) == (True, None, None)
+    assert types(url) == {"working": 3}
+
+
+def test_times_are_read_in_the_languages_that_are_named(memory: MemoryCoordinator) -> None:
+    german = MemoryHooks(memory, languages=["de"])
+    done = german.on_user_prompt_submit("TODO: \N{LATIN SMALL LETTER U WITH DIAERESIS}bermorgen")
+    assert str(done.trigger) == "at 2026-03-03T00:00:00+00:00"
 
 
 def test_what_names_no_occasion_expires_and_is_not_listed_for_ever(
@@ -219,7 +255,8 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "no session is named": lambda memory: MemoryHooks(memory).on_session_stop(),
     "the prompt is empty": lambda memory: MemoryHooks(memory).on_user_prompt_submit(" "),
     "hooks need a MemoryCoordinator": lambda memory: MemoryHooks(memory.tiered_store),
-    "intends is 'keywords' or 'asked'": lambda memory: MemoryHooks(memory, intends=ODD),
+    "languages has 'klingon'": lambda memory: MemoryHooks(memory, languages=["klingon"]),
+    "languages is a list": lambda memory: MemoryHooks(memory, languages=ODD),
     "expire_days is -1": lambda _: create_user_prompt_node(expire_days=ODD),
     "limit is -1": lambda _: create_session_start_node(limit=ODD),
     "on_error is 'tell' or 'raise'": lambda _: create_user_prompt_node(on_error=ODD),

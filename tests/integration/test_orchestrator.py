@@ -499,7 +499,7 @@ async def test_nothing_is_written_before_the_commit_and_all_of_it_by_it(
     assert before == []
     assert [one.memory_type for one in fact.destinations] == ["semantic"]
     assert [one.memory_type for one in event.destinations] == ["episodic"]
-    assert [one.memory_type for one in plan.destinations] == ["prospective"]
+    assert [one.memory_type for one in plan.destinations] == ["semantic"]
     assert (fact.pending, fact.stored, fact.trust) == (True, False, 1.0)
     assert {one.key for one in report.stored} >= {*fact.keys, *event.keys, traced.key}
     assert [one["key"] for one in report.semantic] == [*fact.keys, *plan.keys]

@@ -69,19 +69,14 @@ USES: dict[str, tuple[str, Callable[[MemoryCoordinator], object], int]] = {
         0,
     ),
     "a topic": ("open_topics", lambda memory: memory.remind("Is it about topic5?"), 0),
-    "a tool that a topic names": (
-        "open_topics",
-        lambda memory: memory.remind(tool="tool5", kinds=["tool"]),
-        0,
-    ),
-    "what is stored for its topic": (
+    "what is intended for its topic": (
         "intend",
-        lambda memory: memory.store("Ask about topic5", "prospective", key="new"),
+        lambda memory: memory.intend("Ask about topic5", topic=True, key="new"),
         5,
     ),
-    "what is stored for a day": (
+    "what is intended for a day": (
         "intend",
-        lambda memory: memory.store("Do it on 2 January 2027", "prospective", key="new"),
+        lambda memory: memory.intend("Do it", at="2027-01-02T00:00:00+00:00", key="new"),
         5,
     ),
     "a predicate": (

@@ -66,12 +66,8 @@ async def test_what_is_going_on_is_kept_where_nothing_expires(
 def test_a_type_that_expires_is_the_callers_to_name_and_no_wording_leads_to_it(
     memory: MemoryCoordinator,
 ) -> None:
-    brief = MemoryType(name="prospective", tier=Tier.SHORT_TERM, title="Plans")
-    memory.types.register(brief, replace=True)
     later = "I need to renew the certificate later"
-
     assert memory.store(later, None).tier == "working"
-    assert memory.store(f"{later} today", "prospective").tier == "short_term"
     assert memory.store(CHEMIST, "working").tier == "short_term"
 
 

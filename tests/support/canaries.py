@@ -47,7 +47,7 @@ def settle(store: TieredStore) -> None:
         for number, says in enumerate(WORDS):
             memory.store(f"{says} {word}.", "semantic", key=f"{number}-{word}", tags=[word])
         memory.store(f"Remember {word}", "working", speaker=word)
-        memory.store(f"Call {word}", "prospective")
+        memory.intend(f"Call {word}", topic=True)
         memory.promote_to_long_term(f"0-{word}", general=f"Vaults open with {word}.")
         memory.get_context("What opens the vault?", limit=3, min_match=0)
         store.put((tenant, "notes"), word, {"text": word})

@@ -138,13 +138,12 @@ def test_models_let_pass_only_what_is_worth_it_and_informs(worth: float, informs
     assert (verdict.reviewed, verdict.score) == (True, worth)
 
 
-@pytest.mark.parametrize("keyword", ["todo", "later", "need to", "plan to"])
-def test_without_a_type_what_has_a_specified_keyword_is_intended_and_anything_else_episodic(
-    keyword: str,
-) -> None:
-    assert route(f"Renew the certificate: {keyword}").memory_type == "prospective"
-    assert route(f"Renew the certificate: {keyword}", "semantic").memory_type == "semantic"
-    assert route("Anna likes green tea").memory_type == "episodic"
+def test_a_text_goes_to_the_type_that_is_named_and_its_words_lead_nowhere() -> None:
+    assert route("semantic").memory_type == "semantic"
+    assert route(None).memory_type == "episodic"
+    verdict = judge(Candidate(content="I need to call Ben later", memory_type=None))
+    assert verdict.destination is not None
+    assert verdict.destination.memory_type == "episodic"
 
 
 def test_of_a_lesson_each_part_is_judged_by_whose_word_it_is() -> None:

@@ -38,37 +38,15 @@ CASE WHEN i.status IN ('pending', 'delivered') AND i.expires_at <= %(now)s::time
 -- The intention of a memory that was just put. With the trigger that it has it stays what it is, so
 -- that a repeated call raises nothing twice; with another one it begins anew. What is held in
 -- quarantine, and was not written over a memory that is trusted more, does not touch its intention.
--- A `sole` one is not intended beside another memory of the place that says the same for the same
--- occasion, and was not raised yet.
 INSERT INTO {memory}.intentions AS i
     (tenant, id, priority, kind, trigger, due_at, words, name, expires_at, needs, status)
 SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
        %(due_at)s::timestamptz, %(words)s::text[], %(name)s, %(expires_at)s::timestamptz,
        %(needs)s::bigint[], 'pending'
-FROM (
-    SELECT m.id, m.value -> 'content' AS content FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
-      AND (m.state = 'quarantined' OR NOT %(held)s) LIMIT 1
-) m
-WHERE NOT %(sole)s OR NOT EXISTS (
-    SELECT FROM (
-        SELECT o.id, o.trigger FROM {memory}.intentions o
-        WHERE o.tenant = %(tenant)s AND o.kind = 'topic' AND o.name = %(name)s
-          AND o.status = 'pending'
-        UNION ALL
-        SELECT o.id, o.trigger FROM {memory}.intentions o
-        WHERE o.tenant = %(tenant)s AND o.priority = %(priority)s::smallint
-          AND o.due_at = %(due_at)s::timestamptz AND o.kind = 'time' AND o.status = 'pending'
-    ) o
-    CROSS JOIN LATERAL (
-        SELECT FROM {memory}.memories t
-        WHERE t.tenant = %(tenant)s AND t.id = o.id AND t.namespace = %(namespace)s
-          AND t.value -> 'content' = m.content AND t.state IS NULL
-          AND (t.expires_at IS NULL OR t.expires_at > %(now)s::timestamptz)
-        LIMIT 1
-    ) t
-    WHERE o.id <> m.id AND o.trigger = %(trigger)s::jsonb
-)
+FROM {memory}.memories m
+WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
+  AND (m.state = 'quarantined' OR NOT %(held)s)
+LIMIT 1
 ON CONFLICT (tenant, id) DO UPDATE
 SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excluded.needs,
     kind = excluded.kind, trigger = excluded.trigger, words = excluded.words, name = excluded.name,
@@ -272,21 +250,16 @@ ORDER BY f.priority, f.due_at, f.id
 LIMIT %(limit)s;
 
 -- name: open_topics
--- Whether anything waits for its topic, and what of that holds one of these names.
+-- Whether anything waits for its topic.
 SELECT EXISTS (
     SELECT FROM {memory}.intentions i
-    WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
-), ARRAY(
-    SELECT DISTINCT i.trigger ->> 'about'
-    FROM unnest(%(names)s::text[]) AS n (name)
-    JOIN {memory}.intentions i ON strpos(lower(i.trigger ->> 'about'), lower(n.name)) > 0
     WHERE i.tenant = %(tenant)s AND i.kind = 'topic' AND i.status = 'pending' AND NOT i.raised
 );
 
 -- name: topics_near
--- What waits for its topic and would be raised now: what it is about, the cue that it names, and how
--- near its memory is to what is asked; the nearest first.
-SELECT i.trigger ->> 'about', i.trigger ->> 'cue', d.distance
+-- What waits for its topic and would be raised now: what it is about, and how near its memory is to
+-- what is asked; the nearest first.
+SELECT i.trigger ->> 'about', d.distance
 FROM {memory}.intentions i
 {part in_sight}
 CROSS JOIN LATERAL (
