@@ -240,7 +240,7 @@ class Memory:
     """How an agent remembers: a node before each call, and what follows the last one."""
 
     recall: Node
-    learn: Sequence[Node]
+    learn: Sequence[Any]
     store: TieredStore | None = None
 
 

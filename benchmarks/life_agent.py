@@ -46,7 +46,11 @@ class Scripted(BaseChatModel):
     def _llm_type(self) -> str:
         return "scripted"
 
-    def bind_tools(self, _: Sequence[Any], **__: Any) -> Runnable[Any, AIMessage]:
+    def bind_tools(
+        self,
+        tools: Sequence[Any],  # noqa: ARG002
+        **_: Any,
+    ) -> Runnable[Any, AIMessage]:
         """It calls tools by their names."""
         return self
 

@@ -53,6 +53,7 @@ def test_storage_above_threshold(coordinator: MemoryCoordinator) -> None:
 
     assert result.stored is True
     assert result.score is not None
+    assert result.score is not None
     assert result.score >= 6.0
     assert result.key is not None
 
@@ -92,6 +93,7 @@ def test_three_agents_review_beside_injection_and_their_mean_is_the_consensus(
     assert result.reasons.keys() == result.scores.keys()
     assert all(0 <= score <= 10 for score in result.scores.values())
     assert result.score == pytest.approx(sum(result.scores[name] for name in AGENTS) / 3)
+    assert result.score is not None
     assert result.score >= 6.0
     assert result.reason == "stored"
 

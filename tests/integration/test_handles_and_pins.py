@@ -117,12 +117,10 @@ def test_a_key_that_looks_like_a_handle_is_a_key_first(memory: MemoryCoordinator
 def test_two_memories_of_one_handle_are_both_named(memory: MemoryCoordinator) -> None:
     namespace = kept(memory, "The first", "first").namespace
     known: dict[str, str] = {}
-    for number in count():
-        twin = known.setdefault(handle_of(namespace, f"k{number}"), f"k{number}")
-        if twin != f"k{number}":
-            break
+    pairs = ((known.setdefault(handle_of(namespace, key), key), key) for key in map(str, count()))
+    twin, key = next(pair for pair in pairs if pair[0] != pair[1])
     kept(memory, "Tea is green", twin)
-    kept(memory, "Coffee is black", f"k{number}")
+    kept(memory, "Coffee is black", key)
     with pytest.raises(InvalidInputError, match="2 memories have the handle") as refused:
         memory.retract(handle_of(namespace, twin), reason="it was a joke")
     assert "Tea is green" in str(refused.value)

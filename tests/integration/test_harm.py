@@ -110,7 +110,7 @@ def test_the_report_of_a_cycle_names_what_helps_what_harms_and_what_is_not_known
     graph = create_consolidation_graph(store=store)
     report = ConsolidationReport.of(graph.invoke({}, context=MemoryContext(tenant="acme")))
 
-    told = {one.verdict: one for one in report.credit}
+    told: dict[str, Any] = {one.verdict: one for one in report.credit}
     assert set(told) == {"harms", "helps", "unknown"}
     assert len(report.credit) == 3
     for verdict, counts in (

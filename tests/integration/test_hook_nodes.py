@@ -19,8 +19,8 @@ from langmem_tiers import (
     MemoryHooks,
     TieredStore,
     create_acknowledge_node,
-    create_complete_reminder_tool,
     create_completed_task_node,
+    create_manage_reminder_tool,
     create_session_end_node,
     create_session_start_node,
     create_user_prompt_node,
@@ -187,12 +187,12 @@ async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(wa
     )
     await memory.aintend("Call the bank", key="bank")
     await other.aintend("Call the other bank", key="other")
-    closing = [calls("complete_reminder", key=key) for key in ("bank", "other")]
+    closing = [calls("manage_reminder", action="done", id=key) for key in ("bank", "other")]
     model = scripted(*closing, "Done.")
-    agent = agent_on(way.store, model, tools=[create_complete_reminder_tool()])
+    agent = agent_on(way.store, model, tools=[create_manage_reminder_tool()])
     state = await way(agent, said("It is done."), **within())
     done, none = [one.text for one in state["messages"] if isinstance(one, ToolMessage)]
-    assert done == "completed reminder bank"
+    assert done == "The reminder bank is done."
     assert "other" in none
     assert [len(await one.aintentions()) for one in (memory, other)] == [0, 1]
     assert state["messages"][-1].text == "Done."

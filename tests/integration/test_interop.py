@@ -402,7 +402,8 @@ async def test_what_a_history_asks_to_be_reminded_of_is_what_was_said_and_intend
         memory = coordinator(store)
         assert (await take(memory, history_url, mode)).stored == 2
         clock.advance(hours=3)
-        assert memory.remind("Which TLS certificate is that?") == memory.intentions() == []
+        assert memory.remind("Which TLS certificate is that?") == []
+        assert memory.intentions() == []
         found = memory.get_context("the TLS certificate", limit=1, min_match=0)[0]
         assert (found.content, found.memory_type) == (asked, "episodic")
 

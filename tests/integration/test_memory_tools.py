@@ -97,7 +97,7 @@ def asked(made: Any, text: str, context: MemoryContext = ANN, **options: Any) ->
 def test_the_three_tools_cost_few_tokens() -> None:
     tools = memory_tools(Remembered())
     assert [one.name for one in tools] == ["search_memory", "manage_memory", "manage_reminder"]
-    assert count_tokens_approximately([], tools=tools) <= 450
+    assert count_tokens_approximately([], tools=[*tools]) <= 450
 
 
 async def test_a_model_notes_changes_and_takes_back_by_the_handles_that_it_is_told(

@@ -261,10 +261,12 @@ def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> Non
     own = agent_on(ready, scripted("x"), made)
     for _ in range(3):
         own.invoke(said(), context=ACME)
-    assert len(made._turns) == 3
-    made._turns.update({str(number): made._turns[next(iter(made._turns))] for number in range(256)})
+    turns = made._shown._turns
+    assert len(turns) == 3
+    one = next(iter(turns.values()))
+    turns.update({str(number): one for number in range(256)})
     own.invoke(said(), context=ACME)
-    assert len(made._turns) == 256
+    assert len(turns) == 256
 
 
 def test_what_is_switched_off_is_not_done(ready: TieredStore) -> None:
