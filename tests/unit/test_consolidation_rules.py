@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -182,8 +182,8 @@ def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
 
 def test_near_pairs_are_listed_once_the_nearest_first_and_ten_at_most() -> None:
     def near(one: str, other: str, how: float) -> Finding:
-        where: Any = {"namespace": "", "target_namespace": ""}
-        return Finding(**where, key=one, target_key=other, reason="near", near=how)
+        told = {"key": one, "target_key": other, "reason": "near", "near": how}
+        return cast("Finding", {**told, "namespace": "", "target_namespace": ""})
 
     found = [near(f"k{n}", f"k{n + 1}", n / 20) for n in range(13)]
     twice = [near(str(one["target_key"]), one["key"], one["near"]) for one in found]
