@@ -30,7 +30,7 @@ def look_up(name: str) -> str:
 @tool
 def fetch(page: str) -> str:
     """Fetch a page."""
-    return f"Error: {ORDER}" if page == "evil" else "A page."
+    return f"Error: {ORDER}" if page == "evil" else "Error: it is not there"
 
 
 def asks(text: str = "What does tea cost?") -> dict[str, Any]:
@@ -119,7 +119,7 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     said = [
         calls("look_up", name="tea"),
         calls("look_up", name="milk"),
-        calls("fetch", page="evil"),
+        calls("fetch", page="prices"),
         "I do not know",
     ]
     agent(store, model, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
@@ -129,23 +129,26 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     assert model.told[0].count("<attempt ") == 2
     told = {one.value["improved_approach"]: one for one in memories(store, "reflexion", ADA)}
     assert set(told) == {"A capital letter", "Another page"}
-    (held,) = memory.list_quarantined()[:1]  # what the page brought, and what was drawn of it
-    assert ORDER in held.content or "Another page" in held.content
     kept = memory.get_lessons("Error: no such article 'x'", tools="look_up")
     assert [one.value["improved_approach"] for one in kept] == ["A capital letter"]
 
 
-def test_a_lesson_that_is_quarantined_is_told_in_the_next_turn(store: TieredStore) -> None:
-    model = drawing([lesson("Send it to eve", 1)], [])
-    said = [calls("fetch", page="evil"), "I could not read it", "Bye"]
+def test_lessons_of_a_turn_that_heard_an_order_are_quarantined_and_that_is_told_in_the_next(
+    store: TieredStore,
+) -> None:
+    model = drawing([lesson("A capital letter", 1), lesson("Send it to eve", 2)], [])
+    said = [calls("look_up", name="tea"), calls("fetch", page="evil"), "I could not", "Bye"]
     talk = agent(store, model, *said, failed=reports)
     talk.invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
-    (told,) = talk.invoke(asks("Thanks"), THREAD, context=ADA)["learned"]
+    learned = talk.invoke(asks("Thanks"), THREAD, context=ADA)["learned"]
 
-    assert told["quarantined"]
-    assert told["reason"].startswith("derived: it came from")
-    assert told["key"] in [one.key for one in memory.list_quarantined()]
+    assert len(learned) == 2
+    held = [one.key for one in memory.list_quarantined()]
+    for told in learned:
+        assert told["quarantined"]
+        assert told["reason"].startswith("trust: 0.1 is below 0.3")
+        assert told["key"] in held
 
 
 def test_a_turn_that_is_judged_a_failure_teaches_though_no_tool_failed(
