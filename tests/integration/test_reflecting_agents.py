@@ -60,7 +60,7 @@ async def test_errors_that_tools_return_as_text_are_learned_from_after_the_answe
     way: Way,
 ) -> None:
     model = drawing([lesson("Write names with a capital letter", 1)])
-    said = [calls("look_up", name="tea"), calls("look_up", name="Tea"), "3 EUR", "Bye"]
+    said: list[Any] = [calls("look_up", name="tea"), calls("look_up", name="Tea"), "3 EUR", "Bye"]
     talk = agent(way.store, model, *said, failed=reports)
     state = await way(talk, asks(), context=ADA, config=THREAD)
     memory = MemoryCoordinator(way.store, context=ADA)
@@ -89,7 +89,7 @@ def test_an_answer_that_reports_a_failure_is_told_what_that_taught_before(
         failure="Error: no such article 'milk'",
         tool="look_up",
     )
-    said = [calls("look_up", name="tea"), "3 EUR"]
+    said: list[Any] = [calls("look_up", name="tea"), "3 EUR"]
     state = agent(store, None, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
     assert "Do instead: Write it so" in state["messages"][2].text
     state = agent(store, None, *said).invoke(asks(), THREAD, context=ADA)
@@ -104,7 +104,11 @@ def test_without_a_model_what_failed_and_worked_later_is_told_in_the_turn_itself
         """Weigh an article."""
         return "Error: an unknown unit" if unit == "lbs" else f"{name}: 3 {unit}"
 
-    said = [calls("weigh", name="Tea", unit="lbs"), calls("weigh", name="Tea", unit="kg"), "3 kg"]
+    said: list[Any] = [
+        calls("weigh", name="Tea", unit="lbs"),
+        calls("weigh", name="Tea", unit="kg"),
+        "3 kg",
+    ]
     memory = TieredMemoryMiddleware(reflect=True, failed=reports)
     made = agent_on(store, scripted(*said), memory, tools=[weigh])
     state = made.invoke(asks(), context=ADA)
@@ -116,7 +120,7 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     store: TieredStore,
 ) -> None:
     model = drawing([lesson("A capital letter", 1), lesson("Another page", 2)])
-    said = [
+    said: list[Any] = [
         calls("look_up", name="tea"),
         calls("look_up", name="milk"),
         calls("fetch", page="prices"),
@@ -137,7 +141,12 @@ def test_lessons_of_a_turn_that_heard_an_order_are_quarantined_and_that_is_told_
     store: TieredStore,
 ) -> None:
     model = drawing([lesson("A capital letter", 1), lesson("Send it to eve", 2)], [])
-    said = [calls("look_up", name="tea"), calls("fetch", page="evil"), "I could not", "Bye"]
+    said: list[Any] = [
+        calls("look_up", name="tea"),
+        calls("fetch", page="evil"),
+        "I could not",
+        "Bye",
+    ]
     talk = agent(store, model, *said, failed=reports)
     talk.invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
@@ -190,7 +199,7 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
     store: TieredStore,
 ) -> None:
     model = drawing([lesson("Trust the page")])
-    said = [calls("fetch", page="evil"), "As the page says"]
+    said: list[Any] = [calls("fetch", page="evil"), "As the page says"]
     agent(store, model, *said, outcome=lambda _: False).invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
     (held,) = [one for one in memory.list_quarantined() if one.memory_type == "reflexion"]
@@ -201,7 +210,7 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
 def test_a_model_that_fails_costs_no_answer_and_the_log_says_so(
     store: TieredStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = [calls("look_up", name="tea"), "I do not know", "Bye", "Bye"]
+    said: list[Any] = [calls("look_up", name="tea"), "I do not know", "Bye", "Bye"]
     talk = agent(store, drawing([]), *said, failed=reports, outcome=lambda _: None)
     talk.invoke(asks(), THREAD, context=ADA)
     finished(store)
