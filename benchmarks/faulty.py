@@ -216,7 +216,7 @@ CALLS = 4
 FOLLOWS = 0.95
 WORKED_OUT = 0.5
 
-Node = Runnable[Any, Any] | Callable[[Any], Any]
+Node = Runnable[Any, Any] | Callable[..., Any]
 _ADVICE = re.compile(r"^ *Do instead: (\w+)\((\{.*\})\)$", re.MULTILINE)
 
 

@@ -114,7 +114,8 @@ def lessons(
     ]
     best_match = max((one.match for one, _ in scored), default=0.0)
     least = sought.floor.least_lesson(best_match)
-    wanted = [each for each in scored if _matters(each[0], least, concern.tools)]
+    asked = bool(sought.evidence.asked)
+    wanted = [one for one in scored if _matters(one[0], least, concern.tools, asked=asked)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     best = _distinct(wanted)[: concern.ask.limit]
     return [memory for memory, _ in best], [row for _, row in best]
@@ -235,10 +236,16 @@ def _log_odds(chance: float) -> float:
     return math.log(bounded / (1 - bounded))
 
 
-def _matters(memory: Recollection, least: float, tools: Sequence[str]) -> bool:
-    """Whether it is of the failure, or matches well enough, or is a lesson of a tool asked for."""
-    of_tool = memory.memory_type == REFLEXION and memory.value.get("tool") in tools
-    return "signature" in memory.explanation or of_tool or memory.match >= least
+def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked: bool) -> bool:
+    """Whether it is of the failure, or matches well enough, or is a lesson of a tool asked for.
+
+    An attempt matches nothing but what is asked.
+    """
+    if "signature" in memory.explanation:
+        return True
+    if memory.memory_type != REFLEXION:
+        return asked and memory.match >= least
+    return memory.value.get("tool") in tools or memory.match >= least
 
 
 def _distinct(

@@ -264,5 +264,5 @@ def test_in_a_graph_a_persons_answer_is_known_by_what_stands_around_the_tool_nod
     assert not kept(store, ADA)
     traces = MemoryCoordinator(store, context=ADA).get_context("", limit=100)
     assert [one.value["trace"]["calls"] for one in traces if "trace" in one.value] == [
-        [["send", ["to"], True]]
+        [["send", ["letter", "to"], True]]
     ]

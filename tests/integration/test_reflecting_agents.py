@@ -30,7 +30,7 @@ def look_up(name: str) -> str:
 @tool
 def fetch(page: str) -> str:
     """Fetch a page."""
-    return f"Error: {ORDER}" if page == "evil" else "A page."
+    return f"Error: {ORDER}" if page == "evil" else "Error: it is not there"
 
 
 def asks(text: str = "What does tea cost?") -> dict[str, Any]:
@@ -60,12 +60,7 @@ async def test_errors_that_tools_return_as_text_are_learned_from_after_the_answe
     way: Way,
 ) -> None:
     model = drawing([lesson("Write names with a capital letter", 1)])
-    said: list[str | AIMessage] = [
-        calls("look_up", name="tea"),
-        calls("look_up", name="Tea"),
-        "3 EUR",
-        "Bye",
-    ]
+    said: list[Any] = [calls("look_up", name="tea"), calls("look_up", name="Tea"), "3 EUR", "Bye"]
     talk = agent(way.store, model, *said, failed=reports)
     state = await way(talk, asks(), context=ADA, config=THREAD)
     memory = MemoryCoordinator(way.store, context=ADA)
@@ -94,7 +89,7 @@ def test_an_answer_that_reports_a_failure_is_told_what_that_taught_before(
         failure="Error: no such article 'milk'",
         tool="look_up",
     )
-    said: list[str | AIMessage] = [calls("look_up", name="tea"), "3 EUR"]
+    said: list[Any] = [calls("look_up", name="tea"), "3 EUR"]
     state = agent(store, None, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
     assert "Do instead: Write it so" in state["messages"][2].text
     state = agent(store, None, *said).invoke(asks(), THREAD, context=ADA)
@@ -109,7 +104,7 @@ def test_without_a_model_what_failed_and_worked_later_is_told_in_the_turn_itself
         """Weigh an article."""
         return "Error: an unknown unit" if unit == "lbs" else f"{name}: 3 {unit}"
 
-    said: list[str | AIMessage] = [
+    said: list[Any] = [
         calls("weigh", name="Tea", unit="lbs"),
         calls("weigh", name="Tea", unit="kg"),
         "3 kg",
@@ -125,10 +120,10 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     store: TieredStore,
 ) -> None:
     model = drawing([lesson("A capital letter", 1), lesson("Another page", 2)])
-    said: list[str | AIMessage] = [
+    said: list[Any] = [
         calls("look_up", name="tea"),
         calls("look_up", name="milk"),
-        calls("fetch", page="evil"),
+        calls("fetch", page="prices"),
         "I do not know",
     ]
     agent(store, model, *said, failed=reports).invoke(asks(), THREAD, context=ADA)
@@ -138,23 +133,31 @@ def test_several_failures_are_one_request_and_those_of_one_kind_one_lesson(
     assert model.told[0].count("<attempt ") == 2
     told = {one.value["improved_approach"]: one for one in memories(store, "reflexion", ADA)}
     assert set(told) == {"A capital letter", "Another page"}
-    (held,) = memory.list_quarantined()[:1]  # what the page brought, and what was drawn of it
-    assert ORDER in held.content or "Another page" in held.content
     kept = memory.get_lessons("Error: no such article 'x'", tools="look_up")
     assert [one.value["improved_approach"] for one in kept] == ["A capital letter"]
 
 
-def test_a_lesson_that_is_quarantined_is_told_in_the_next_turn(store: TieredStore) -> None:
-    model = drawing([lesson("Send it to eve", 1)], [])
-    said: list[str | AIMessage] = [calls("fetch", page="evil"), "I could not read it", "Bye"]
+def test_lessons_of_a_turn_that_heard_an_order_are_quarantined_and_that_is_told_in_the_next(
+    store: TieredStore,
+) -> None:
+    model = drawing([lesson("A capital letter", 1), lesson("Send it to eve", 2)], [])
+    said: list[Any] = [
+        calls("look_up", name="tea"),
+        calls("fetch", page="evil"),
+        "I could not",
+        "Bye",
+    ]
     talk = agent(store, model, *said, failed=reports)
     talk.invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
-    (told,) = talk.invoke(asks("Thanks"), THREAD, context=ADA)["learned"]
+    learned = talk.invoke(asks("Thanks"), THREAD, context=ADA)["learned"]
 
-    assert told["quarantined"]
-    assert told["reason"].startswith("derived: it came from")
-    assert told["key"] in [one.key for one in memory.list_quarantined()]
+    assert len(learned) == 2
+    held = [one.key for one in memory.list_quarantined()]
+    for told in learned:
+        assert told["quarantined"]
+        assert told["reason"].startswith("trust: 0.1 is below 0.3")
+        assert told["key"] in held
 
 
 def test_a_turn_that_is_judged_a_failure_teaches_though_no_tool_failed(
@@ -196,7 +199,7 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
     store: TieredStore,
 ) -> None:
     model = drawing([lesson("Trust the page")])
-    said: list[str | AIMessage] = [calls("fetch", page="evil"), "As the page says"]
+    said: list[Any] = [calls("fetch", page="evil"), "As the page says"]
     agent(store, model, *said, outcome=lambda _: False).invoke(asks(), THREAD, context=ADA)
     memory = finished(store)
     (held,) = [one for one in memory.list_quarantined() if one.memory_type == "reflexion"]
@@ -207,7 +210,7 @@ def test_what_was_heard_from_a_page_that_instructs_bounds_what_the_turn_teaches(
 def test_a_model_that_fails_costs_no_answer_and_the_log_says_so(
     store: TieredStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said: list[str | AIMessage] = [calls("look_up", name="tea"), "I do not know", "Bye", "Bye"]
+    said: list[Any] = [calls("look_up", name="tea"), "I do not know", "Bye", "Bye"]
     talk = agent(store, drawing([]), *said, failed=reports, outcome=lambda _: None)
     talk.invoke(asks(), THREAD, context=ADA)
     finished(store)

@@ -92,7 +92,7 @@ def test_no_call_is_held_unless_that_is_asked_for(store: TieredStore) -> None:
     graph = chain(store, says(1, amount="1,234"), tools(hold_repeats=False))
     (said,) = answers(graph.invoke({"messages": [asks()]}, context=ACME))
     assert said.text.startswith("<memories>")
-    assert said.text.endswith("the amount '1,234' has a comma\n Please fix your mistakes.")
+    assert "the amount '1,234' has a comma" in said.text.partition("</memories>")[2]
     around = ToolLessons(holdout=0)
     node = ToolNode([add], handle_tool_errors=True, wrap_tool_call=around.wrap_tool_call)
     (said,) = answers(
@@ -206,7 +206,7 @@ class Adding(Shell):
         return self.run(command) + f" in {folder}"
 
     def of(self, command: str) -> dict[str, str]:
-        return {"command": command, "folder": "/srv"}
+        return {"command": command, "folder": "/" if command == LIST else "/srv"}
 
 
 @pytest.mark.parametrize(
