@@ -27,6 +27,8 @@ PATTERN, ATTEMPT = "pattern", "episodic"
 """The memory types of what worked, and of an attempt that failed."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts whose lesson is not known yet."""
+LESSON_FROM = "Lesson from "
+"""How the text of a lesson begins."""
 _TITLE = 80
 """The characters of an error without a class that title its lesson: our own choice."""
 
@@ -74,7 +76,7 @@ class Reflexion:
 
     def to_memory_format(self) -> str:
         """The lesson as the text that is stored, embedded, and shown to a model."""
-        head = f"Lesson from {self.title or self.task_id}"
+        head = f"{LESSON_FROM}{self.title or self.task_id}"
         return "\n".join(
             (
                 head if self.title is None else f"{head}\nAsked: {self.task_id}",

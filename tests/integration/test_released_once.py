@@ -18,8 +18,8 @@ from tests.support.opening import Clock
 from tests.support.reviewing import BAD, Answer, latest, model_of, scoring
 from tests.support.wayward_chat import minded
 
-FACT = "The API key of billing rotates on Mondays at 9:00."
-LATER = "The API key of billing rotates on Tuesdays at 9:00."
+FACT = "The key of the invoices rotates each week at 9:00."
+LATER = "The key of the invoices rotates each month at 9:00."
 
 
 @pytest.fixture

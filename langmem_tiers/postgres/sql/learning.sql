@@ -285,10 +285,11 @@ WITH RECURSIVE known AS (
 SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- part: risen
--- Whether the edge l is of a promotion: what was promoted stays what it is, and current.
+-- Whether the edge l is of a promotion: what was promoted stays what it is, and current. Each is looked
+-- up, as OFFSET lets nothing be made of it that reads all events.
 l.derived AND EXISTS (
     SELECT FROM {memory}.events e
-    WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced')
+    WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced') OFFSET 0
 )
 
 -- part: lived_on
