@@ -3,7 +3,9 @@
 A line of the file is a text, and whether it is for everybody: `{"text": …, "general": true}`.
 Whoever writes them knows no rule. A tenant has two projects. What is general is told in both, and
 counted as well where it is told in one; what is about one project is told in one, by turns. Every
-memory has proven itself, one project being enough: what is held back is held back for what it says.
+memory has proven itself: by its use, as the policy that ships has it, or by a success, with one
+project being enough. What is held back is held back for what it says, or as one project alone says
+it.
 """
 
 from __future__ import annotations
@@ -18,11 +20,29 @@ import typer
 
 from benchmarks.data import records_of
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
-from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
 
-WORTHY: Final = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
-"""One success in one project is enough."""
 PROJECTS: Final = ("orchard", "lantern")
+
+
+class Way(NamedTuple):
+    """How memories prove themselves, and where general ones are told."""
+
+    name: str
+    policy: PromotionPolicy
+    both: bool = True
+
+
+USED: Final = Way("as shipped, by use", SPECIFIED)
+ONE_IS_ENOUGH: Final = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
+WAYS: Final = (
+    USED,
+    Way("one project is enough", ONE_IS_ENOUGH),
+    Way("one project is enough, and told in one", ONE_IS_ENOUGH, both=False),
+)
+
+
+_DAYS: Final = 8
 
 
 class Text(NamedTuple):
@@ -48,33 +68,40 @@ def texts_of(file: Path) -> list[Text]:
 
 
 def outcomes(
-    store: TieredStore, tenant: str, texts: Sequence[Text], *, both: bool
+    store: TieredStore, clock: Ticking, tenant: str, texts: Sequence[Text], way: Way
 ) -> list[Outcome]:
-    """What becomes of texts in a new tenant; general ones are told in `both` projects or one."""
-    members = [
-        MemoryCoordinator(
-            store, context=MemoryContext(tenant=tenant, project_id=one), policy=WORTHY
-        )
-        for one in PROJECTS
-    ]
-    for number, one in enumerate(texts):
-        own = members if both and one.general else [members[number % len(members)]]
-        for member in own:
-            member.store(one.text, "semantic", tier="working", key=f"text-{number}", importance=0.5)
-            found = member.get(f"text-{number}")
-            member.record_outcome([found] if found else [], success=True)
-    reasons = {one.key: one.reason for one in members[0].promote()}
-    long_term = store.tier("long_term").search((tenant,), limit=10_000)
-    told = {one.value["metadata"]["original_id"]: one.value["content"] for one in long_term}
-    return [
-        Outcome(
-            one,
-            f"text-{number}" in told,
-            told.get(f"text-{number}", one.text) != one.text,
-            reasons.get(f"text-{number}", ""),
-        )
+    """What becomes of texts in a new tenant."""
+    kept = [
+        (f"text-{number}", one.text, home)
         for number, one in enumerate(texts)
+        for home in (PROJECTS if way.both and one.general else PROJECTS[number % 2 :][:1])
     ]
+    for key, text, home in kept:
+        told = {"tier": "working", "key": key, "importance": 0.9}
+        _member(store, tenant, home, way).store(text, "semantic", **told)
+    for day in range(_DAYS):
+        for key, text, home in kept if way is USED or day == 0 else ():
+            memory = _member(store, tenant, home, way, f"chat-{day % 3}")
+            run = f"{key}-{home}-{day}"
+            shown = memory.get_context(text, limit=3, run_id=run, holdout=0)
+            if way is not USED:
+                own = [one for one in shown if one.key == key]
+                memory.record_outcome(own, success=True, run_id=run)
+        clock.advance(days=1)
+    reasons = {one.key: one.reason for one in _member(store, tenant, PROJECTS[0], way).promote()}
+    long_term = store.tier("long_term").search((tenant,), limit=10_000)
+    said = {one.value["metadata"]["original_id"]: one.value["content"] for one in long_term}
+    return [
+        Outcome(one, key in said, said.get(key, one.text) != one.text, reasons.get(key, ""))
+        for one, key in ((one, f"text-{number}") for number, one in enumerate(texts))
+    ]
+
+
+def _member(
+    store: TieredStore, tenant: str, project: str, way: Way, session: str | None = None
+) -> MemoryCoordinator:
+    context = MemoryContext(tenant=tenant, project_id=project, session_id=session)
+    return MemoryCoordinator(store, context=context, policy=way.policy)
 
 
 def main(
@@ -84,18 +111,19 @@ def main(
 ) -> None:
     """Promote the texts, and count."""
     texts = texts_of(file)
+    clock = Ticking()
     with (
         tempfile.TemporaryDirectory() as folder,
-        TieredStore.embedded(folder, clock=Ticking()) as store,
+        TieredStore.embedded(folder, clock=clock) as store,
     ):
-        for tenant, both in (("told in two projects", True), ("told in one", False)):
-            found = outcomes(store, tenant, texts, both=both)
+        for number, way in enumerate(WAYS):
+            found = outcomes(store, clock, f"tenant-{number}", texts, way)
             for one in found if every else ():
                 typer.echo(f"  {'promoted' if one.promoted else one.reason}: {one.text}")
             general, own = (_counted(found, general=one) for one in (True, False))
             typer.echo(
-                f"general texts {tenant}: {general} promoted; about one project: {own} promoted; "
-                f"changed: {sum(one.changed for one in found)}"
+                f"{way.name}: general, {general} promoted; about one project, {own} promoted; "
+                f"{sum(one.changed for one in found)} changed"
             )
 
 
@@ -108,6 +136,10 @@ class Ticking:
     def __call__(self) -> datetime:
         self._now += timedelta(seconds=1)
         return self._now
+
+    def advance(self, **delta: float) -> None:
+        """Let time pass, by the arguments of timedelta."""
+        self._now += timedelta(**delta)
 
 
 def _counted(found: Sequence[Outcome], *, general: bool) -> str:

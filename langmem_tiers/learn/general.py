@@ -14,6 +14,7 @@ from langmem_tiers.core.reading import LOOKED_AT, normalised, words
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.learn.identifying import identifying
+from langmem_tiers.learn.reflexion import LESSON_FROM
 
 TAUGHT: Final = ("original_approach", "failure_reason", "improved_approach")
 """Fields of a lesson that say what was learned."""
@@ -81,7 +82,7 @@ def _titled(text: str) -> Iterator[tuple[str, bool]]:
 
 def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
     """Why a memory goes to everybody only in words that somebody wrote; None if it need not."""
-    content = content_of(value)
+    content = content_of(value).removeprefix(LESSON_FROM)
     lesson = value.get("memory_type") == REFLEXION
     texts = [content, *(value[name] for name in TAUGHT if isinstance(value.get(name), str))]
     if value.get("speaker"):

@@ -267,6 +267,8 @@ def told_to_all(
     if source.user_id is None:
         much = len(content_of(source.value)) + sum(map(len, around.said))
         why = yield from apart(partial(needs_words, source.value, around), much)
+        if why is None:
+            why = _known_too_little(source, how)
         if why is not None:
             return f"{NEEDS}: {why}"
     kept = {name: one for name in TAUGHT if isinstance(one := source.value.get(name), str)}
@@ -275,6 +277,14 @@ def told_to_all(
 
 NEEDS: Final = "needs general words"
 """Why what is worthy stays."""
+
+
+def _known_too_little(source: Promotable, how: Promoting) -> str | None:
+    """What was promoted for its use alone may be known to one project: others are not guessed."""
+    projects = evidence_of(source, list(alike_of(source, how))).projects
+    if len(projects) >= how.policy.min_projects:
+        return None
+    return f"only {', '.join(sorted(projects)) or 'one project'} knows it"
 
 
 def _around(source: Promotable, labels: Sequence[str], how: Promoting) -> Flow[Neighbourhood]:

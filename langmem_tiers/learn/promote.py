@@ -94,7 +94,7 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
         moved: set[str] = set()
         for source in (yield from evidence(how.tenant, ids)):
             if source.key in moved and not (yield from _current(source, how)):
-                continue  # it lives on with one that said the same
+                continue  # it went along with one that said the same
             try:
                 one = yield from promote_one(source, how)
             except (ModelError, InvalidInputError) as error:
@@ -105,9 +105,9 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
 
 
 def _current(source: Promotable, how: Promoting) -> Flow[bool]:
-    """Whether a memory is still there, and lives on in no other."""
+    """Whether a memory is still there, and went along with no other."""
     found = yield from evidence(how.tenant, [source.id])
-    return bool(found) and found[0].state is None
+    return bool(found) and found[0].state is None and found[0].successor is None
 
 
 def promote_one(source: Promotable, how: Promoting, general: str | None = None) -> Flow[Promotion]:

@@ -52,7 +52,8 @@ class PromotionPolicy(PromotionSettings):
     model (docs/learning.md)."""
     by_use: bool = True
     """Whether a memory of which no outcome was ever recorded can be promoted for how it is used:
-    as important as `min_importance`, shown on `min_days` days and in `min_sessions` sessions."""
+    as important as `min_importance`, shown on `min_days` days and in `min_sessions` sessions. Where
+    fewer than `min_projects` projects know it, it goes in general words alone."""
     min_importance: float = 0.7
     """At least so important, as it was told: our own choice, as for the next two."""
     min_days: int = 5

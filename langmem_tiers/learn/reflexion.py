@@ -26,6 +26,8 @@ PATTERN = "pattern"
 """The memory type of what worked."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts that failed."""
+LESSON_FROM = "Lesson from "
+"""How the text of a lesson begins."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +71,7 @@ class Reflexion:
         """The lesson as the text that is stored, embedded, and shown to a model."""
         return "\n".join(
             (
-                f"Lesson from {self.task_id}",
+                f"{LESSON_FROM}{self.task_id}",
                 f"Tried: {self.original_approach}",
                 f"Failed because: {self.failure_reason}",
                 f"Do instead: {self.improved_approach}",

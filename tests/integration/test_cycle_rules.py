@@ -194,7 +194,7 @@ def test_strength_halves_in_30_days_however_often_it_is_brought_up_to_date(
 
 
 FAILED = FailedAttempt(task_id="t", approach="pip install x", error="ImportError: x")
-PATTERN = "Retry a POST only with a key"
+PATTERN = "Retry a write only with a key"
 
 
 def found(memory: MemoryCoordinator, **asked: Any) -> list[str]:

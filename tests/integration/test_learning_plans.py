@@ -41,7 +41,7 @@ SELECT t.name, p.tier, p.namespace, t.name || '-' || i,
                           'project_id', 'p'),
        to_tsvector('english', 'row word' || i % 50) || array_to_tsvector(ARRAY[chr(1) || t.name]),
        timestamptz '2026-01-01', timestamptz '2026-01-01' + i * interval '1 second',
-       'error-' || i % 20, 'tool-' || i % 10, CASE WHEN i % 6 = 1 THEN 'consolidated' END
+       'error-' || i % 20, 'tool-' || i % 10, NULL
 FROM (SELECT 'tenant' || n AS name FROM generate_series(1, 30) n) t,
      generate_series(1, 300) i,
      LATERAL (SELECT (enum_range(NULL::memory.tier))[i % 3 + 1] AS tier,
@@ -58,10 +58,10 @@ SELECT m.tenant, 'run-' || (m.id % 150 * 4 + n), m.id, 'root-' || m.id % 150, 'p
        timestamptz '2026-01-01', CASE WHEN n < 3 THEN n = 0 END,
        CASE WHEN n < 3 THEN timestamptz '2026-01-02' END
 FROM memory.memories m, generate_series(0, 3) n WHERE m.id % 2 = 0;
-INSERT INTO memory.lineage (tenant, id, source, event)
-SELECT m.tenant, s.id, m.id, 'move-' || m.id FROM memory.memories m
+INSERT INTO memory.lineage (tenant, id, source, event, derived)
+SELECT m.tenant, s.id, m.id, 'move-' || m.id, true FROM memory.memories m
 JOIN memory.memories s ON s.tenant = m.tenant AND s.id = m.id + 1
-WHERE m.state = 'consolidated';
+WHERE split_part(m.key, '-', 2)::int % 6 = 1;
 INSERT INTO memory.events (tenant, event, kind, id, target, at, detail)
 SELECT l.tenant, l.event, 'promoted', l.source, l.id, timestamptz '2026-01-01',
        jsonb_build_object('sources', jsonb_build_array(l.source), 'updated_at', now(),

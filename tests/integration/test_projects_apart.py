@@ -104,13 +104,14 @@ def _told(own: MemoryCoordinator, clock: Clock) -> tuple[str, ...]:
 
 
 def _promoted(own: MemoryCoordinator, clock: Clock) -> str:
-    """A memory that has proven itself is everybody's without its path; its successor."""
+    """A memory that has proven itself is everybody's in general words; its successor."""
     own.store(f"Read /srv/{CANARY}/key before a release.", "pattern", key="proven")
     found = own.get_context("Which key is read before a release?", run_id="proof", limit=50)
     assert "proven" in keys(found)
     own.record_outcome(run_id="proof", success=True)
     clock.advance(minutes=1)
-    return str(own.promote_to_long_term("proven").successor)
+    general = "Read the key before a release."
+    return str(own.promote_to_long_term("proven", general=general).successor)
 
 
 def _by_key(verb: str, *given: Any, **options: Any) -> Callable[[MemoryCoordinator, str], Any]:

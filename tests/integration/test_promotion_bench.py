@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.promotion import Ticking, outcomes, texts_of
+from benchmarks.promotion import WAYS, Ticking, outcomes, texts_of
 from langmem_tiers import TieredStore
 from tests.support.opening import text_index
 
@@ -18,11 +18,11 @@ def test_texts_are_counted_by_what_everybody_is_told(database_url: str, tmp_path
     )
     texts = texts_of(file)
     assert [one.general for one in texts] == [True, True, False]
-    with TieredStore.from_conn_string(database_url, index=text_index(), clock=Ticking()) as store:
+    clock = Ticking()
+    with TieredStore.from_conn_string(database_url, index=text_index(), clock=clock) as store:
         store.setup()
-        twice, once = (
-            outcomes(store, name, texts, both=both) for name, both in (("a", True), ("b", False))
-        )
-    assert [(one.promoted, one.changed) for one in twice] == [(True, False)] * 2 + [(False, False)]
-    assert [one.promoted for one in once] == [True, False, False]
-    assert once[2].reason == "needs general words: it names Linnea"
+        found = [outcomes(store, clock, way.name, texts, way) for way in WAYS]
+    assert not any(one.changed for several in found for one in several)
+    told = [[one.promoted for one in several] for several in found]
+    assert told == [[True, True, False], [True, True, False], [True, False, False]]
+    assert found[0][2].reason == "needs general words: it names Linnea"

@@ -69,7 +69,9 @@ async def test_a_lesson_that_expires_while_a_model_is_asked_is_not_reinforced(ou
         )
     assert (move.promoted, move.reinforced) == (True, False)
     await asyncio.to_thread(ours.store.sweep_ttl)
-    assert await ours.context_keys(ours.shipping, "alpha apples") == [move.successor]
+    assert await ours.context_keys(ours.shipping, "alpha apples") == [key.key]
+    third = ours.member(project_id="third")
+    assert await ours.context_keys(third, "alpha apples") == [move.successor]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -53,17 +52,17 @@ async def test_what_matters_and_is_shown_day_after_day_is_promoted_without_any_o
 ) -> None:
     await ours.billing("store", WAIT, "procedural", tier="working", key="wait", importance=0.9)
     await shown(ours, days=8, sessions=3)
+    (alone,) = (await cycle(ours)).near_misses
+    assert alone.reason == f"needs general words: only {BILLING} knows it"
+    await ours.shipping("store", WAIT, "procedural", tier="working", key="theirs")
     report = await cycle(ours)
     assert report.count("promote") == 1
     explained = await ours.billing("explain", "wait")
     reasons = explained.history[0].reasons
     assert [one.split()[0] for one in reasons] == ["importance", "shown", "sessions", "age"]
-    assert any(one.key == explained.successors[0].key for one in await recalled(ours))
-
-
-async def recalled(ours: Team) -> list[Any]:
-    found: list[Any] = await ours.shipping("get_context", "a deploy hangs")
-    return found
+    third = ours.member(project_id="third")
+    (found,) = await third("get_context", "a deploy hangs")
+    assert (found.key, found.content) == (explained.successors[0].key, WAIT)
 
 
 @pytest.mark.parametrize(

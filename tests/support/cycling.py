@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -170,7 +171,7 @@ def proven(
     memory: MemoryCoordinator,
     clock: Clock,
     key: str = "one",
-    content: str = "Retry a POST only with a key",
+    content: str = "Retry a write only with a key",
 ) -> None:
     """A memory that helped a run."""
     fact(memory, key, content, memory_type="pattern")
@@ -186,9 +187,11 @@ def failed(memory: MemoryCoordinator, clock: Clock, key: str = "one") -> None:
     before = cycle(store, "before", tenant=memory.context.tenant)
     assert done(store, step("promote"), before)["done"]
     clock.advance(days=1)
+    context = replace(memory.context, project_id="elsewhere", session_id=None)
+    elsewhere = MemoryCoordinator(store, context=context)
     for run in ("a", "b"):
-        memory.get_context("retry", run_id=run)
-        memory.record_outcome(success=False, run_id=run)
+        elsewhere.get_context("retry", run_id=run)
+        elsewhere.record_outcome(success=False, run_id=run)
 
 
 def read(memory: MemoryCoordinator, clock: Clock) -> None:

@@ -23,7 +23,7 @@ LESSON: Mapping[str, Any] = {
     "task_id": "task-1",
     "original_approach": "Read the amount of an invoice by its key",
     "failure_reason": "KeyError: 'amount' in parse_invoice",
-    "improved_approach": "Use dict.get with a default and check for None",
+    "improved_approach": "Use dict.get with a default and check for it",
     "tags": ["parsing"],
     "failure": "KeyError: 'amount'",
     "tool": "python",

@@ -98,6 +98,10 @@ def test_a_lesson_that_quotes_a_conversation_goes_only_in_general_words(
     assert needs({**value, "memory_type": "pattern"}) is None
 
 
+def test_the_task_of_a_lesson_begins_a_sentence() -> None:
+    assert needs("Lesson from Add up the sums\nTried: add") is None
+
+
 def test_every_field_of_a_lesson_is_looked_at() -> None:
     value = {"content": "Lesson", "failure_reason": "it was for Northwind"}
     assert needs(value) == "it names Northwind"

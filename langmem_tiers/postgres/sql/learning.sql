@@ -285,10 +285,11 @@ WITH RECURSIVE known AS (
 SELECT k.tool FROM known k WHERE k.tool <> '';
 
 -- part: risen
--- Whether the edge l is of a promotion: what was promoted stays what it is, and current.
+-- Whether the edge l is of a promotion: what was promoted stays what it is, and current. Each is looked
+-- up, as OFFSET lets nothing be made of it that reads all events.
 l.derived AND EXISTS (
     SELECT FROM {memory}.events e
-    WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced')
+    WHERE e.tenant = l.tenant AND e.event = l.event AND e.kind IN ('promoted', 'reinforced') OFFSET 0
 )
 
 -- part: lived_on
@@ -537,13 +538,16 @@ WITH successor AS MATERIALIZED (
     WHERE m.tenant = %(tenant)s AND m.namespace = %(place)s AND m.key = %(key)s
       AND m.tier = 'long_term' AND m.state IS NULL
     LIMIT 1 FOR NO KEY UPDATE
-), marked AS MATERIALIZED (
+), risen AS MATERIALIZED (
     SELECT m.id, m.updated_at FROM successor s, {memory}.memories m
     WHERE m.tenant = %(tenant)s AND m.id = ANY (%(sources)s::bigint[]) AND m.tier = 'working'
-      AND m.state IS NULL
+      AND m.state IS NULL AND NOT EXISTS (
+          SELECT FROM {memory}.lineage l
+          WHERE l.tenant = m.tenant AND l.source = m.id AND {part lived_on}
+      )
 ), edges AS (
     INSERT INTO {memory}.lineage (tenant, id, source, event, derived)
-    SELECT s.tenant, s.id, k.id, %(event)s, true FROM successor s, marked k
+    SELECT s.tenant, s.id, k.id, %(event)s, true FROM successor s, risen k
 ), had AS MATERIALIZED (
     SELECT u.* FROM successor s
     CROSS JOIN LATERAL (
@@ -586,7 +590,7 @@ INSERT INTO {memory}.events (tenant, event, kind, id, target, at, detail)
 SELECT s.tenant, %(event)s, %(kind)s, (%(sources)s::bigint[])[1], s.id, %(now)s::timestamptz,
        %(detail)s::jsonb || jsonb_build_object(
            'sources', to_jsonb(%(sources)s::bigint[]), 'updated_at', s.updated_at,
-           'versions', (SELECT jsonb_object_agg(k.id, k.updated_at) FROM marked k),
+           'versions', (SELECT jsonb_object_agg(k.id, k.updated_at) FROM risen k),
            'again', ARRAY(SELECT a.id FROM again a ORDER BY a.id),
            'handed', to_jsonb(g), 'had', (SELECT to_jsonb(h) FROM had h)
        )
