@@ -65,18 +65,19 @@ class Asking:
         floor: Floor = NO_FLOOR,
         vector: VectorOptions | None = None,
         reviewers: Reviewers | None = None,
-        modelled: bool = False,
+        modelled: bool = True,
         bounds: Bounds = DEFAULT,
     ) -> None:
         """Go by a coordinator's types; `limit` and `floor` are what holds if none is given.
 
         `vector` is the shape of a ready embedding, `reviewers` are those that can score what is
-        recalled, and a model does so for them where they are `modelled`. `bounds` are the store's.
+        recalled, anybody if they are not known yet, and a model does so for them where they are
+        `modelled`. `bounds` are the store's.
         """
         self._types = types
         self._vector = vector
         self._defaults = {"limit": limit, "floor": floor}
-        self._reviewers = Reviewers() if reviewers is None else reviewers
+        self._reviewers = reviewers
         self._modelled = modelled
         self._bounds = bounds
         self._checks: Mapping[str, Callable[[Any], object]] = {
@@ -169,7 +170,8 @@ class Asking:
             raise InvalidInputError(
                 "no model is there to review: give the coordinator a review_model"
             )
-        if name == OWN and not self._reviewers.score_recalls:
+        known = self._reviewers
+        if name == OWN and known is not None and not known.score_recalls:
             raise InvalidInputError(
                 "no reviewer has a function for relevance: register one with `relevance`, or give "
                 "the coordinator a review_model and ask with review='model'"

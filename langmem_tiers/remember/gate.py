@@ -208,8 +208,7 @@ def judge(
     held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
     if held is None and own is not None and own.consensus_score is None and own.failures:
         held = f"unreviewed: {own}"
-    if held is None and review is not None:
-        held = instructing(review)
+    held = held or (None if review is None else instructing(review))
     score = None if review is None else review.consensus_score
     if held is None and review is not None and review.refuses(policy.consensus):
         why = f"below {policy.consensus:g}: {review}"

@@ -89,6 +89,7 @@ def test_three_agents_review_beside_injection_and_their_mean_is_the_consensus(
     result = coordinator.store("Decided to use PostgreSQL for transactions", "episodic")
 
     assert result.reviewed
+    assert result.score is not None
     assert list(result.scores) == [*AGENTS, "injection"]
     assert result.reasons.keys() == result.scores.keys()
     assert all(0 <= score <= 10 for score in result.scores.values())

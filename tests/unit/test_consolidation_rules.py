@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -182,8 +182,9 @@ def test_a_thousand_proposals_of_a_step_rest_in_the_checkpoint() -> None:
 
 def test_near_pairs_are_listed_once_the_nearest_first_and_ten_at_most() -> None:
     def near(one: str, other: str, how: float) -> Finding:
-        told = {"key": one, "target_key": other, "reason": "near", "near": how}
-        return cast("Finding", {**told, "namespace": "", "target_namespace": ""})
+        return Finding(
+            namespace="", key=one, target_namespace="", target_key=other, reason="near", near=how
+        )
 
     found = [near(f"k{n}", f"k{n + 1}", n / 20) for n in range(13)]
     twice = [near(str(one["target_key"]), one["key"], one["near"]) for one in found]
