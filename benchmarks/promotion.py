@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -77,7 +77,7 @@ def outcomes(
         for home in (PROJECTS if way.both and one.general else PROJECTS[number % 2 :][:1])
     ]
     for key, text, home in kept:
-        told = {"tier": "working", "key": key, "importance": 0.9}
+        told: Any = {"tier": "working", "key": key, "importance": 0.9}
         _member(store, tenant, home, way).store(text, "semantic", **told)
     for day in range(_DAYS):
         for key, text, home in kept if way is USED or day == 0 else ():

@@ -19,7 +19,7 @@ RECALLED_NOTE = "- {handle}{content}{origin}"
 RECALLED_REPLACES = " (replaces {handle}, {date})"
 """What a memory took the place of, and the day of that."""
 
-RECALLED_ONE = "- {handle}{date}{by}{origin}: {content}"
+RECALLED_ONE = "- {date}{by}{origin}: {content}"
 """One memory of a section that a layout puts together; the date is an ISO date."""
 
 RECALLED_ORIGIN = " (from {source})"

@@ -74,7 +74,7 @@ def test_a_memory_in_its_fence_is_an_echo() -> None:
     told = {"handle": "[a3f9k2] ", "origin": origin, "content": PORT.content}
     replaces = RECALLED_REPLACES.format(handle="[77c0xe]", date="3 Jan 2025")
     lines = (
-        RECALLED_ONE.format(date="2026-05-01", by=" Ada", **told),
+        RECALLED_ONE.format_map({"date": "2026-05-01", "by": " Ada", **told}),
         RECALLED_SAID.format(date="1 May", by=", Ada", replaces=replaces, **told),
         RECALLED_NOTE.format_map({**told, "origin": ""}),
     )
