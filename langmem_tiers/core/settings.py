@@ -15,7 +15,7 @@
       orchestrator:
         default_filters: {}
         enable_tool_tracking: true
-        untracked_tools: [write_todos, search_memory, manage_memory, complete_reminder]
+        untracked_tools: [write_todos, search_memory, manage_memory, manage_reminder]
         enable_skill_extraction: true
       bounds:
         value_bytes: 8388608
@@ -106,7 +106,7 @@ class CoordinatorSettings:
             checked_number(self.recall_days, "recall_days", 0, MOST_DAYS, but=(0,))
 
 
-BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "complete_reminder")
+BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "manage_reminder")
 """Tools by which an agent keeps its list of tasks (LangChain's) and its memory (this package's):
 their calls teach nothing, and what they answer is known already."""
 

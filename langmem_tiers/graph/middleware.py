@@ -208,7 +208,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         update = errors_of(request.state, told, known=True) | heard
         if first:
             noted = {**noted, "shown": turn.places, "pins": bool(turn.pinned)}
-            noted["reminds"] = bool(turn.due)
+            noted["reminds"] = turn.reminds
         if noted != noted_in(request.state):
             update["recalled_run"] = noted
         if self._shown.known(request.state) is None:

@@ -53,6 +53,8 @@ class Shown(NamedTuple):
     found: Sequence[Recollection] = ()
     pinned: Sequence[Recollection] = ()
     due: Sequence[Reminder] = ()
+    reminds: bool = False
+    """True if it is reminded of anything, due now or before."""
     text: str = ""
     """The same as text for a prompt, identical at each call."""
 
@@ -77,7 +79,7 @@ class Shown(NamedTuple):
         stands: list[Reminder | Intention] = [*due, *still]
         lines = [reminder_line(one, memory.context.zone) for one in stands]
         text = recalled_text(others, (), lines, pinned=pinned, now=memory.now, asked=asked)
-        return cls(others, pinned, due, text)
+        return cls(others, pinned, due, bool(lines), text)
 
     @property
     def places(self) -> list[list[Any]]:

@@ -171,7 +171,7 @@ def test_a_run_that_was_interrupted_is_shown_the_same_when_it_goes_on_and_is_rem
     first, *others = systems(model)
     assert others == [first] * 2
     assert VAULT in first
-    assert "- Call the bank (" in first
+    assert "] Call the bank\n" in first
     assert counting.asked == ["Where is the vault?"]
 
 
@@ -368,5 +368,6 @@ def test_an_agent_is_shown_where_its_user_lives_on_later_days_and_where_they_mov
         says("Actually I moved to Porto last week.")
         clock.advance(days=1)
         shown = says("Where do I live?")
-        assert shown.index("Porto") < shown.index("Lisbon")
+        assert "Porto" in shown
+        assert "Lisbon" not in shown.partition("Porto")[0]
         assert "Lisbon" not in says("Write a haiku about snow")

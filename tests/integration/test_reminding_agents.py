@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -20,7 +21,7 @@ FRIDAY = "Renew the certificate"
 FIGURES = "Ask for the figures"
 
 
-async def test_what_is_intended_is_shown_once_when_it_is_due_and_not_before(
+async def test_what_is_intended_is_shown_from_when_it_is_due_until_it_is_done(
     way: Way, clock: Clock
 ) -> None:
     model = scripted(*["Fine."] * 5)
@@ -38,11 +39,18 @@ async def test_what_is_intended_is_shown_once_when_it_is_due_and_not_before(
         clock.advance(days=days)
         await way(made, said(text, number), config=thread(str(number)), context=context)
 
-    (cue, due) = (one for one in systems(model) if one)
-    assert [bool(one) for one in systems(model)] == [False, True, True, False]
-    assert f"- {FIGURES} (" in cue
-    assert f"- {FRIDAY} (" in due
-    assert {one.status for one in await memory.aintentions()} == {"delivered"}
+    assert [bool(one) for one in systems(model)] == [False, True, True, True]
+    _, cue, due, later = systems(model)
+    assert f"] {FIGURES} (" in cue
+    assert f"] {FRIDAY} (" not in cue
+    for one in (due, later):  # it stays until it is done
+        assert f"] {FIGURES} (" in one
+        assert f"] {FRIDAY} (" in one
+    for each in await memory.aintentions():
+        await memory.acomplete(each.key)
+    await way(made, said("Good morning", 9), config=thread("9"), context=context)
+    assert systems(model)[-1] == ""
+    assert await memory.aintentions() == []
 
 
 async def test_what_a_user_asks_to_be_reminded_of_is_remembered_and_nothing_more(
@@ -156,7 +164,7 @@ async def test_what_is_to_be_done_before_a_tool_answers_its_call_once_and_states
 
     first, *then = systems(model)
     assert ("old branches" in first, "free shipping" in first) == (True, False)
-    assert all("free shipping" in one and "old branches" not in one for one in then)
+    assert all("free shipping" in one and "old branches" in one for one in then)
     held, ran = [one.text for one in answers(state)]
     assert "Tell the team" in held
     assert ran == "paid 5"
