@@ -78,7 +78,8 @@ def intend(
 
     Args:
         content: What is to be done.
-        at: Not before this moment, with a time zone; an `At` recurs, if it says `every`.
+        at: Not before this moment, with a time zone; it is told in that of the context. An `At`
+            recurs, if it says `every`.
         cue: When a query shows it, such as "when Anna mentions the budget".
         before_tool: Before a tool of that name runs, or a `BeforeTool` with its arguments.
         when: When the predicate of that name holds of the graph's state.
@@ -104,6 +105,8 @@ def intend(
     if not isinstance(topic, bool | Topic):
         raise InvalidTypeError(f"topic is True, False or a Topic, not {short(topic)}")
     about = Topic.of(content) if topic is True else topic or None
+    if not (at is None or isinstance(at, At)):
+        at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = checked_priority(priority)
     told = partial(intends, trigger, level, expires_at=checked_end(expires_at, trigger))

@@ -236,7 +236,7 @@ async def test_nodes_beside_each_other_show_what_the_middleware_does(
     for by_nodes, by_agent in zip(seen, shown, strict=True):  # of another tenant, so other handles
         assert HANDLE.sub("", by_nodes) == HANDLE.sub("", by_agent)
     assert [one.count("kitchen") for one in seen] == [0, 0, 1, 1, 1, 1]
-    assert ["tomatoes" in one for one in seen] == [False] * 5 + [True]
+    assert ["tomatoes" in one for one in seen[-3:]] == [False, True, True]
 
 
 class Own(TypedDict, total=False):

@@ -82,7 +82,7 @@ async def kept_by_a_tool(ours: Desk) -> None:
         (stored_among_several, "prospective"),
         (memorized_in_a_turn, "semantic"),
         (imported, "prospective"),
-        (kept_by_a_tool, ""),
+        (kept_by_a_tool, "episodic"),
     ],
     ids=lambda one: getattr(one, "__name__", None),
 )

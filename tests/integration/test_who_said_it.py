@@ -235,7 +235,8 @@ async def test_two_people_of_one_thread_are_told_apart_and_each_takes_back_their
     graph = noting(way.store, judge(FINDS))
     revised = []
     for number, (name, text) in enumerate((("ada", TWIN), ("ben", JOKE), ("ada", JOKE))):
-        asks = [HumanMessage(text, name=name, id=f"h{number}"), AIMessage("Good.", id=f"a{number}")]
+        says = AIMessage(f"Good, {number}.", id=f"a{number}")
+        asks = [HumanMessage(text, name=name, id=f"h{number}"), says]
         state = await way(graph, {"messages": asks}, config=thread(), context=ACME)
         revised.append(len(state["revised"]))
         if name == "ben":
