@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.context import Caller
-from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError
+from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.lessons import Concern, lessons
@@ -160,6 +161,8 @@ class Reflections:
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
         """Wait for what is under way for a caller now, and tell whether it is done."""
+        if timeout is not None and not is_number(timeout):
+            raise InvalidTypeError(f"timeout is a number of seconds or None, not {short(timeout)}")
         with self._changed:
             mine = {one for one, whose in self._under_way.items() if whose == caller}
             return self._changed.wait_for(lambda: mine.isdisjoint(self._under_way), timeout)

@@ -23,9 +23,9 @@ def store(
 ) -> Flow[StoreResult]:
     """Remember something, verbatim, unless the gate refuses it (docs/gate.md).
 
-    What says nothing, repeats what was recalled or is given a low score is not stored; what
-    instructs its reader is quarantined: stored, and not recalled until it is released. The
-    result says what became of it and why.
+    What says nothing, repeats what was recalled or is given a low score is not stored; what a
+    tool, a page or a file brings and instructs its reader is quarantined: stored, and not recalled
+    until it is released. The result says what became of it and why.
 
     Args:
         content: What is remembered.

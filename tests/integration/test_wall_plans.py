@@ -132,7 +132,9 @@ def test_every_statement_of_an_application_asks_its_indexes_for_what_the_owners_
             asked, walled = planned(owner, statement), planned(application, theirs[name])
             by_function = "lexemes|events_" if statement.text != theirs[name].text else "$^"
             by_function += "|memory_type" if b"of_type(" in theirs[name].text else ""
-            by_function += "|_handle_|memories_pinned|tenant_namespace" * (b".of_" in theirs[name].text)
+            by_function += "|_handle_|memories_pinned|tenant_namespace" * (
+                b".of_" in theirs[name].text
+            )
             missing = [
                 (index, parts)
                 for index, parts in asked

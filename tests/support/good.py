@@ -349,7 +349,9 @@ def needed(call: Callable[..., Any], name: str = "") -> dict[str, Any]:
 
 def parameters_of(call: Callable[..., Any]) -> dict[str, Parameter]:
     """What a call takes, beside the object whose method it is."""
-    own = ("self", "cls")
+    verbs = ("finish_reflections",)
+    verb = call.__name__.removeprefix("a") in verbs
+    own = ("self", "cls", "memory" if verb else "self")
     return {
         one.name: one for one in inspect.signature(call).parameters.values() if one.name not in own
     }
