@@ -41,6 +41,7 @@ class Scripted(BaseChatModel):
     acts: list[Mapping[str, Any]] = Field(default_factory=list)
     seen: list[BaseMessage] = Field(default_factory=list)
     """What it was shown at its first call."""
+    name_of_turn: str = ""
 
     @property
     def _llm_type(self) -> str:
@@ -54,13 +55,18 @@ class Scripted(BaseChatModel):
         """It calls tools by their names."""
         return self
 
-    def does(self, acts: Sequence[Mapping[str, Any]], reply: str) -> None:
-        """Begin a turn."""
+    def does(self, acts: Sequence[Mapping[str, Any]], reply: str, name: str = "") -> None:
+        """Begin a turn; with a name the ids of its calls are the same each time."""
         self.acts, self.reply, self.seen = [*acts], reply, []
+        self.name_of_turn = name
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
         self.seen = self.seen or list(messages)
         answer = next(self._calls(messages), None) or AIMessage(self.reply)
+        if self.name_of_turn:
+            answer.id = f"{self.name_of_turn}-{len(messages)}"
+            for call in answer.tool_calls:
+                call["id"] = answer.id
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
     def _calls(self, messages: Sequence[BaseMessage]) -> Iterator[AIMessage]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.reading import LINE, plain, shortened
 
 
@@ -170,6 +171,11 @@ class Recollection:
     """The memory that it took the place of last; None if it took none's."""
     review: ReviewResult | None = None
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
+
+    @property
+    def handle(self) -> str:
+        """The short id by which a model is shown it, and which every verb takes for its key."""
+        return handle_of(self.namespace, self.key)
 
     def __str__(self) -> str:
         """The beginning of what it says, its tier and type, and its score by terms.

@@ -43,6 +43,7 @@ from langmem_tiers.graph.spoken import (
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.floor import Floor
 
 _log = logging.getLogger(__name__)
 
@@ -294,4 +295,6 @@ def beside(
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
     if options.get("limit") is None and options.get("max_tokens") is None:
         asked["limit"] = min(RECALLED, memory.settings.max_context_items)
+    elif isinstance(floor := asked.get("min_match"), Floor):  # no more than somebody said
+        asked["min_match"] = floor._replace(further=(0, 1.0))
     return asked

@@ -158,8 +158,12 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     """
     if ask.deduplicate:
         ranked = deduplicate(ranked, ask.similarity_threshold, reader.words)
+    more, share = ask.floor.further
+    least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
+    further = [one for one in ranked[ask.limit :][:more] if one.match >= least]
     kept = [
-        replace(one, token_count=reader.count_tokens(one.content)) for one in ranked[: ask.limit]
+        replace(one, token_count=reader.count_tokens(one.content))
+        for one in (*ranked[: ask.limit], *further)
     ]
     budget = ask.max_tokens
     if budget is None:

@@ -164,9 +164,10 @@ def _talk(one: Recollection, zone: tzinfo | None) -> tuple[date, object]:
     return _day(one, zone), one.session_id or (one.namespace, one.key)
 
 
-def _order(one: Recollection) -> tuple[datetime, int, tuple[str, ...], str]:
-    turn = one.value.get("turn")
-    return _when(one), turn if isinstance(turn, int) else 0, one.namespace, one.key
+def _order(one: Recollection) -> tuple[datetime, bool, tuple[str, ...], str]:
+    """Return what orders a conversation; an answer follows what was said at the same moment."""
+    answers = (one.speaker or "").lower() in ASSISTANT_ROLES
+    return _when(one), answers, one.namespace, one.key
 
 
 def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | None) -> str:

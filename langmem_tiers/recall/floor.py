@@ -38,6 +38,8 @@ class Floor(NamedTuple):
     lesson: tuple[float, float] | None = None
     """Both of lessons, if they are others."""
 
+    further: tuple[int, float] = (0, 1.0)
+    """So many memories at most beyond the limit, if they match as large a share of the best."""
     many: int = 0
     """Memories that tell something from which `match` counts whole. Of fewer each is likelier
     meant, and all of them take fewer lines: it falls with both. 0 is: always."""
@@ -63,15 +65,19 @@ class Floor(NamedTuple):
 _NOTHING: Final[Mapping[Any, float]] = MappingProxyType({})
 NO_FLOOR: Final = Floor(intended=0.0)
 HELPS: Final = 0.4
-"""A question with a lesser chance that memory helps with it gets nothing where there is a floor."""
+"""A question with a lesser chance that memory helps with it gets what matches well, and no more,
+where there is a floor."""
+STRONG: Final = 0.5
+"""What matches so well is shown, whatever is asked: in lives by other hands what nobody needed for
+such a question matched 0.42 at most."""
 ABOUT_ANSWERS: Final = 0.4
 """The share of the best match of what others said from which on what an assistant said is shown, as
 is the answer to the best. In lives by other hands (half of those in `benchmarks/data`) 1 question
 of 415 needs what matches less, and 220 of 483 such lines, which nobody needs, go."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
-TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.1)
+TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.1, further=(4, 0.3))
 """What a model is shown with each call: in the same lives 1 question of 415 needs what matches a
-tenth of the best or less, and a line in six goes."""
+tenth of the best or less, and a line in six goes. A question that many memories answer gets ten."""
 
 MEASURED: Final = (
     "nearest",
@@ -156,7 +162,9 @@ def shown(
     namespace and key, is all that it says: it goes by a chance of its own.
     """
     if floor and helping < HELPS:
-        memories = [one for one in memories if types.learned(one.memory_type)]
+        memories = [
+            one for one in memories if types.learned(one.memory_type) or one.match >= STRONG
+        ]
     facts = {
         (one.namespace, one.key): alone[one.namespace, one.key]
         for one in memories

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.ten_days import lived
 from langmem_tiers.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -87,3 +88,10 @@ def test_every_link_of_a_page_leads_to_a_file_and_only_a_key_or_docker_leaves_a_
 
     assert [one for one in _LINK.findall(text) if not (page.parent / one).exists()] == []
     assert all("key" in reason or "Docker" in reason for reason in _NOT_RUN.findall(text))
+
+
+def test_the_page_of_ten_days_is_what_was_lived_and_each_prompt_is_as_it_was() -> None:
+    page = (ROOT / "docs" / "ten-days.md").read_text(encoding="utf-8")
+    assert page.rstrip() == "\n".join(lived()).rstrip()
+    assert re.search(r"\(replaces \[\w{6}\], 2 Mar\)", page)
+    assert "Server Tanne." not in page.partition("*manage_memory:* Forgot")[2].partition("\n")[2]
