@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Sequence
+from datetime import datetime
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from langmem_tiers.core.namespaces import encode
 
@@ -43,3 +44,11 @@ def as_handle(named: str) -> str:
 def bracketed(handle: str) -> str:
     """Return a handle as it stands in a prompt."""
     return f"[{handle}]"
+
+
+class Replaced(NamedTuple):
+    """A memory that another took the place of."""
+
+    handle: str
+    at: datetime
+    """When it happened, or was recorded."""

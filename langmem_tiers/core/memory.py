@@ -9,7 +9,7 @@ from enum import StrEnum
 from html import escape
 from typing import Any, Final, NamedTuple
 
-from langmem_tiers.core.handles import handle_of
+from langmem_tiers.core.handles import Replaced, handle_of
 from langmem_tiers.core.reading import LINE, plain, shortened
 
 
@@ -107,14 +107,6 @@ class ReviewResult:
         said += [f"{name} failed ({why})" for name, why in sorted(self.failures.items())]
         mean = "none" if self.consensus_score is None else f"{self.consensus_score:.1f}"
         return f"consensus {mean}: {'; '.join(said) or 'nobody reviewed it'}"
-
-
-class Replaced(NamedTuple):
-    """A memory that another took the place of."""
-
-    handle: str
-    at: datetime
-    """When it happened, or was recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
