@@ -103,8 +103,8 @@ def timing_out(_: Any) -> bool:
 
 RERANKING: Any = partial(MemoryCoordinator, reranker=FailingReranker())
 FAILURES: list[tuple[str, dict[str, Any]]] = [
-    ("judge", {"judge": Failing()}),
-    ("judge", {"judge": Malformed()}),
+    ("reflect", {"reflect": Failing()}),
+    ("reflect", {"reflect": Malformed()}),
     ("outcome", {"outcome": timing_out}),
     ("recall", {"coordinator": RERANKING}),
 ]
@@ -139,7 +139,7 @@ async def test_an_agent_answers_whatever_model_of_its_memory_fails(
     assert caplog.text
 
 
-@pytest.mark.parametrize(("during", "own"), [one for one in FAILURES if one[0] != "judge"])
+@pytest.mark.parametrize(("during", "own"), FAILURES)
 def test_it_is_told_in_a_stream_and_raised_if_that_is_wanted(
     store: TieredStore, during: str, own: dict[str, Any]
 ) -> None:
