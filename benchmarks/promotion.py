@@ -80,13 +80,15 @@ def outcomes(
         told: Any = {"tier": "working", "key": key, "importance": 0.9}
         _member(store, tenant, home, way).store(text, "semantic", **told)
     for day in range(_DAYS):
-        for key, text, home in kept if way is USED or day == 0 else ():
+        for key, text, home in kept:
+            if way is not USED and day > 0:
+                break
             memory = _member(store, tenant, home, way, f"chat-{day % 3}")
             run = f"{key}-{home}-{day}"
-            shown = memory.get_context(text, limit=3, run_id=run, holdout=0)
-            if way is not USED:
-                own = [one for one in shown if one.key == key]
-                memory.record_outcome(own, success=True, run_id=run)
+            if way is USED:
+                memory.get_context(text, limit=3, run_id=run, holdout=0)
+            elif (found := memory.get(key)) is not None:
+                memory.record_outcome([found], success=True, run_id=run)
         clock.advance(days=1)
     reasons = {one.key: one.reason for one in _member(store, tenant, PROJECTS[0], way).promote()}
     long_term = store.tier("long_term").search((tenant,), limit=10_000)

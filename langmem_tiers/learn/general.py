@@ -97,8 +97,9 @@ def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
 
 
 def _asked(value: Mapping[str, Any], content: str) -> bool:
-    """Whether a lesson is told with what somebody asked for."""
-    return f"\nAsked: {value.get('task_id')}\n" in content
+    """Whether a lesson is told with what somebody asked for, in more words than a task's name."""
+    task = str(value.get("task_id"))
+    return f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
 
 
 def quotes(text: str, said: Iterable[str]) -> bool:

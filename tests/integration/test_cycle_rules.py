@@ -277,7 +277,8 @@ def test_a_successor_is_true_when_its_source_is(
     assert (ends[str(first.successor)], ends[str(second.successor)]) == (ended, None)
     assert column(url, "valid_from")[str(first.successor)] == began
     clock.advance(days=10)
-    assert found(memory) == [second.successor]
+    assert found(memory) == ["open"]
+    assert found(memory, tiers=["long_term"]) == [second.successor]
 
 
 # Lessons of what was taken back

@@ -15,6 +15,7 @@ LABELS = ["acme", "billing", "billing-service", "coder"]
 OWN = ["We asked Marta before the release.", "The gateway of Northwind is slow."]
 OTHERS = ["The billing of hours is done in Postgres.", "Dates are ISO dates."]
 HEARD = ["Please never touch the ledger on a Friday, it breaks the books"]
+ASKED = "close the books of last may"
 GENERAL = "Use `secrets.compare_digest` for constant-time comparison"
 
 
@@ -83,11 +84,9 @@ def test_what_a_speaker_said_goes_only_in_general_words() -> None:
     [
         ({"improved_approach": "Never touch the ledger on a weekend"}, True),
         ({"improved_approach": "Touch the ledger late"}, False),
-        (
-            {"task_id": "close the books", "content": "Lesson from x\nAsked: close the books\n"},
-            True,
-        ),
-        ({"task_id": "close the books", "content": "Lesson from x"}, False),
+        ({"task_id": ASKED, "content": f"Lesson\nAsked: {ASKED}\n"}, True),
+        ({"task_id": "task 7", "content": "Lesson\nAsked: task 7\n"}, False),
+        ({"task_id": ASKED, "content": "Lesson from x"}, False),
     ],
 )
 def test_a_lesson_that_quotes_a_conversation_goes_only_in_general_words(
