@@ -103,11 +103,11 @@ FAMILIES = {
         Family(
             "encoding",
             (
-                "Decode the name of the city from its bytes",
-                "Which city name do these bytes spell?",
-                "Turn the bytes of a city name into text",
+                "Decode the word from its bytes",
+                "What word do these bytes spell?",
+                "Turn the bytes of a word into text",
             ),
-            (b"Orl\xe9ans", b"B\xe9ziers", b"Montr\xe9al"),
+            (b"caf\xe9s", b"d\xe9j\xe0 vu", b"\xe0 la carte"),
             "answer = given.decode()",
             'answer = given.decode("latin-1")',
         ),

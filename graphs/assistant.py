@@ -78,7 +78,7 @@ SCHEDULE = ConsolidationSchedule(every_turns=20, on_session_end=True)
 _SUM = re.compile(r"-?\d+(?:\.\d+)?(?:\s*[-+*/]\s*\d+(?:\.\d+)?)+")
 _MEMORY = re.compile(r"^- \d{4}-\d\d-\d\d[^:]*: (.*(?:\n    .*)*)", re.MULTILINE)
 _REMINDERS = re.compile(rf"^{REMINDERS_HEAD}\n(.*?)^{RECALLED_TAIL}", re.MULTILINE | re.DOTALL)
-_REMINDER = re.compile(r"^- (.*(?:\n    .*)*) \(.*\)$", re.MULTILINE)
+_REMINDER = re.compile(r"^- \[\w+\] (.*?(?:\n    .*?)*)(?: \([^()]*\))?$", re.MULTILINE)
 _LINE = re.compile(r"^- \d{4}-\d\d-\d\d \d\d:\d\d (?:\w+: )?")
 """How a line of a session's digest begins."""
 _NOT_SAID = ("Called", "Result", "Took", "Run that", "Session")

@@ -36,9 +36,8 @@ do not know."""
 NOTED = "I will remember that."
 UNKNOWN = "You have told me nothing that answers this."
 
-_DAY = re.compile(r"^\d{4}-\d\d-\d\d:$", re.MULTILINE)
-_MEMORY = re.compile(r"^- (.*(?:\n    .*)*)", re.MULTILINE)
-_ANSWERS = ("assistant: ", "ai: ")
+_MEMORY = re.compile(r"^- \[\w+\] \d[^,:]*: (.*(?:\n    .*)*)", re.MULTILINE)
+"""A line of what the user said: it names nobody."""
 _WORD = re.compile(r"\w{3,}")
 _SAYS_LITTLE = re.compile(
     "and|are|but|can|did|does|for|from|had|has|have|her|his|not|our|she|the|their|they|was|were|"
@@ -101,8 +100,7 @@ def make_agent(
 def _told(messages: Sequence[BaseMessage]) -> list[str]:
     """What the model was told: in the memories it is shown, and by the user before."""
     shown = [str(one.text) for one in messages if isinstance(one, SystemMessage)]
-    _, *days = _DAY.split("\n".join(shown))
-    recalled = [one for day in days for one in _MEMORY.findall(day) if not one.startswith(_ANSWERS)]
+    recalled = _MEMORY.findall("\n".join(shown))
     said = [str(one.text).strip() for one in messages[:-1] if isinstance(one, HumanMessage)]
     return [one for one in [*recalled, *said] if not one.endswith("?")]
 

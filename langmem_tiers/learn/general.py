@@ -66,7 +66,12 @@ def neighbourhood(
     return Neighbourhood(
         [one for one in dict.fromkeys(labels) if one.casefold() not in small],
         frozenset[str]().union(*map(_folded, others)),
-        frozenset(word for text in own for word, begins in _titled(text) if not begins),
+        frozenset(
+            word
+            for text in own
+            for word, begins in _titled(text.removeprefix(LESSON_FROM))
+            if not begins
+        ),
         said,
         language.rpartition(".")[2] not in _CAPITALISE_NOUNS,
     )

@@ -41,8 +41,9 @@ class Floor(NamedTuple):
     further: tuple[int, float] = (0, 1.0)
     """So many memories at most beyond the limit, if they match as large a share of the best."""
     many: int = 0
-    """Memories that tell something from which `match` counts whole. Of fewer each is likelier
-    meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+    """Memories that tell something from which `match` counts whole, and `share` at all. Of fewer
+    each is likelier meant, and all of them take fewer lines: the match falls with both. 0 is:
+    always."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -54,7 +55,7 @@ class Floor(NamedTuple):
             match, share = self.alone
             return max(match, share * best)
         part = min(1.0, among / self.many) if self.many else 1.0
-        return max(self.match * part**2, self.share * best)
+        return max(self.match * part**2, self.share * best if part == 1.0 else 0.0)
 
     def least_lesson(self, best: float) -> float:
         """The least match of a lesson, where this is the best one's."""

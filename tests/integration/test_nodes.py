@@ -182,7 +182,7 @@ async def test_what_was_said_is_remembered_once_as_a_step_and_recalled_in_anothe
     memory = MemoryCoordinator(way.store, context=ACME)
     told = HumanMessage("My desk is at the window. Remind me to dust it on Friday.", id="1")
     where: Any = [{"configurable": {"thread_id": name}} for name in ("1", "1", "2")]
-    asks = HumanMessage("Where is my desk?")
+    asks = HumanMessage("Where is my desk, and when do the invoices leave?")
     states = []
     for message, config in zip((told, told, asks), where, strict=True):
         states.append(await way(graph, {"messages": [message]}, config=config, context=ACME))

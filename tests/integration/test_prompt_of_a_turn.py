@@ -183,7 +183,7 @@ def test_the_day_a_prompt_tells_is_that_on_which_the_turn_began(
     model = scripted(call("wait", 1), call("wait", 2), "Done")
     agent(model, ready, tools=[wait]).invoke(said(), context=ACME)
     assert len(set(systems(model))) == 1
-    assert "Today: " in systems(model)[0]
+    assert "Today is " in systems(model)[0]
 
 
 async def test_what_a_failure_taught_stands_in_the_answer_of_the_failed_call_and_stays_there(
@@ -251,7 +251,7 @@ def test_a_turn_that_is_resumed_is_shown_the_same_by_another_process(
     assert len(systems(model)) == 4
     assert len(set(systems(model))) == 1
     assert VAULT in systems(model)[0]
-    assert "- Call the bank (" in systems(model)[0]
+    assert "] Call the bank\n" in systems(model)[0]
     assert counting.asked == ["Where is the vault?"]
     assert VAULT not in str(list(saver.list(thread())))
 

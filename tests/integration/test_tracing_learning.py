@@ -129,7 +129,7 @@ def test_a_promotion_shows_its_policy_and_each_decision_with_its_reasons(
     assert policy["min_success_rate"] == EASY.min_success_rate
     assert policy["memory_types"] == list(EASY.memory_types)
     (promotion,) = run["outputs"]["output"]
-    assert promotion["promoted"] is True
+    assert promotion["promoted"] is True, promotion["reason"]
     assert promotion["sources"] == [promotion["key"]]
     assert promotion["successor"] != promotion["key"]
     assert promotion["move"]

@@ -87,6 +87,7 @@ _OTHERWISE = {
     "tenants_to_count": "the same",
     "turn_ended": "two indexes that cost the same begin with what is sought",
     "near_by_vector": "a field more or less of a key that is found already",
+    "pinned": "a function finds what is pinned, and the rest by its ids",
 }
 
 

@@ -7,7 +7,8 @@ AS $$
         '+/ABCDEFGHIJKLMNOPQRSTUVWXYZ', 'xyabcdefghijklmnopqrstuvwxyz'
     )
 $$;
-CREATE INDEX memories_handles ON {memory}.memories (tenant, {memory}.handle(tenant, namespace, key));
+-- The handle comes first: no statement that names a tenant alone is to take the last index for it.
+CREATE INDEX memories_handles ON {memory}.memories ({memory}.handle(tenant, namespace, key), tenant);
 -- What somebody pinned; few are.
 CREATE INDEX memories_pinned ON {memory}.memories (tenant, namespace) WHERE value @> '{"pinned": true}';
 
