@@ -41,9 +41,10 @@ class Floor(NamedTuple):
     further: tuple[int, float] = (0, 1.0)
     """So many memories at most beyond the limit, if they match as large a share of the best."""
     many: int = 0
-    """Memories that tell something from which `match` counts whole, and `share` at all. Of fewer
-    each is likelier meant, and all of them take fewer lines: the match falls with both. 0 is:
-    always."""
+    """Memories that tell something from which `match` counts whole. Of fewer each is likelier
+    meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+    few: int = 0
+    """Memories that tell something up to which no `share` counts: all of them may be shown."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -55,7 +56,7 @@ class Floor(NamedTuple):
             match, share = self.alone
             return max(match, share * best)
         part = min(1.0, among / self.many) if self.many else 1.0
-        return max(self.match * part**2, self.share * best if part == 1.0 else 0.0)
+        return max(self.match * part**2, self.share * best if among > self.few else 0.0)
 
     def least_lesson(self, best: float) -> float:
         """The least match of a lesson, where this is the best one's."""
@@ -76,7 +77,7 @@ ABOUT_ANSWERS: Final = 0.4
 is the answer to the best. In lives by other hands (half of those in `benchmarks/data`) 1 question
 of 415 needs what matches less, and 220 of 483 such lines, which nobody needs, go."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
-TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.1, further=(4, 0.3))
+TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.1, further=(4, 0.3), few=6)
 """What a model is shown with each call: in the same lives 1 question of 415 needs what matches a
 tenth of the best or less, and a line in six goes. A question that many memories answer gets ten."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -21,6 +22,11 @@ class Known:
     content: str
     key: str | None = None
     namespace: tuple[str, ...] | None = None
+
+
+_TYPED: Final = 300
+"""Characters up to which a message counts as typed: our own choice."""
+_PARAGRAPHS: Final = re.compile(r"\n[ \t]*\n")
 
 
 class Part(NamedTuple):
@@ -165,3 +171,14 @@ def _recalled(one: object) -> Known:
             "get_context returned, or the state's `recalled`"
         )
     return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))
+
+
+def pasted_in(candidate: Candidate) -> tuple[Part, ...]:
+    """Find what a user pasted, which is a page's word: what follows the first of its paragraphs.
+
+    A short message is the user's own, however it is laid out.
+    """
+    if candidate.source != Source.USER or len(candidate.content) <= _TYPED:
+        return ()
+    _, *further = _PARAGRAPHS.split(candidate.content.strip(), maxsplit=1)
+    return tuple(Part(one, Source.WEB) for one in further)

@@ -17,7 +17,7 @@ from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.remember.candidate import Candidate, Known, Part
+from langmem_tiers.remember.candidate import Candidate, Known, Part, pasted_in
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.review import Reviewers, instructing
@@ -267,7 +267,8 @@ def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
     beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
     told = [one for one in beside if len(one.split()) >= _SENTENCE]
-    parts = (*(candidate.parts or (Part(candidate.content),)), Part("\n".join(told)))
+    whole = (Part(candidate.content), *pasted_in(candidate))
+    parts = (*(candidate.parts or whole), Part("\n".join(told)))
     found = (
         each
         for one in parts
