@@ -27,7 +27,7 @@ from langmem_tiers.learn.rollback import rollback as undo
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Call, Flow, Query, unhurried
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import find
 from langmem_tiers.remember.new import checked_text, label
@@ -94,6 +94,7 @@ def _near(source: Promotable, key: str) -> int:
     return int(found[0])
 
 
+@unhurried
 def promote(
     memory: Memory, *, policy: PromotionSettings | None = None, model: BaseChatModel | None = None
 ) -> Flow[list[Promotion]]:
@@ -136,6 +137,7 @@ def _promoting(
     )
 
 
+@unhurried
 def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
     """Take back what was promoted and has failed since, and hold back what harms beyond doubt.
 

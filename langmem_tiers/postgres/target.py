@@ -258,7 +258,7 @@ def _wrong_among(found: Mapping[str, Any]) -> str | None:
 
 _DRIVER: Final = re.compile(r"postgres(?:ql)?(\+\w+)(?=:)")
 _QUOTED: Final = re.compile(r'"([^"]*)(?:"|$)')
-_CREDENTIALS: Final = re.compile(r":[^@]*@")
+_CREDENTIALS: Final = re.compile(r":[^@:]*@")
 _LAST_PORT: Final = 65_535
 
 

@@ -44,7 +44,7 @@ _SHOWN: Final = 1_000
 _LONG_QUOTE: Final = 80
 _ELSEWHERE: Final = re.compile(
     r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*"
-    rf'|"[^"]{{{_LONG_QUOTE},}}"|“[^”]{{{_LONG_QUOTE},}}”|«[^»]{{{_LONG_QUOTE},}}»',
+    rf'|"[^"]{{{_LONG_QUOTE},}}"|“[^“”]{{{_LONG_QUOTE},}}”|«[^«»]{{{_LONG_QUOTE},}}»',
     re.DOTALL | re.MULTILINE,
 )
 """What a message quotes: code, quoted lines, and long passages in quotation marks."""

@@ -77,7 +77,7 @@ class Reviewer:
         _check_name(self.name)
         for rule in (self.storage, self.relevance):
             if rule is not None:
-                checked_function(rule, f"a rule of reviewer {self.name!r}")
+                checked_function(rule, f"a rule of reviewer {short(self.name)}")
         forms = (
             self.storage,
             self.relevance,

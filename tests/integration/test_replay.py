@@ -41,7 +41,7 @@ def rows(url: str) -> list[tuple[Any, ...]]:
     counted = "SELECT count(*), max(xmin::text::bigint) FROM memory."
     query = " UNION ALL ".join(f"{counted}{one}" for one in tables)
     with psycopg.connect(url) as conn:
-        return conn.execute(query.encode()).fetchall()
+        return sorted(conn.execute(query.encode()).fetchall(), key=str)
 
 
 @pytest.mark.parametrize("recalls", [40, pytest.param(1000, marks=pytest.mark.proof)])
