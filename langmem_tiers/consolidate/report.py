@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
 from langmem_tiers.consolidate.steps import Finding, StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import html_table, plain
 
@@ -88,7 +89,7 @@ class Credit(NamedTuple):
     """With how many runs succeeded with it, and without it."""
 
     def __str__(self) -> str:
-        """Such as `k7 Restart the mailer first: runs do better with it (…)`."""
+        """Such as `[a3f9k2] Restart the mailer first: runs do better with it (…)`."""
         return f"{_named(self)}: {self.reason}"
 
 
@@ -220,8 +221,8 @@ class ConsolidationReport:
 
 
 def _named(one: Credit) -> str:
-    """A memory as a person reads of it: how it is named, and how it begins."""
-    return f"{plain(one.key)} {plain(one.content)}"
+    """A memory as a person reads of it: its handle, and how it begins."""
+    return f"{bracketed(handle_of(one.namespace, one.key))} {plain(one.content)}"
 
 
 def _first(head: str, several: Sequence[object], most: int, where: str) -> Iterator[str]:

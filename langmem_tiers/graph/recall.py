@@ -11,7 +11,7 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from typing_extensions import TypedDict
 
 from langmem_tiers.core.config import Bounds
-from langmem_tiers.core.memory import Recollections, facts
+from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.extra import add_messages, get_runtime
@@ -38,6 +38,7 @@ from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.floor import HELPS
 
 
 class MemoryState(TypedDict, total=False):
@@ -80,10 +81,10 @@ def create_recall_node(
     """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
 
     What was learned from a failure among the last messages, or in a tool that the last message
-    calls, comes first. It writes the keys `recalled`, `recalled_text`, `recalled_run` and
-    `recalled_question` of the state, and `memory_errors` where Postgres or a model fails; see
-    `MemoryState`. Each recall is a run of its own, which `create_outcome_node` credits; a retry of
-    the node is the same run, a loop that comes by again another one. Its memory is that of the
+    calls, comes first; in the text pins do. It writes the keys `recalled`, `recalled_text`,
+    `recalled_run` and `recalled_question` of the state, and `memory_errors` where Postgres or a
+    model fails; see `MemoryState`. Each recall is a run of its own, which `create_outcome_node`
+    credits; a retry of the node is the same run, a loop that comes by again another one. Its memory is that of the
     store the graph was compiled with. The run's context, a `MemoryContext` or a mapping with its
     fields, says whose memory it is; the arguments here come before it.
 
@@ -140,6 +141,7 @@ def _recall(
     shown_to: Any = {"run_id": this_run(), "holdout": holdout}
     first, found = Recollections(), Recollections()
     told: dict[str, str] = {}
+    pinned: list[Recollection] = []
     if concern := concern_of(state, lessons):
         with careful("lessons", get_runtime(), told):
             first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
@@ -148,12 +150,16 @@ def _recall(
     asking = {**beside(messages_of(state), options, memory, config), **shown_to}
     with careful("recall", get_runtime(), told):
         found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+        if found or found.helps >= HELPS:
+            pinned = yield from asked(memory.pinned, memory.apinned)
     told |= by_words(found.by_words)
     return {
         **noted,
         "recalled_run": shown_to["run_id"].id,
         "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(found, first, now=memory.now, asked=str(question)),
+        "recalled_text": recalled_text(
+            found, first, pinned=pinned, now=memory.now, asked=str(question)
+        ),
         **errors_of(state, told, known=None),
     }
 

@@ -13,13 +13,16 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import StateGraph
 
 from langmem_tiers import (
     MemoryContext,
     MemoryCoordinator,
+    MemoryState,
     TieredMemoryMiddleware,
     TieredStore,
     create_manage_memory_tool,
+    create_recall_node,
     create_search_memory_tool,
 )
 from langmem_tiers.core.handles import handle_of
@@ -388,3 +391,15 @@ def test_a_model_that_calls_no_tools_is_given_none(ready: TieredStore) -> None:
     state = made.invoke(said("Hello"), context=ANN)
     assert state["messages"][-1].text == "Hello."
     assert TieredMemoryMiddleware(tools=False).tools == []
+
+
+def test_a_recall_node_shows_what_is_pinned_where_memory_is_needed(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ANN)
+    memory.store("Allergic to peanuts", memory_type="semantic", pinned=True)
+    memory.store("The vault is in the cellar", memory_type="semantic")
+    graph: Any = StateGraph(MemoryState, context_schema=MemoryContext)
+    graph.add_node("recall", create_recall_node())
+    graph.set_entry_point("recall")
+    state = graph.compile(store=ready).invoke(said("Where is the vault?"), context=ANN)
+    pin, vault = (state["recalled_text"].index(one) for one in ("peanuts", "cellar"))
+    assert pin < vault
