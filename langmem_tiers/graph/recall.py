@@ -84,9 +84,9 @@ def create_recall_node(
     calls, comes first; in the text pins do. It writes the keys `recalled`, `recalled_text`,
     `recalled_run` and `recalled_question` of the state, and `memory_errors` where Postgres or a
     model fails; see `MemoryState`. Each recall is a run of its own, which `create_outcome_node`
-    credits; a retry of the node is the same run, a loop that comes by again another one. Its memory is that of the
-    store the graph was compiled with. The run's context, a `MemoryContext` or a mapping with its
-    fields, says whose memory it is; the arguments here come before it.
+    credits; a retry of the node is the same run, a loop that comes by again another one. Its memory
+    is that of the store the graph was compiled with. The run's context, a `MemoryContext` or a
+    mapping with its fields, says whose memory it is; the arguments here come before it.
 
     Args:
         query: The question: a key of the state, or a function of the state. If not given, it is

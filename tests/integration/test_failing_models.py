@@ -103,8 +103,6 @@ def timing_out(_: Any) -> bool:
 
 RERANKING: Any = partial(MemoryCoordinator, reranker=FailingReranker())
 FAILURES: list[tuple[str, dict[str, Any]]] = [
-    ("reflect", {"reflect": Failing()}),
-    ("reflect", {"reflect": Malformed()}),
     ("outcome", {"outcome": timing_out}),
     ("recall", {"coordinator": RERANKING}),
 ]
