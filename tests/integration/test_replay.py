@@ -38,10 +38,11 @@ def recorder(store: TieredStore, **options: Any) -> MemoryCoordinator:
 def rows(url: str) -> list[tuple[Any, ...]]:
     """How many rows there are, and which was written last; the counters too."""
     tables = ("memories", "vectors", "usage", "exposures", "events", "recalls")
-    counted = "SELECT count(*), max(xmin::text::bigint) FROM memory."
-    query = " UNION ALL ".join(f"{counted}{one}" for one in tables)
+    counted = "count(*), max(xmin::text::bigint) FROM memory."
+    selects = (f"SELECT {place}, {counted}{one}" for place, one in enumerate(tables))
+    query = f"{' UNION ALL '.join(selects)} ORDER BY 1"
     with psycopg.connect(url) as conn:
-        return sorted(conn.execute(query.encode()).fetchall(), key=str)
+        return [row[1:] for row in conn.execute(query.encode()).fetchall()]
 
 
 @pytest.mark.parametrize("recalls", [40, pytest.param(1000, marks=pytest.mark.proof)])
