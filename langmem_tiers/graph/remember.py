@@ -293,8 +293,10 @@ def beside(
     """
     seen = keys_seen([*messages_around(config), *messages], config)
     asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
-    if options.get("limit") is None and options.get("max_tokens") is None:
-        asked["limit"] = min(RECALLED, memory.settings.max_context_items)
-    elif isinstance(floor := asked.get("min_match"), Floor):  # no more than somebody said
-        asked["min_match"] = floor._replace(further=(0, 1.0))
+    most, floor = memory.settings.max_context_items, asked.get("min_match")
+    unsaid = options.get("limit") is None and options.get("max_tokens") is None
+    if unsaid:
+        asked["limit"] = min(RECALLED, most)
+    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
+        asked["min_match"] = floor._replace(further=(0, 1.0))  # no more than somebody said
     return asked

@@ -158,7 +158,7 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     """
     if ask.deduplicate:
         ranked = deduplicate(ranked, ask.similarity_threshold, reader.words)
-    more, share = ask.floor.further
+    more, share = (0, 1.0) if ask.blank else ask.floor.further  # nothing matches a blank one
     least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
     further = [one for one in ranked[ask.limit :][:more] if one.match >= least]
     kept = [
