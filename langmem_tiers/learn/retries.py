@@ -123,7 +123,7 @@ _IDENTIFIER: Final = re.compile(
     "|".join(
         (
             rf"\b(?:{'|'.join((*_ERRNO, *_RESOLVER))}|ENOTFOUND|SQLITE_BUSY)\b",
-            r"\b(?:[A-Z]+_)*(?:DEAD)?LOCK(?:ED)?(?:_[A-Z]+)*\b",
+            r"\b(?:[A-Z]+_){0,4}(?:DEAD)?LOCK(?:ED)?(?:_[A-Z]+){0,4}\b",
             rf"\b(?:{_GRPC})\b",
             rf"\[Errno (?:{'|'.join(map(str, _NUMBERS))})\]",
             rf"\(os error (?:{'|'.join(map(str, _NUMBERS))})\)",

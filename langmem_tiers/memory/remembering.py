@@ -56,6 +56,6 @@ def store_many(
 
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
     """Put what was checked to the gate and store it."""
-    if pins := [one.content for one in memories if one.pinned]:
+    if pins := [one.content for one in memories if one.pinned is True]:
         yield from check_room(memory, "\n".join(pins))
     return (yield from memory.flows.admit(memories, memory.context))

@@ -103,7 +103,7 @@ def to_write(
         key=str(uuid4()) if one.key is None else check_key(one.key),
         index=index,
         tier=tier,
-        ttl=math.inf if one.pinned else kind.ttl if default_ttl is None else default_ttl,
+        ttl=math.inf if one.pinned is True else kind.ttl if default_ttl is None else default_ttl,
         bounds=bounds,
     )
     echoes = tuple((write.place._replace(namespace=at), key) for at, key in one.echoes)
