@@ -49,7 +49,7 @@ class Scripted(BaseChatModel):
 
     def bind_tools(
         self,
-        tools: Sequence[Any],  # noqa: ARG002
+        tools: Sequence[Any],  # noqa: ARG002 - it calls them by their names
         **_: Any,
     ) -> Runnable[Any, AIMessage]:
         """It calls tools by their names."""

@@ -27,6 +27,10 @@ class _Rule(NamedTuple):
     """What to say of it, where it is not told itself."""
 
 
+_SLICE: Final = 3
+"""Digits of a number in a slice, such as `[1:100]`, at most."""
+
+
 def identifying(text: str, labels: Iterable[str]) -> tuple[str, ...]:
     """What identifies somebody in a text, each once and as it stands there; of secrets, that.
 
@@ -142,7 +146,8 @@ def _ip6(found: re.Match[str]) -> bool:
         ip = IPv6Address(said)
     except AddressValueError:
         return False
-    slices = all(one.isdecimal() and len(one) < 4 for one in said.split(":") if one)  # noqa: PLR2004
+    numbers = [one for one in said.split(":") if one]
+    slices = all(one.isdecimal() and len(one) <= _SLICE for one in numbers)
     code = slices or not any(map(str.isdecimal, said))
     return not (code or ip.is_loopback)
 
