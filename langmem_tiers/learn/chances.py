@@ -21,8 +21,9 @@ _PRIOR: Final = 4
 """Runs that what is usual counts for: our own choice."""
 LIKELY_HARM: Final = 0.6
 """The chance of harm from which on a memory is held out of more runs."""
-_STEEP: Final = 8
-"""How fast the share grows with the chance of harm: our own choice."""
+_STEEP: Final = 12
+"""How fast the share grows with the chance of harm: our own choice. At 8, eleven failures in twelve
+runs, where six in ten succeed, hold a memory out of 0.7 of the runs; at 12, of 0.97 of them."""
 _MOST_HELD: Final = 0.97
 """The largest share of runs that a memory is held out of by itself: the others may clear it."""
 

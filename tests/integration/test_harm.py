@@ -45,7 +45,7 @@ def test_nothing_is_held_back_for_what_is_usual() -> None:
     for tries in (0, 10, 100):
         counts = HoldoutCounts(tries // 2, tries, tries // 2, tries)
         assert doubted(chance_of_harm(counts, 0.5)) == 0
-    assert doubted(chance_of_harm(HoldoutCounts(1, 12, 0, 0), 0.6)) > 0.6
+    assert doubted(chance_of_harm(HoldoutCounts(1, 12, 0, 0), 0.6)) > 0.9
 
 
 @pytest.mark.parametrize(("base", "with_it"), [(0.02, 0.3), (0.1, 0.4), (0.2, 0.5), (0.4, 0.7)])
