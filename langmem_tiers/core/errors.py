@@ -199,11 +199,19 @@ def path_of(path: object) -> str:
 
 
 def masked(text: str) -> str:
-    """A text without what stands as a password in a URL or a connection string in it."""
-    return _PASSWORD.sub(r"\g<name>***", _CREDENTIALS.sub(r"\g<user>:***@", text))
+    """Hide what stands as a password in a URL or a connection string of a text."""
+    return _PASSWORD.sub(r"\g<name>***", _WORD.sub(_without_credentials, text))
 
 
-_CREDENTIALS: Final = re.compile(r"(?P<user>//[^\s:/@]*):\S*@")
+def _without_credentials(word: re.Match[str]) -> str:
+    url, at, host = word[0].rpartition("@")
+    return _CREDENTIALS.sub(r"\g<user>:***", url) + at + host if at else host
+
+
+# A word is cut at its last "@" before it is searched: one pattern over the whole text would look
+# for the "@" again from each "//" of the text.
+_WORD: Final = re.compile(r"(?<!\S)\S+")
+_CREDENTIALS: Final = re.compile(r"(?P<user>//[^:/@]*):.*")
 _PASSWORD: Final = re.compile(
     r"(?P<name>\b\w*(?:password|passwd)\s*=\s*)(?:'(?:[^'\\]|\\+.)*'?|[^\s&'\"]+)", re.IGNORECASE
 )
