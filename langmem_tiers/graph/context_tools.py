@@ -185,6 +185,11 @@ class Done(NamedTuple):
         """Return the keys of what was taken back."""
         return [one["retracted"] for one in self.revised if "retracted" in one]
 
+    @property
+    def sets_reminder(self) -> bool:
+        """Tell whether a reminder was set."""
+        return any(one["action"] == "set" for one in self.reminded)
+
     def of_state(self, state: Any) -> dict[str, Any]:
         """Return the update of the state: what was done, in place of what an earlier turn did."""
         return {

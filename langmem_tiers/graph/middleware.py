@@ -252,7 +252,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         if self._remember:
             turn = self._shown.known(state) or Shown()
             with self._careful("remember", runtime, told):
-                yield from remember_turn(own, state, turn.told, done.retracted)
+                yield from remember_turn(own, state, turn.told, done)
         ended = ended_of(state, told)
         left = ended.get(HEARD, heard or {}).get("left")
         update = errors_of(state, told, state, mended=None if left else "remember") | ended

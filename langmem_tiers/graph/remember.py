@@ -18,6 +18,7 @@ from langmem_tiers.core.prompts import CORRECTED
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
+from langmem_tiers.graph.context_tools import Done
 from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
@@ -41,9 +42,11 @@ from langmem_tiers.graph.spoken import (
     unanswered,
 )
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.reminding import mark_reminding
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.floor import Floor
+from langmem_tiers.recall.question import REMINDER_SET
 
 _log = logging.getLogger(__name__)
 
@@ -151,8 +154,8 @@ class Told(NamedTuple):
     """The memories that the agent was shown: what it repeats of them is no news."""
     left: Sequence[dict[str, Any]] | None = None
     """The part of what was said that is not stored yet; None if nothing of it is stored."""
-    retracted: Sequence[str] = ()
-    """The keys of what the model took back meanwhile."""
+    done: Done = Done([], [], [])
+    """What the model did by its memory tools."""
 
     @property
     def question(self) -> BaseMessage | None:
@@ -197,15 +200,27 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     if revision.retracted and not revision.tells_more:
         gone = [one.key for one in revision.retracted]
         asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
-    elif gone := [one["key"] for one in asking if one["key"] in told.retracted]:
+    elif gone := [one["key"] for one in asking if one["key"] in told.done.retracted]:
         says = [{**one, "derived_from": gone} for one in says]
+    if told.done.sets_reminder:
+        says = [{**one, "further": {REMINDER_SET: True}} for one in says]
     results = yield from _written(told, [*before, *asking], says)
+    if told.done.sets_reminder and question is not None:
+        yield from _reminding(told, question)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     errors = {} if revision.failed is None else {"judge": revision.failed}
     by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
     if by is not None and by.stored and not by.quarantined:
         revised += yield from _superseded(memory, corrections, str(by.key), errors)
     return Kept(results, revised, errors)
+
+
+def _reminding(told: Told, question: BaseMessage) -> Flow[None]:
+    """Note of the message, if it is stored, that a reminder was set for it."""
+    memory, key = told.memory, key_of(question, told.config, told.speakers)
+    if (yield from asked(memory.get, memory.aget, key)) is not None:
+        store = memory.tiered_store
+        yield from asked(store.run, store.arun, mark_reminding(memory, key))
 
 
 def _written(

@@ -11,6 +11,7 @@ from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.errors import DatabaseError, TieredMemoryError, TooLargeError
+from langmem_tiers.graph.context_tools import Done
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import of_state
 from langmem_tiers.graph.remember import Kept, Told, remember
@@ -114,9 +115,9 @@ def remember_turn(
     memory: MemoryCoordinator,
     state: Any,
     recalled: Sequence[object],
-    retracted: Sequence[str] = (),
+    done: Done,
 ) -> Flow[Kept]:
-    """Store the answer and what is left of the turn, in which these keys were taken back."""
+    """Store the answer and what is left of the turn, in which a model did this by its tools."""
     config, messages = ensure_config(), messages_of(state)
     heard: Heard | None = of_state(state, HEARD, None)
     speakers = yield from speakers_in(config, memory.gate)
@@ -131,7 +132,7 @@ def remember_turn(
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]
-    told = Told(memory, config, speakers, humans, answer, trust, recalled, left, retracted)
+    told = Told(memory, config, speakers, humans, answer, trust, recalled, left, done)
     return (yield from remember(told))
 
 

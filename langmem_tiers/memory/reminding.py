@@ -19,7 +19,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.topics import topics_of
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
 from langmem_tiers.remind import closing, raising
@@ -250,6 +250,19 @@ def _intended(
     write = replace(write, ttl=math.inf, rooms=rooms, intends=intended)
     applied = yield from raising.intend(write, sorted(needed), here)
     return admitted_as(judged.verdict, write, applied)
+
+
+def mark_reminding(memory: Memory, key: str) -> Flow[None]:
+    """Note of what was said that a reminder was set in its turn.
+
+    The reminder is raised by itself, so what was said is recalled only if it matches as well as an
+    intention has to.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+    """
+    one = yield from memory.flows.known(key, memory.context)
+    yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:

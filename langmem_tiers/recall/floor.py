@@ -18,7 +18,13 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection
 from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.matching import K1, Weights
-from langmem_tiers.recall.question import TALKS, Question, name_words, small_talk
+from langmem_tiers.recall.question import (
+    REMINDER_SET,
+    TALKS,
+    Question,
+    name_words,
+    small_talk,
+)
 
 ABOUT: Final = 0.15
 """The match from which on a question may be about what is intended: 85 to 97 % of those that are
@@ -31,7 +37,8 @@ class Floor(NamedTuple):
     match: float = 0.0
     share: float = 0.0
     intended: float = ABOUT
-    """That of what is intended, where its type is not asked for: it is raised by itself."""
+    """That of what is intended, and of what was said as a reminder was set, where no type is asked
+    for: the reminder is raised by itself."""
     alone: tuple[float, float] | None = None
     """Both of what stands by itself, if they are others: of talk, what stands beside an answer
     helps as well, a fact is all that it says."""
@@ -160,8 +167,9 @@ def shown(
 ) -> list[Recollection]:
     """Those that match well enough, where memory is likely to help with what is asked.
 
-    What was learned may help with any text: a task tells nothing of its user. What is intended is
-    to match better, unless its type is `asked` for: it is raised by itself. What stands `alone`, by
+    What was learned may help with any text: a task tells nothing of its user. What is intended, and
+    what was said as a reminder was set, is to match better, unless types are `asked` for: the
+    reminder is raised by itself. What stands `alone`, by
     namespace and key, is all that it says: it goes by a chance of its own.
     """
     if floor and helping < HELPS:
@@ -178,7 +186,8 @@ def shown(
     kept = []
     for one in memories:
         fact = facts.get((one.namespace, one.key))
-        intended = one.memory_type == PROSPECTIVE and asked is None
+        reminds = one.memory_type == PROSPECTIVE or one.value.get(REMINDER_SET) is True
+        intended = reminds and asked is None
         if intended and (one.match if fact is None else fact) < floor.intended:
             continue
         if fact is None or floor.alone is None:

@@ -249,13 +249,15 @@ MARKS: Final = (
 _QUESTION_MARKS: Final = frozenset("?\uff1f\u061f")
 SMALL_TALK: Final = "small_talk"
 """The field of what a user says: the chance, in 0…1, that it tells nothing, such as thanks."""
+REMINDER_SET: Final = "reminder_set"
+"""The field of what was said in a turn in which a model set a reminder: True."""
 TALKS: Final = 0.5
 """From here on it is small talk, and answers no question."""
 FACTS: Final = [
     *("content", "text", "memory_type", "tags", "project_id", "session_id", "agent_id", "speaker"),
     *("role", "turn", "occurred_at", "valid_from", "valid_to", "importance", "entities", "source"),
     *("trust", "emotional_valence", "platform_source", "source_task", "category"),
-    SMALL_TALK,
+    *(SMALL_TALK, REMINDER_SET),
 ]
 """Fields that may stand beside any text: none of them can answer what the text asks."""
 _NO_MARKS: Final = str.maketrans("", "", MARKS)

@@ -1418,6 +1418,13 @@ SET value = CASE WHEN %(pinned)s::boolean THEN m.value || '{"pinned": true}' ELS
 WHERE m.tenant = %(tenant)s AND m.id = %(id)s AND m.value @> '{"pinned": true}' <> %(pinned)s::boolean
 RETURNING m.id;
 
+-- name: mark_reminding
+-- Note of what was said that a reminder was set in its turn.
+UPDATE {memory}.memories m
+SET value = m.value || '{"reminder_set": true}'
+WHERE m.tenant = %(tenant)s AND m.id = %(id)s
+RETURNING m.id;
+
 -- name: find
 -- A memory by its key alone, wherever in the tenant it is; short_term before working before
 -- long_term, and the user's own before what is shared. The columns are those of recall.
