@@ -186,7 +186,7 @@ def shown(
     kept = []
     for one in memories:
         fact = facts.get((one.namespace, one.key))
-        reminds = one.memory_type == PROSPECTIVE or one.value.get(REMINDER_SET) is True
+        reminds = one.memory_type == PROSPECTIVE or (floor and one.value.get(REMINDER_SET) is True)
         intended = reminds and asked is None
         if intended and (one.match if fact is None else fact) < floor.intended:
             continue

@@ -28,6 +28,7 @@ from langmem_tiers import (
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.graph.context_tools import create_manage_reminder_tool, memory_tools
 from langmem_tiers.graph.runs import Remembered
+from langmem_tiers.recall.question import REMINDER_SET
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.opening import Clock
 
@@ -315,6 +316,22 @@ def test_a_reminder_is_set_raised_kept_until_it_is_done_and_no_memory_beside(
     state = asked(made, "I called the dentist", ann)
     assert "is done" in told(state)[0]
     assert line not in goes_on("e")
+
+
+def test_what_was_said_as_a_reminder_was_set_is_told_from_what_was_said_before(
+    ready: TieredStore, clock: Clock
+) -> None:
+    model = scripted("Nice.")
+    made = agent(ready, model)
+    asked(made, "The pond has newts")
+    cue = reminds("set", content="A ramp for hedgehogs", cue="the pond")
+    then(model, cue, "I will think of it.")
+    asked(made, "When we talk about the pond, remind me of a ramp for hedgehogs")
+    memory = MemoryCoordinator(ready, context=ANN)
+    said_so = {one.content: one.value.get(REMINDER_SET) for one in memory.get_context("", limit=9)}
+    assert said_so["The pond has newts"] is said_so["Nice."] is None
+    assert said_so["I will think of it."] is True
+    assert said_so["When we talk about the pond, remind me of a ramp for hedgehogs"] is True
 
 
 def test_reminders_recur_wait_for_cues_and_for_tools_and_are_put_off(
