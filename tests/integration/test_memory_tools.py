@@ -319,7 +319,7 @@ def test_a_reminder_is_set_raised_kept_until_it_is_done_and_no_memory_beside(
 
 
 def test_what_was_said_as_a_reminder_was_set_is_told_from_what_was_said_before(
-    ready: TieredStore, clock: Clock
+    ready: TieredStore,
 ) -> None:
     model = scripted("Nice.")
     made = agent(ready, model)
