@@ -150,7 +150,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             on_error: `continue` goes on without memory where Postgres, an embedding or a chat model
                 fails, and tells the log, the stream and `memory_errors`; or `raise`.
             context, coordinator: Those of every node; see `create_recall_node`.
-            options: Those of `get_context`; `limit` is 6 and `deduplicate` True if not given.
+            options: Those of `get_context`; `limit` is 5 and `deduplicate` True if not given.
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False

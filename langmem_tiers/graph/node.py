@@ -52,7 +52,7 @@ READ = "__pregel_read"
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""
-RECALLED = 6
+RECALLED = 5
 """Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
 well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
 of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428

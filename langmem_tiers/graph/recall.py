@@ -99,7 +99,7 @@ def create_recall_node(
             `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
         coordinator: Makes the coordinator, such as `partial(MemoryCoordinator, settings=…)`.
         name: The node's name, in traces too.
-        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 6
+        options: Those of `MemoryCoordinator.get_context`: `max_tokens`, `tiers`, …; `limit` is 5
             and `deduplicate` True if not given. What stands among the messages is not recalled.
 
     Raises:

@@ -313,5 +313,7 @@ def beside(
     if unsaid:
         asked["limit"] = min(RECALLED, most)
     if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
-        asked["min_match"] = floor._replace(further=(0, 1.0))  # no more than somebody said
+        asked["min_match"] = floor._replace(
+            further=(0, 1.0), goes_on=0
+        )  # no more than somebody said
     return asked

@@ -14,7 +14,15 @@ from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate
-from langmem_tiers.recall.floor import Floor, helps, meant_by, shown, tells, told
+from langmem_tiers.recall.floor import (
+    Floor,
+    helps,
+    meant_by,
+    said_next,
+    shown,
+    tells,
+    told,
+)
 from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader
 from langmem_tiers.recall.matching import by_themselves, judge
 from langmem_tiers.recall.question import Question, read_question
@@ -160,7 +168,11 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
         ranked = deduplicate(ranked, ask.similarity_threshold, reader.words)
     more, share = (0, 1.0) if ask.blank else ask.floor.further  # nothing matches a blank one
     least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
-    further = [one for one in ranked[ask.limit :][:more] if one.match >= least]
+    beyond = ranked[ask.limit :]
+    further = [one for one in beyond[:more] if one.match >= least]
+    goes_on = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
+    if goes_on is not None and goes_on in beyond and goes_on not in further:
+        further.append(goes_on)
     kept = [
         replace(one, token_count=reader.count_tokens(one.content))
         for one in (*ranked[: ask.limit], *further)

@@ -50,6 +50,8 @@ class Floor(NamedTuple):
     many: int = 0
     """Memories that tell something from which `match` counts whole. Of fewer each is likelier
     meant, and all of them take fewer lines: it falls with both. 0 is: always."""
+    goes_on: int = 0
+    """Characters up to which what was said next, after the best match, is shown with it."""
     few: int = 0
     """Memories that tell something up to which no `share` counts: all of them may be shown."""
 
@@ -80,14 +82,17 @@ STRONG: Final = 0.5
 """What matches so well is shown, whatever is asked: our own choice. Of 132 questions of lives by
 other hands five had so small a chance, and what nobody needed for three of them matched 0.42 at
 most."""
-ABOUT_ANSWERS: Final = 0.4
-"""The share of the best match of what others said from which on what an assistant said is shown, as
-is the answer to the best. In lives by other hands (half of those in `benchmarks/data`) 1 question
-of 415 needs what matches less, and 220 of 483 such lines, which nobody needs, go."""
+ABOUT_ANSWERS: Final = 0.5
+"""The share of the best match of what others said from which on what an assistant said is shown."""
+ANSWERS: Final = (0.1, 0.2)
+"""The share from which on the answer to the best match is shown, and the chance that it is small
+talk from which on it is not."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
-TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.1, further=(4, 0.3), few=6)
-"""What a model is shown with each call: in the same lives 1 question of 415 needs what matches a
-tenth of the best or less, and a line in six goes. A question that many memories answer gets ten."""
+TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.12, further=(5, 0.25), few=6, goes_on=200)
+"""What a model is shown with each call, beside a limit of 5: a question that many memories answer
+gets ten. These numbers, and those of answers, were chosen among 576 on the lives of
+`benchmarks/data`: 665 of their 851 questions are shown what they need, in 146 tokens (664 in 154
+by the limit of 6 and what went with it)."""
 
 MEASURED: Final = (
     "nearest",
@@ -186,7 +191,7 @@ def shown(
     kept = []
     for one in memories:
         fact = facts.get((one.namespace, one.key))
-        reminds = one.memory_type == PROSPECTIVE or (floor and one.value.get(REMINDER_SET) is True)
+        reminds = _reminds(one) if floor else one.memory_type == PROSPECTIVE
         intended = reminds and asked is None
         if intended and (one.match if fact is None else fact) < floor.intended:
             continue
@@ -196,11 +201,47 @@ def shown(
             enough = fact >= floor.least(best_fact, among, alone=True)
         if enough:
             kept.append(one)
-    return _without_filler(kept) if floor else kept
+    if not floor:
+        return kept
+    kept = _without_filler(kept)
+    goes_on = said_next(memories, kept, floor.goes_on)
+    return kept if goes_on is None or goes_on in kept else [*kept, goes_on]
+
+
+def said_next(
+    memories: Sequence[Recollection], shown: Sequence[Recollection], most: int
+) -> Recollection | None:
+    """Find what was said next in the conversation of the best match, by no assistant.
+
+    It goes on with a thought as often as not, and matches by chance. None if it is longer than
+    `most` characters, or a reminder was set by it.
+    """
+    if not most or not shown:
+        return None
+    best = max(shown, key=lambda one: one.match)
+    since = (
+        one
+        for one in memories
+        if one.session_id
+        and one is not best
+        and (one.speaker or "").lower() not in ASSISTANT_ROLES
+        and _follows(one, best)
+    )
+    found = min(since, key=lambda one: (_when(one), one.key), default=None)
+    fits = found is not None and len(found.content) <= most and not _reminds(found)
+    return found if fits else None
+
+
+def _reminds(one: Recollection) -> bool:
+    """Tell whether it is intended, or was said as a reminder was set: it is raised by itself."""
+    return one.memory_type == PROSPECTIVE or one.value.get(REMINDER_SET) is True
 
 
 def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
-    """Leave out what an assistant said, but for what matches well and the answer to the best."""
+    """Leave out what an assistant said, but for what matches well and the answer to the best.
+
+    An answer that hardly matches, or may be small talk, is no answer.
+    """
     answers = [one for one in memories if (one.speaker or "").lower() in ASSISTANT_ROLES]
     others = [one for one in memories if one not in answers]
     if not answers or not others:
@@ -208,6 +249,9 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
     best = max(others, key=lambda one: one.match)
     since = [one for one in answers if one.session_id and _follows(one, best)]
     answer = min(since, key=lambda one: (_when(one), one.key), default=None)
+    share, talk = ANSWERS
+    if answer and (answer.match < share * best.match or (small_talk(answer.value) or 0.0) >= talk):
+        answer = None
     least = ABOUT_ANSWERS * best.match
     return [one for one in memories if one not in answers or one is answer or one.match >= least]
 
