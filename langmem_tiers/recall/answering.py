@@ -170,9 +170,8 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
     beyond = ranked[ask.limit :]
     further = [one for one in beyond[:more] if one.match >= least]
-    goes_on = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
-    if goes_on is not None and goes_on in beyond and goes_on not in further:
-        further.append(goes_on)
+    following = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
+    further += [one for one in following if one in beyond and one not in further]
     kept = [
         replace(one, token_count=reader.count_tokens(one.content))
         for one in (*ranked[: ask.limit], *further)

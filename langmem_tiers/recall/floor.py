@@ -51,7 +51,7 @@ class Floor(NamedTuple):
     """Memories that tell something from which `match` counts whole. Of fewer each is likelier
     meant, and all of them take fewer lines: it falls with both. 0 is: always."""
     goes_on: int = 0
-    """Characters up to which what was said next, after the best match, is shown with it."""
+    """Characters up to which what was said next, after the best matches, is shown with them."""
     few: int = 0
     """Memories that tell something up to which no `share` counts: all of them may be shown."""
 
@@ -82,17 +82,17 @@ STRONG: Final = 0.5
 """What matches so well is shown, whatever is asked: our own choice. Of 132 questions of lives by
 other hands five had so small a chance, and what nobody needed for three of them matched 0.42 at
 most."""
-ABOUT_ANSWERS: Final = 0.5
+ABOUT_ANSWERS: Final = 0.6
 """The share of the best match of what others said from which on what an assistant said is shown."""
 ANSWERS: Final = (0.1, 0.2)
 """The share from which on the answer to the best match is shown, and the chance that it is small
 talk from which on it is not."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
-TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.12, further=(5, 0.25), few=6, goes_on=200)
+TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.12, further=(5, 0.25), few=5, goes_on=200)
 """What a model is shown with each call, beside a limit of 5: a question that many memories answer
-gets ten. These numbers, and those of answers, were chosen among 576 on the lives of
-`benchmarks/data`: 665 of their 851 questions are shown what they need, in 146 tokens (664 in 154
-by the limit of 6 and what went with it)."""
+gets ten. These numbers, and those of answers, were chosen among some 600 on the lives of
+`benchmarks/data` and others: of 851 questions there 665 are shown what they need, in 144 tokens
+(by what went before 664, in 154)."""
 
 MEASURED: Final = (
     "nearest",
@@ -204,32 +204,34 @@ def shown(
     if not floor:
         return kept
     kept = _without_filler(kept)
-    goes_on = said_next(memories, kept, floor.goes_on)
-    return kept if goes_on is None or goes_on in kept else [*kept, goes_on]
+    following = said_next(memories, kept, floor.goes_on)
+    return [*kept, *(one for one in following if one not in kept)]
 
 
 def said_next(
     memories: Sequence[Recollection], shown: Sequence[Recollection], most: int
-) -> Recollection | None:
-    """Find what was said next in the conversation of the best match, by no assistant.
+) -> list[Recollection]:
+    """Find what was said next in the conversations of the two best matches, by no assistant.
 
-    It goes on with a thought as often as not, and matches by chance. None if it is longer than
-    `most` characters, or a reminder was set by it.
+    It often goes on with the thought, and matches by chance. The second is to match half as well as
+    the best. What is longer than `most` characters stays out, and what a reminder was set by.
     """
-    if not most or not shown:
-        return None
-    best = max(shown, key=lambda one: one.match)
-    since = (
+    if not most:
+        return []
+    best = sorted(shown, key=lambda one: one.match, reverse=True)[:2]
+    leads = [one for one in best if one.match >= best[0].match / 2]
+    said = [
         one
         for one in memories
-        if one.session_id
-        and one is not best
-        and (one.speaker or "").lower() not in ASSISTANT_ROLES
-        and _follows(one, best)
-    )
-    found = min(since, key=lambda one: (_when(one), one.key), default=None)
-    fits = found is not None and len(found.content) <= most and not _reminds(found)
-    return found if fits else None
+        if one.session_id and (one.speaker or "").lower() not in ASSISTANT_ROLES
+    ]
+    found = []
+    for lead in leads:
+        since = (one for one in said if one is not lead and _follows(one, lead))
+        following = min(since, key=lambda one: (_when(one), one.key), default=None)
+        if following and len(following.content) <= most and not _reminds(following):
+            found.append(following)
+    return found
 
 
 def _reminds(one: Recollection) -> bool:

@@ -50,14 +50,14 @@ def test_an_answer_is_shown_if_it_answers_the_best_match_and_is_no_small_talk() 
     assert keys([asks, talk], TURN_FLOOR) == ["asks"]
     later = said_at(3, "later", "assistant", 0.06)
     assert keys([asks, answer, later], TURN_FLOOR) == ["asks", "answer"]
-    assert keys([asks, answer, replace(later, match=0.25)], TURN_FLOOR) == [
+    assert keys([asks, answer, replace(later, match=0.3)], TURN_FLOOR) == [
         "asks",
         "answer",
         "later",
     ]
 
 
-def test_what_was_said_next_is_shown_with_the_best_match_unless_it_is_long() -> None:
+def test_what_was_said_next_is_shown_with_the_best_matches_unless_it_is_long() -> None:
     best = said_at(1, "best", "user", 0.5)
     answer = said_at(2, "answer", "assistant", 0.01)
     following = said_at(3, "next", "user", 0.001)
@@ -68,5 +68,10 @@ def test_what_was_said_next_is_shown_with_the_best_match_unless_it_is_long() -> 
     assert keys([best, long, after], TURN_FLOOR) == ["best"]
     elsewhere = said_at(3, "next", "user", 0.001, session_id="tuesday")
     assert keys([best, elsewhere], TURN_FLOOR) == ["best"]
+    second = said_at(9, "second", "user", 0.25)
+    last = said_at(10, "last", "user", 0.001)
+    assert keys([best, following, second, last], TURN_FLOOR) == ["best", "second", "next", "last"]
+    weak = replace(second, match=0.24)
+    assert keys([best, following, weak, last], TURN_FLOOR) == ["best", "second", "next"]
     reminds = said_at(3, "next", "user", 0.001, value={REMINDER_SET: True})
     assert keys([best, reminds], TURN_FLOOR) == ["best"]
