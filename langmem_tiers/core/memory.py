@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import StrEnum
-from html import escape
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.handles import Replaced, handle_of
@@ -185,10 +184,6 @@ class Recollection:
         what = f"{self.tier} {plain(self.memory_type)} {plain(self.key)}"
         return f"{shortened(self.content, LINE)} ({what}, {score}{reviewed})"
 
-    def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        return Recollections([self])._repr_html_()
-
 
 class Recollections(list[Recollection]):
     """Recalled memories, best first: a list that prints well."""
@@ -216,48 +211,9 @@ class Recollections(list[Recollection]):
         told = [] if self.by_words is None else [f"By words alone: {plain(self.by_words)}"]
         return "\n".join([*lines, *told])
 
-    def _repr_html_(self) -> str:
-        """A table with a bar for each term of each score, for notebooks.
 
-        It is one fragment with inline styles. Bars are to the scale of the largest term in the
-        table; negative ones are hollow. All text is escaped.
-        """
-        told = "" if self.by_words is None else f"<p>By words alone: {_html(self.by_words)}</p>"
-        if not self:
-            return f"<p>No memories.</p>{told}"
-        terms = (abs(term) for one in self for term in one.explanation.values())
-        largest = max(terms, default=0.0) or 1.0
-        head = "".join(f'<th style="{_CELL_STYLE}">{name}</th>' for name in _HEADINGS)
-        rows = "".join(_row(one, largest) for one in self)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{told}"
-
-
-_HEADINGS = ("memory", "tier", "type", "score", "made of")
-_CELL_STYLE = "text-align:left;vertical-align:top;padding:2px 8px"
-_CELL = 400
-"""Characters of a memory that are shown in a table."""
-_BAR_WIDTH = 120
 _VISIBLE = 0.005
 """Terms below this are 0.00 in print, and are left out of lines."""
-
-
-def _row(one: Recollection, largest: float) -> str:
-    said = f"{_html(shortened(one.content, _CELL))}<br><small>{_html(one.key)}</small>"
-    if one.review is not None:
-        said += f"<br><small>{_html(_reviewed(one.review))}</small>"
-    bars = "".join(_bar(name, term, largest) for name, term in _visible(one.explanation))
-    cells = (said, _html(one.tier), _html(one.memory_type), _rounded(one.score), bars)
-    return "<tr>" + "".join(f'<td style="{_CELL_STYLE}">{cell}</td>' for cell in cells) + "</tr>"
-
-
-def _bar(name: str, term: float, largest: float) -> str:
-    width = round(_BAR_WIDTH * abs(term) / largest)
-    filling = "background:currentColor" if term > 0 else "background:none"
-    bar = (
-        f'<span style="display:inline-block;width:{width}px;height:8px;opacity:.6;'
-        f'border:1px solid currentColor;{filling}"></span>'
-    )
-    return f'<div style="white-space:nowrap">{bar} {_rounded(term)} {_html(name)}</div>'
 
 
 def _visible(terms: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -279,10 +235,6 @@ def _reviewed(review: ReviewResult) -> str:
 
 def _rounded(term: float) -> str:
     return f"{term:z.2f}".replace("-", "−")
-
-
-def _html(text: str) -> str:
-    return escape(plain(text))
 
 
 def facts(one: Recollection) -> dict[str, Any]:

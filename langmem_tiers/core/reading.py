@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from html import escape
 from typing import Final
 from unicodedata import category, normalize
 
@@ -117,14 +115,6 @@ def shortened(text: str, length: int) -> str:
     """The beginning of a text, as one line that is safe to print."""
     line = plain(text)
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
-
-
-def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Texts as a table for notebooks, all of them escaped."""
-    titles = "".join(f"<th>{escape(one)}</th>" for one in head)
-    cells = ("".join(f"<td>{escape(one)}</td>" for one in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
 
 
 _ENDS: Final = " .,;:!\N{IDEOGRAPHIC FULL STOP}"
