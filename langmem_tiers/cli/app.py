@@ -247,7 +247,7 @@ def replay(
     lexical: Lexical = False,
     as_json: Json = False,
 ) -> None:
-    """Answer recorded recalls again, and show what differs and why; exit with 1 if one does."""
+    """Answer recorded recalls again, and show what differs; exit with 1 if one does."""
     from langmem_tiers.cli import memories
 
     asker = memories.asked_by(tenant, project, None, user, None)
