@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -269,56 +270,36 @@ def fitting(
     Raises:
         InvalidInputError: if the counter returns no whole number of 0 or more.
     """
+
+    def grown(page: PromptMemories, one: BufferedMemory, content: str) -> PromptMemories:
+        """The page with one more memory."""
+        new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
+        memories = (*page.memories, new)
+        sections: dict[str, list[Recollection]] = {}
+        for each in memories:
+            name = each.memory.memory_type  # of a type that is not registered any more, its name
+            title = types.get(name).title if name in types else name
+            sections.setdefault(title, []).append(replace(each.memory, content=each.content))
+        text = titled_text(sections.items())
+        return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
+
     page = PromptMemories()
     for one in held:
         if len(page.memories) == max_memories or one.relevance < min_relevance:
             break
-        grown = _with(page, one, one.memory.content, count_tokens, types)
-        if max_tokens is not None and grown.tokens > max_tokens:
-            return _with_beginning(page, one, max_tokens, count_tokens, types)
-        page = grown
+        content = one.memory.content
+        whole = grown(page, one, content)
+        if max_tokens is not None and whole.tokens > max_tokens:
+            ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
+            cut = partial(_beginning, content)
+            fit = bisect_right(ends, max_tokens, key=lambda end: grown(page, one, cut(end)).tokens)
+            return grown(page, one, cut(ends[fit - 1])) if fit else page
+        page = whole
     return page
 
 
-def _with_beginning(
-    page: PromptMemories,
-    one: BufferedMemory,
-    max_tokens: int,
-    count_tokens: TokenCounter,
-    types: MemoryTypes,
-) -> PromptMemories:
-    """The page with as much of one more memory as fits, by bisection; without it if none does."""
-    content = one.memory.content
-    ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
-
-    def cut(end: int) -> PromptMemories:
-        return _with(page, one, f"{content[:end]}{MARK}", count_tokens, types)
-
-    fit = bisect_right(ends, max_tokens, key=lambda end: cut(end).tokens)
-    return cut(ends[fit - 1]) if fit else page
-
-
-def _with(
-    page: PromptMemories,
-    one: BufferedMemory,
-    content: str,
-    count_tokens: TokenCounter,
-    types: MemoryTypes,
-) -> PromptMemories:
-    """The page with one more memory."""
-    new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
-    memories = (*page.memories, new)
-    sections: dict[str, list[Recollection]] = {}
-    for each in memories:
-        shown = replace(each.memory, content=each.content)
-        sections.setdefault(_title(shown.memory_type, types), []).append(shown)
-    text = titled_text(sections.items())
-    return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
-
-
-def _title(memory_type: str, types: MemoryTypes) -> str:
-    """Return the title of a type, or the name of one that is not registered any more."""
-    return types.get(memory_type).title if memory_type in types else memory_type
+def _beginning(content: str, end: int) -> str:
+    return f"{content[:end]}{MARK}"
 
 
 def _buffered(found: Recollection) -> BufferedMemory:
