@@ -281,13 +281,6 @@ def _made(module: str, function: str, key: str, name: str | None) -> Any:
 
 _SHOWN: Final = 200
 """Characters of a path in a message."""
-_ROOT = {"memory": MemorySettings}
-_SECTIONS = {
-    "coordinator": CoordinatorSettings,
-    "promotion": PromotionSettings,
-    "orchestrator": OrchestratorSettings,
-    "bounds": Bounds,
-}
 
 
 def _document(file: Path) -> object:
@@ -339,33 +332,35 @@ def _parsed(text: str) -> Any:
 def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
     """The settings with what one source says put over them."""
     try:
-        root = _part(document, (), _ROOT)
-        sections = _part(root.get("memory"), ("memory",), _SECTIONS)
-        for name, given in sections.items():
-            section = _replaced(getattr(settings, name), given, ("memory", name))
-            settings = dataclasses.replace(settings, **{name: section})
+        sections = _part(document, "the document", ["memory"]).get("memory")
+        changed = {
+            name: _section(getattr(settings, name), given, f"memory.{name}")
+            for name, given in _part(sections, "memory", _names(settings)).items()
+        }
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} ({origin})") from error
-    return settings
+    return dataclasses.replace(settings, **changed)
 
 
-def _replaced(section: Any, given: object, path: tuple[str, ...]) -> Any:
-    known = {one.name: one for one in dataclasses.fields(section)}
-    values = _part(given, path, known)
+def _section(section: Any, given: object, where: str) -> Any:
+    values = _part(given, where, _names(section))
     try:
         return dataclasses.replace(section, **values)
     except ConfigurationError as error:  # it begins with the key
-        raise ConfigurationError(".".join((*path, str(error)))) from error
+        raise ConfigurationError(f"{where}.{error}") from error
 
 
-def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> Mapping[str, Any]:
-    """What stands under a path of keys, if it is a mapping of known keys, or nothing."""
+def _names(settings: Any) -> list[str]:
+    return [one.name for one in dataclasses.fields(settings)]
+
+
+def _part(given: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+    """What stands there, if it is a mapping of known keys, or nothing."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        where = ".".join(path) or "the document"
         raise ConfigurationError(
             f"{where} holds {', '.join(known)}, each with a value: {short(given)}"
         )
-    check_known(given, known, ".".join(path) or "the document")
+    check_known(given, known, where)
     return given

@@ -21,10 +21,8 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import POOL, Inquiry
-from langmem_tiers.recall.means import needs
+from langmem_tiers.recall.inquiry import POOL, Inquiry, reach
 from langmem_tiers.recall.ranking import profile_of
-from langmem_tiers.recall.reach import reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.remember.review import MODEL, OWN, Reviewers
 from langmem_tiers.store.filters import compile_filter
@@ -129,7 +127,6 @@ class Asking:
             embedding=None if embedding is None else self._packed(embedding),
             reach=reach(where, asked.pop("tiers", TIERS)),
             project_id=where.project_id,
-            needs=needs(query),
             **asked,
         )
 

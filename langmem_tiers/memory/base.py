@@ -23,11 +23,10 @@ from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.alike import Words
+from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Reader, approximate_tokens
+from langmem_tiers.recall.inquiry import Reader, Reranker, approximate_tokens, reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
-from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.gating import Gate, checked_detectors
 from langmem_tiers.remember.panel import default_reviewers

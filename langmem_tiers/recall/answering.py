@@ -10,16 +10,15 @@ from langmem_tiers.core.config import IndexOptions
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Flow, Row
-from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
-from langmem_tiers.recall.dedupe import deduplicate
+from langmem_tiers.recall.dedupe import deduplicate, likeness
 from langmem_tiers.recall.floor import Floor, helps, meant_by, shown, tells, told
-from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader
+from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader, Shortlist
 from langmem_tiers.recall.matching import by_themselves, judge
+from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, rank
-from langmem_tiers.recall.rerank import Shortlist
 from langmem_tiers.recall.vectors import Vectors
 
 
@@ -112,7 +111,7 @@ def _ranked(
         found,
         searched,
         reader.weights,
-        needs=ask.needs,
+        needs=needs(ask.query),
         meant=one.meant,
     )
     memories = shown(

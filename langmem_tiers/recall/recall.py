@@ -17,9 +17,8 @@ from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.answering import Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.inquiry import Inquiry, Reader
+from langmem_tiers.recall.inquiry import Inquiry, Reader, visibility
 from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, named_days
-from langmem_tiers.recall.reach import visibility
 from langmem_tiers.recall.replay import Recording, Seen
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import filter_params

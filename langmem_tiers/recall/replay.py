@@ -27,9 +27,8 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
 from langmem_tiers.recall.answering import Answer, Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Inquiry, Reader
+from langmem_tiers.recall.inquiry import Inquiry, Reach, Reader
 from langmem_tiers.recall.ranking import PROFILES, Profile
-from langmem_tiers.recall.reach import Reach
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import Condition
 from langmem_tiers.store.flows import StoreFlows
@@ -47,7 +46,7 @@ _MOMENTS: Final = ("created_at", "updated_at", "expires_at", "occurred_at", "las
 _TIMES: Final = tuple(map(Candidate._fields.index, _MOMENTS))
 _AS_IT_IS: Final = (
     *("query", "limit", "agent_id", "project_id", "min_importance", "max_tokens"),
-    *("deduplicate", "similarity_threshold", "needs", "review"),
+    *("deduplicate", "similarity_threshold", "review"),
 )
 """What of an inquiry JSON holds as it is."""
 _WHEN: Final = ("since", "as_of", "known_at")
