@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, KeysView, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
@@ -239,22 +239,36 @@ def _rounded(term: float) -> str:
 
 def facts(one: Recollection) -> dict[str, Any]:
     """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
-    names = (field.name for field in fields(one) if field.name != "value")
-    return {name: _json(getattr(one, name)) for name in names}
+    return {
+        each.name: as_json(getattr(one, each.name)) for each in fields(one) if each.name != "value"
+    }
 
 
-def _json(found: Any) -> Any:
-    if isinstance(found, datetime):
-        return found.isoformat()
-    if isinstance(found, Replaced):
-        return {"handle": found.handle, "at": found.at.isoformat()}
-    if isinstance(found, Mapping):
-        return dict(found)
-    if isinstance(found, tuple):
-        return list(found)
-    if isinstance(found, ReviewResult):
-        return {one.name: _json(getattr(found, one.name)) for one in fields(found)}
-    return str(found) if isinstance(found, str) else found
+def as_json(one: Any, otherwise: Callable[[Any], str] = str) -> Any:
+    """A thing as JSON that reads well; what is not known here is only named."""
+    match one:
+        case str() | int() | float() | None:
+            return str(one) if isinstance(one, str) else one  # of an enum its value
+        case date():
+            return one.isoformat()
+        case Mapping():
+            return {str(name): as_json(each, otherwise) for name, each in one.items()}
+        case set() | frozenset():
+            return sorted((as_json(each, otherwise) for each in one), key=str)
+        case list() | tuple() | KeysView() if not hasattr(one, "_asdict"):
+            return [as_json(each, otherwise) for each in one]
+    return _record(one, otherwise)
+
+
+def _record(one: Any, otherwise: Callable[[Any], str]) -> Any:
+    if hasattr(one, "_asdict"):  # a row; one that has words of its own is told by them
+        told = "__str__" in vars(type(one))
+        return str(one) if told else as_json(one._asdict(), otherwise)
+    if isinstance(one, Recollection):
+        return facts(one)
+    if is_dataclass(one) and type(one).__module__.startswith("langmem_tiers."):
+        return {each.name: as_json(getattr(one, each.name), otherwise) for each in fields(one)}
+    return otherwise(one)
 
 
 class Destination(NamedTuple):

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from langmem_tiers.core.checks import (
     checked_choice,
@@ -183,16 +183,6 @@ BUILT_IN: tuple[MemoryType, ...] = (
 )
 
 
-class TypeRow(NamedTuple):
-    """What a table of types shows of one."""
-
-    name: str
-    tier: Tier
-    ttl: float | None
-    boost: float
-    title: str
-
-
 class MemoryTypes:
     """The types that one coordinator knows: a registry of its own, begun with the built-in ones.
 
@@ -240,10 +230,6 @@ class MemoryTypes:
         if name not in self:
             raise InvalidInputError(self._unknown(name))
         return self._types[name]
-
-    def table(self) -> list[TypeRow]:
-        """What each type says of its memories."""
-        return [TypeRow(one.name, one.tier, one.ttl, one.boost, one.title) for one in self]
 
     def _unknown(self, name: object) -> str:
         near = difflib.get_close_matches(short(name).strip("'\""), self._types, n=1)
