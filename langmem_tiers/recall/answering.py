@@ -64,19 +64,17 @@ def answer(
     distance: Distance,
 ) -> Flow[list[Answer]]:
     """What these rows answer to each question, which nothing else decides."""
-    found, ranked, helping = [], [], []
-    for one, some in zip(sought, rows, strict=True):
-        candidates, memories, chance = _ranked(one, some, reader, moment, distance)
-        found.append(candidates)
-        ranked.append(memories)
-        helping.append(chance)
+    found = [
+        _ranked(one, some, reader, moment, distance) for one, some in zip(sought, rows, strict=True)
+    ]
+    ranked = [memories for _, memories, _ in found]
     best = yield from _ordered_again([one.ask for one in sought], ranked, reader)
     return [
         Answer(
             candidates,
             Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance),
         )
-        for candidates, memories, one, chance in zip(found, best, sought, helping, strict=True)
+        for one, memories, (candidates, _, chance) in zip(sought, best, found, strict=True)
     ]
 
 
@@ -106,14 +104,8 @@ def _ranked(
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
-    helping = helps(
-        one.question,
-        found,
-        searched,
-        reader.weights,
-        needs=needs(ask.query),
-        meant=one.meant,
-    )
+    asking = needs(ask.query)
+    helping = helps(one.question, found, searched, reader.weights, needs=asking, meant=one.meant)
     memories = shown(
         memories,
         ask.floor,
