@@ -164,6 +164,16 @@ class Recollection:
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
     @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return self.namespace, self.key
+
+    @property
+    def when(self) -> datetime:
+        """When it happened; if that is not known, when it was recorded."""
+        return self.occurred_at or self.created_at
+
+    @property
     def handle(self) -> str:
         """The short id by which a model is shown it, and which every verb takes for its key."""
         return handle_of(self.namespace, self.key)

@@ -42,11 +42,6 @@ class BufferedMemory:
     memory: Recollection
     relevance: float
 
-    @property
-    def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
-        return self.memory.namespace, self.memory.key
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMemory:
@@ -307,10 +302,10 @@ def _buffered(found: Recollection) -> BufferedMemory:
 
 
 def _by_place(several: Iterable[BufferedMemory]) -> dict[object, BufferedMemory]:
-    return {one.place: one for one in several}
+    return {one.memory.place: one for one in several}
 
 
 def _sorted(several: dict[object, BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
     """The most relevant; among equals those that come first by namespace and key."""
-    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.place))
+    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.memory.place))
     return tuple(ordered[:capacity])

@@ -9,12 +9,7 @@ from typing import Any, Unpack
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
-from langmem_tiers.learn.outcome import (
-    LearningStats,
-    Run,
-    Showing,
-    uplift_of,
-)
+from langmem_tiers.learn.outcome import LearningStats, Run, Showing, uplift_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, only

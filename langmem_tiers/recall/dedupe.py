@@ -212,8 +212,7 @@ def _side(one: Recollection) -> str | None:
 def _said_later(one: Recollection, other: Recollection) -> bool:
     """Whether the same speaker said it at another time, later."""
     by, before = ((each.speaker, each.value.get("source")) for each in (one, other))
-    later = (one.occurred_at or one.created_at) > (other.occurred_at or other.created_at)
-    return by == before and later
+    return by == before and one.when > other.when
 
 
 def similarity(one: Text, other: Text) -> float:

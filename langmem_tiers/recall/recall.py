@@ -62,7 +62,7 @@ def recall(
     read = []
     for one, memories in zip(answers, shown, strict=True):
         by_place = {row.place: row for row in one.candidates}
-        read += [by_place[each.namespace, each.key] for each in memories]
+        read += [by_place[each.place] for each in memories]
     yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
         seen = map(Seen, sought, rows, answers, shown)
@@ -72,10 +72,10 @@ def recall(
 
 def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
     """The answers without what is not kept of them."""
-    places = {(one.namespace, one.key) for one in kept}
+    places = {one.place for one in kept}
     return [
         Recollections(
-            (one for one in answer if (one.namespace, one.key) in places),
+            (one for one in answer if one.place in places),
             by_words=answer.by_words,
             helps=answer.helps,
         )

@@ -173,8 +173,7 @@ class Recording(NamedTuple):
 
     def _call(self, one: Seen, forgotten: int, moment: Moment) -> Call:
         ask, memories = one.sought.ask, one.answer.memories
-        shown = {(each.namespace, each.key) for each in one.shown}
-        held = {(each.namespace, each.key) for each in memories} - shown
+        held = {each.place for each in memories} - {each.place for each in one.shown}
         params = {
             "tenant": ask.reach.tenant,
             "turn": self.turn,
@@ -205,7 +204,7 @@ def _ranked(
             rank=place,
             score=one.score,
             match=one.match,
-            held_out=(one.namespace, one.key) in held,
+            held_out=one.place in held,
             explanation=dict(one.explanation),
         )
         for place, one in enumerate(memories, 1)

@@ -83,9 +83,9 @@ def test_what_is_in_mind_is_sorted_each_memory_once_and_within_the_capacity(
     for context in contexts:
         for turn in (called_up, fed):
             held = turn(held, context, capacity)
-            order = [(-one.relevance, one.place) for one in held]
+            order = [(-one.relevance, one.memory.place) for one in held]
             assert order == sorted(order)
-            assert len({one.place for one in held}) == len(held) <= capacity
+            assert len({one.memory.place for one in held}) == len(held) <= capacity
             assert all(0 <= one.relevance <= 1 for one in held)
 
 
