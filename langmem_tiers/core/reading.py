@@ -1,4 +1,4 @@
-"""A text as a reader would see it, as words, as one line, and as it is compared for equality."""
+"""A text as a reader would see it: as words, as one line, as it is compared, as weights read it."""
 
 from __future__ import annotations
 
@@ -137,3 +137,39 @@ def _folded(word: str) -> str:
     if word.isascii() or len(word) > _LONGEST:
         return word.casefold()
     return normalize("NFKC", normalize("NFKC", word).casefold())
+
+
+# As learned weights read it: sentences, and the words and signs of each
+
+BIAS: Final = "of every text"
+"""The name of what is added to every sum; a feature has two words at most."""
+_SENTENCE_END: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
+_TOKEN: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
+_CLASSES: Final = (
+    (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
+    (
+        re.compile(r"\.\S|://"),
+        re.compile(
+            r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
+            r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
+            re.IGNORECASE,
+        ),
+        " 0url ",
+    ),
+    (re.compile("[$€£]"), re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
+    (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
+)
+"""What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
+
+
+def sentences_of(text: str) -> list[str]:
+    """Take a text apart into the sentences and lines that say something."""
+    return [one for one in _SENTENCE_END.split(text) if one.strip()]
+
+
+def tokens(text: str) -> list[str]:
+    """Find the words and signs of a text as they stand, or the kind of what counts as one."""
+    for sign, pattern, kind in _CLASSES:
+        if sign.search(text):
+            text = pattern.sub(kind, text)
+    return _TOKEN.findall(spaced(text))

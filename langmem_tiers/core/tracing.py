@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import asdict
-from functools import cache, wraps
+from functools import cache, partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
@@ -57,7 +57,18 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
                 process_outputs=cast("Callable[..., dict[Any, Any]]", _outputs),
             )(verb)
 
-        return cast("Verb", _awaited(verb, run) if awaited else _blocking(verb, run))
+        def way(self: Any) -> Callable[..., Any]:
+            return partial(run(), langsmith_extra=_scope(self)) if tracing() else verb
+
+        @wraps(verb)
+        def call(self: Any, *given: Any, **options: Any) -> Any:
+            return way(self)(self, *given, **options)
+
+        @wraps(verb)
+        async def acall(self: Any, *given: Any, **options: Any) -> Any:
+            return await way(self)(self, *given, **options)
+
+        return cast("Verb", acall if awaited else call)
 
     return decorate
 
@@ -94,26 +105,6 @@ def trace_id() -> str | None:
 
     run = get_current_run_tree()
     return None if run is None else str(run.trace_id)
-
-
-def _blocking(verb: Callable[..., Any], run: Callable[[], Callable[..., Any]]) -> Any:
-    @wraps(verb)
-    def call(self: Any, *given: Any, **options: Any) -> Any:
-        if not tracing():
-            return verb(self, *given, **options)
-        return run()(self, *given, langsmith_extra=_scope(self), **options)
-
-    return call
-
-
-def _awaited(verb: Callable[..., Awaitable[Any]], run: Callable[[], Callable[..., Any]]) -> Any:
-    @wraps(verb)
-    async def call(self: Any, *given: Any, **options: Any) -> Any:
-        if not tracing():
-            return await verb(self, *given, **options)
-        return await run()(self, *given, langsmith_extra=_scope(self), **options)
-
-    return call
 
 
 def _scope(coordinator: Any) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from langmem_tiers.core.checks import checked_kind, checked_list, checked_string
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.handles import LENGTH, bracketed
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
-from langmem_tiers.core.reading import unseen
-from langmem_tiers.core.tokens import sentences_of
+from langmem_tiers.core.reading import sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.recall.dedupe import words
 
