@@ -125,7 +125,7 @@ class Bounds:
         if len(text) * 4 > self.value_bytes:
             size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
             if size > self.value_bytes:
-                raise _beyond("value_bytes", self.value_bytes, f"a value of {size:,} bytes of JSON")
+                raise self._beyond("value_bytes", f"a value of {size:,} bytes of JSON")
         if text.count("{") + text.count("[") > self.value_depth:
             self.check_depth(value)
 
@@ -141,20 +141,17 @@ class Bounds:
 
     def too_deep(self, what: str) -> TooLargeError:
         """The error for what is nested too deeply."""
-        most = self.value_depth
-        return _beyond("value_depth", most, f"{what} of more than {most:,} levels")
+        return self._beyond("value_depth", f"{what} of more than {self.value_depth:,} levels")
 
     def check_content(self, content: object) -> None:
         """Refuse a text that is too large for a value, before anybody looks into it."""
         if isinstance(content, str) and len(content) > self.value_bytes:
-            what = f"a content of {len(content):,} characters"
-            raise _beyond("value_bytes", self.value_bytes, what)
+            raise self._beyond("value_bytes", f"a content of {len(content):,} characters")
 
     def check_query(self, query: str) -> None:
         """Refuse a query that is too long."""
         if len(query) > self.query_characters:
-            what = f"a query of {len(query):,} characters"
-            raise _beyond("query_characters", self.query_characters, what)
+            raise self._beyond("query_characters", f"a query of {len(query):,} characters")
 
     def beginning(self, said: str) -> str:
         """As much of what was said as a query may be: only who writes a query is refused one."""
@@ -163,7 +160,7 @@ class Bounds:
     def check_limit(self, limit: int) -> None:
         """Refuse to answer with too much at once."""
         if limit > self.limit:
-            raise _beyond("limit", self.limit, f"a limit of {limit:,}")
+            raise self._beyond("limit", f"a limit of {limit:,}")
 
     def conditions(self, given: Iterable[T]) -> list[T]:
         """The conditions of a filter, unless there are too many."""
@@ -186,8 +183,14 @@ class Bounds:
         found = list(islice(checks.checked_list(given, what, "several"), most + 1))
         if len(found) > most:
             number = f"{len(given):,}" if isinstance(given, Sized) else f"more than {most:,}"
-            raise _beyond(name, most, f"{what} of {number}")
+            raise self._beyond(name, f"{what} of {number}")
         return found
+
+    def _beyond(self, name: str, what: str) -> TooLargeError:
+        return TooLargeError(
+            f"{what} is beyond {name}, which is {getattr(self, name):,}: give less, or open the "
+            f"store with bounds=Bounds({name}=…)"
+        )
 
 
 _NESTED: Final = (dict, list, tuple)
@@ -197,13 +200,6 @@ def _parts(one: object) -> Iterable[Any]:
     if isinstance(one, Mapping):
         return one.values()
     return one if isinstance(one, list | tuple) else ()
-
-
-def _beyond(name: str, most: int, what: str) -> TooLargeError:
-    return TooLargeError(
-        f"{what} is beyond {name}, which is {most:,}: give less, or open the store with "
-        f"bounds=Bounds({name}=…)"
-    )
 
 
 DEFAULT: Final = Bounds()

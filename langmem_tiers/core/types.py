@@ -73,8 +73,15 @@ class MemoryType:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        _check_name(self.name)
-        _check_title(self.title, self.name)
+        name: object = self.name
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidInputError(
+                "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
+                f"letter, not {short(name)}"
+            )
+        title: object = self.title
+        if not isinstance(title, str) or not title.strip():
+            raise InvalidInputError(f"memory type {name!r} needs a title for its section")
         tier = checks.checked_choice(self.tier, Tier, f"the tier of memory type {self.name!r}")
         object.__setattr__(self, "tier", Tier(tier))
         if self.ttl is not None:
@@ -123,19 +130,6 @@ class MemoryType:
                 f"not {short(score)}"
             )
         return float(score)
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidInputError(
-            "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
-            f"letter, not {short(name)}"
-        )
-
-
-def _check_title(title: object, name: str) -> None:
-    if not isinstance(title, str) or not title.strip():
-        raise InvalidInputError(f"memory type {name!r} needs a title for its section")
 
 
 def _positive(value: float, most: float, what: str) -> None:

@@ -60,9 +60,8 @@ def choose(
     words of the query that it covers.
 
     The sum of `count_tokens(render(memory))` over the chosen never exceeds `max_tokens`,
-    whatever the counter. A counter may find more in a joined text than in its parts: leave
-    room for what stands between memories, or render it with them. The order of the input does
-    not matter.
+    whatever the counter. A counter may find more in a joined text than in its parts: leave room for
+    what stands between memories, or render it with them. The order of the input does not matter.
 
     Raises:
         InvalidInputError: `max_tokens` is negative, or the counter returned no whole number
@@ -87,7 +86,7 @@ def choose(
     so_far = worth_of(worths[member] for member in chosen)
 
     def decided(member: int) -> Considered:
-        cost, repeats = costs[member], None
+        memory, cost, repeats = memories[member], costs[member], None
         if member in chosen:
             reason = f"fits: {_tokens(cost)}"
         elif gain(worths[member], so_far) <= NEGLIGIBLE:
@@ -98,11 +97,7 @@ def choose(
             verb = "does" if cost == 1 else "do"
             reason = f"left out: {_tokens(cost)} {verb} not fit into the {max_tokens - tokens} left"
         return Considered(
-            memory=memories[member],
-            chosen=member in chosen,
-            tokens=cost,
-            reason=reason,
-            repeats=repeats,
+            memory=memory, chosen=member in chosen, tokens=cost, reason=reason, repeats=repeats
         )
 
     return Choice(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import UTC, datetime, time
 from itertools import chain
 from typing import Any
@@ -73,14 +74,10 @@ def recall(
 def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
     """The answers without what is not kept of them."""
     places = {one.place for one in kept}
-    return [
-        Recollections(
-            (one for one in answer if one.place in places),
-            by_words=answer.by_words,
-            helps=answer.helps,
-        )
-        for answer in answers
-    ]
+    left = [copy(one) for one in answers]
+    for one in left:
+        one[:] = [memory for memory in one if memory.place in places]
+    return left
 
 
 def find(
