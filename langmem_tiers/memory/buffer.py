@@ -14,13 +14,12 @@ from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.fence import titled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
 
 FADE = 0.5
@@ -197,10 +196,7 @@ class WorkingMemoryBuffer:
     def get_prompt_context_memories(
         self, max_memories: int = 5, max_tokens: int | None = None, min_relevance: float = 0.0
     ) -> PromptMemories:
-        """Write what is in mind as a text for a prompt, a section for each memory type.
-
-        A section has its type's title. The most relevant memory stands first in its section, and
-        the section with the most relevant one stands first.
+        """Write what is in mind as a text for a prompt, as `recalled_text` writes what is recalled.
 
         Args:
             max_memories: How many at most.
@@ -217,7 +213,6 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
-            types=self.memory.types,
         )
 
     def clear(self) -> None:
@@ -256,7 +251,6 @@ def fitting(
     max_tokens: int | None,
     min_relevance: float,
     count_tokens: TokenCounter,
-    types: MemoryTypes,
 ) -> PromptMemories:
     """The most relevant memories that fit, in order; the last one may be cut.
 
@@ -270,12 +264,7 @@ def fitting(
         """The page with one more memory."""
         new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
         memories = (*page.memories, new)
-        sections: dict[str, list[Recollection]] = {}
-        for each in memories:
-            name = each.memory.memory_type  # of a type that is not registered any more, its name
-            title = types.get(name).title if name in types else name
-            sections.setdefault(title, []).append(replace(each.memory, content=each.content))
-        text = titled_text(sections.items())
+        text = recalled_text(replace(each.memory, content=each.content) for each in memories)
         return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
 
     page = PromptMemories()

@@ -99,22 +99,6 @@ def recalled_text(
     return "\n".join([" ".join([prompts.RECALLED_HEAD, *today]), *parts, prompts.RECALLED_TAIL])
 
 
-def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
-    """Write memories as one text for a prompt, a section for each title; nothing if there are none.
-
-    Sections and their memories stand in the given order, each memory with its day, its speaker and
-    its source.
-    """
-    known = [(title, _recollections(several, "memories")) for title, several in sections]
-    parts = [
-        line
-        for title, several in known
-        if several
-        for line in (f"{brief(title)}:", *(_line(prompts.RECALLED_ONE, one) for one in several))
-    ]
-    return "\n".join([prompts.RECALLED_HEAD, *parts, prompts.RECALLED_TAIL]) if parts else ""
-
-
 def _zone(now: object) -> tzinfo | None:
     moment = checked_kind(now, datetime, "now")
     if moment.tzinfo is not None and moment.utcoffset() is None:
