@@ -27,8 +27,7 @@ import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, carried, hands
 from benchmarks.ordinary import KINDS, ordinary
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.reading import words
-from langmem_tiers.core.tokens import BIAS
+from langmem_tiers.core.reading import BIAS, words
 from langmem_tiers.remember import instructs
 from langmem_tiers.remember.instructs import (
     Weights,

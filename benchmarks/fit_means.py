@@ -28,7 +28,7 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
-from langmem_tiers.core.tokens import BIAS, tokens
+from langmem_tiers.core.reading import BIAS, tokens
 from langmem_tiers.recall.means import Means, features, named_in, parts, written
 
 KINDS: Final = Means._fields

@@ -27,7 +27,7 @@ from benchmarks.recall_report import used as after_use
 from benchmarks.recall_system import LIMIT, System
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.matching import shipped_for
-from langmem_tiers.recall.ranking import Asked, Profile, Terms, profile_named, rank
+from langmem_tiers.recall.ranking import Asked, Profile, Terms, profile_of, rank
 
 Step = Callable[[int], object]
 """Told how many questions were answered."""
@@ -149,7 +149,7 @@ def _used(bench: Bench, style: Style, judges: dict[str, Judge], profile: str) ->
 
 def _as_of(reads: dict[tuple[str, str], int], profile: str) -> Profile:
     """A profile with the accesses of one moment, so that asking changes nothing."""
-    profiled = profile_named(profile)
+    profiled = profile_of(profile)
 
     def terms(memory: Recollection, asked: Asked) -> Terms | float:
         count = reads.get((memory.namespace[0], memory.key), 0)

@@ -19,8 +19,8 @@ from langmem_tiers.core.vectors import Distance
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
+from langmem_tiers.recall.dedupe import likeness
 from langmem_tiers.recall.matching import FEATURES, Weights, features, judge
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
 from langmem_tiers.recall.question import Question as Reading

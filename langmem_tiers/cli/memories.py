@@ -15,7 +15,7 @@ from langmem_tiers.interop.chat_history import BATCH, kept
 from langmem_tiers.memory.asking import MAX_LIMIT
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import lasting
-from langmem_tiers.recall.ranking import profile_named
+from langmem_tiers.recall.ranking import profile_of
 from langmem_tiers.store.store import TieredStore
 
 _TOLD = (
@@ -149,7 +149,7 @@ def asked_by(
         InvalidInputError: for an empty name, or a ranking profile that does not exist.
     """
     if profile is not None:
-        profile_named(profile)
+        profile_of(profile)
     return MemoryContext(
         tenant=ABSENT if tenant is None else tenant,
         project_id=project,

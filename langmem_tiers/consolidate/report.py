@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
@@ -13,7 +12,7 @@ from langmem_tiers.consolidate.steps import Finding, StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.core.reading import html_table, plain
+from langmem_tiers.core.reading import plain
 
 LineVerdict = Literal["done", "left", "kept"]
 VERDICTS: tuple[LineVerdict, ...] = get_args(LineVerdict)
@@ -191,14 +190,6 @@ class ConsolidationReport:
             for one in self.lines
         ]
         return "\n".join([self._head(), *rows, *(f"  {one}" for one in self._names())])
-
-    def _repr_html_(self) -> str:
-        """The same for notebooks."""
-        rows = [(one.step, one.verdict, f"{one.memories:,}", one.reason) for one in self.lines]
-        table = html_table(("step", "verdict", "memories", "reason"), rows) if rows else ""
-        proposals = "".join(f"<li>{escape(one)}</li>" for one in self._names())
-        listed = f"<ul>{proposals}</ul>" if proposals else ""
-        return f"<p>{escape(self._head())}</p>{table}{listed}"
 
     def _names(self) -> Iterator[str]:
         """The first of what is credited, of what is proposed and of near misses."""

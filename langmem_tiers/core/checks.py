@@ -16,12 +16,7 @@ from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 
 T = TypeVar("T")
 _TWO: Final = 2

@@ -13,15 +13,8 @@ from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from langmem_tiers.core import checks
 from langmem_tiers.core.audit import Audit
-from langmem_tiers.core.checks import (
-    check_known,
-    checked_choice,
-    checked_list,
-    checked_strings,
-    checked_whole,
-    is_number,
-)
 from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
@@ -64,7 +57,7 @@ _TIMES: Final = ("statement_timeout_ms", "call_timeout_ms")
 def _check(value: object, key: str) -> None:
     most = _MOST.get(key, sys.maxsize - 1)
     if key not in _TIMES:
-        checked_whole(value, key, 1, most)
+        checks.checked_whole(value, key, 1, most)
     elif value is not None and (type(value) is not int or not 0 <= value <= most):
         raise ConfigurationError(
             f"{key} is a whole number of milliseconds up to {most:,}, or null for no end, "
@@ -132,7 +125,7 @@ class Bounds:
         if len(text) * 4 > self.value_bytes:
             size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
             if size > self.value_bytes:
-                raise _beyond("value_bytes", self.value_bytes, f"a value of {size:,} bytes of JSON")
+                raise self._beyond("value_bytes", f"a value of {size:,} bytes of JSON")
         if text.count("{") + text.count("[") > self.value_depth:
             self.check_depth(value)
 
@@ -148,20 +141,17 @@ class Bounds:
 
     def too_deep(self, what: str) -> TooLargeError:
         """The error for what is nested too deeply."""
-        most = self.value_depth
-        return _beyond("value_depth", most, f"{what} of more than {most:,} levels")
+        return self._beyond("value_depth", f"{what} of more than {self.value_depth:,} levels")
 
     def check_content(self, content: object) -> None:
         """Refuse a text that is too large for a value, before anybody looks into it."""
         if isinstance(content, str) and len(content) > self.value_bytes:
-            what = f"a content of {len(content):,} characters"
-            raise _beyond("value_bytes", self.value_bytes, what)
+            raise self._beyond("value_bytes", f"a content of {len(content):,} characters")
 
     def check_query(self, query: str) -> None:
         """Refuse a query that is too long."""
         if len(query) > self.query_characters:
-            what = f"a query of {len(query):,} characters"
-            raise _beyond("query_characters", self.query_characters, what)
+            raise self._beyond("query_characters", f"a query of {len(query):,} characters")
 
     def beginning(self, said: str) -> str:
         """As much of what was said as a query may be: only who writes a query is refused one."""
@@ -170,7 +160,7 @@ class Bounds:
     def check_limit(self, limit: int) -> None:
         """Refuse to answer with too much at once."""
         if limit > self.limit:
-            raise _beyond("limit", self.limit, f"a limit of {limit:,}")
+            raise self._beyond("limit", f"a limit of {limit:,}")
 
     def conditions(self, given: Iterable[T]) -> list[T]:
         """The conditions of a filter, unless there are too many."""
@@ -190,11 +180,17 @@ class Bounds:
 
     def _few(self, name: str, given: Iterable[T], what: str) -> list[T]:
         most: int = getattr(self, name)
-        found = list(islice(checked_list(given, what, "several"), most + 1))
+        found = list(islice(checks.checked_list(given, what, "several"), most + 1))
         if len(found) > most:
             number = f"{len(given):,}" if isinstance(given, Sized) else f"more than {most:,}"
-            raise _beyond(name, most, f"{what} of {number}")
+            raise self._beyond(name, f"{what} of {number}")
         return found
+
+    def _beyond(self, name: str, what: str) -> TooLargeError:
+        return TooLargeError(
+            f"{what} is beyond {name}, which is {getattr(self, name):,}: give less, or open the "
+            f"store with bounds=Bounds({name}=…)"
+        )
 
 
 _NESTED: Final = (dict, list, tuple)
@@ -204,13 +200,6 @@ def _parts(one: object) -> Iterable[Any]:
     if isinstance(one, Mapping):
         return one.values()
     return one if isinstance(one, list | tuple) else ()
-
-
-def _beyond(name: str, most: int, what: str) -> TooLargeError:
-    return TooLargeError(
-        f"{what} is beyond {name}, which is {most:,}: give less, or open the store with "
-        f"bounds=Bounds({name}=…)"
-    )
 
 
 DEFAULT: Final = Bounds()
@@ -261,9 +250,9 @@ class StoreOptions:
         for template in self.user_namespaces:
             check_template(template)
         self.roles.check()
-        checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
+        checks.checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
         days: Any = self.trace_days
-        if days is not None and not (is_number(days) and 0 < days <= sys.float_info.max):
+        if days is not None and not (checks.is_number(days) and 0 < days <= sys.float_info.max):
             raise ConfigurationError(
                 f"trace_days is {short(days)}: use more than 0 days, or None to keep all"
             )
@@ -313,7 +302,7 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     keys: Iterable[object] = index
     # LangGraph's are none of ours.
     own = [key for key in keys if not (isinstance(key, str) and key.startswith("__"))]
-    check_known(own, _INDEX_KEYS, "index")
+    checks.check_known(own, _INDEX_KEYS, "index")
     if (index.get("dims") is None) != (index.get("embed") is None):
         raise ConfigurationError(
             "index needs both `dims` and `embed`, or neither for lexical search alone"
@@ -322,7 +311,7 @@ def parse_index(index: Mapping[str, Any]) -> IndexOptions:
     if fields is None:
         fields = ["$"]
     try:
-        paths = checked_strings(fields, "index `fields`")
+        paths = checks.checked_strings(fields, "index `fields`")
     except InvalidTypeError as error:
         raise ConfigurationError(f'{error}; give paths, such as ["content"]') from error
     language = index.get("language", "english")
@@ -345,7 +334,7 @@ def check_ttl(ttl: object) -> None:
         return
     if not isinstance(ttl, Mapping):
         raise ConfigurationError("ttl is a mapping, such as {'default_ttl': 60}, in minutes")
-    check_known(ttl, _TTL_KEYS, "ttl")
+    checks.check_known(ttl, _TTL_KEYS, "ttl")
     for key in ("default_ttl", "sweep_interval_minutes"):
         if ttl.get(key) is not None:
             positive_minutes(ttl[key], f"ttl[{key!r}]")
@@ -357,7 +346,7 @@ def check_ttl(ttl: object) -> None:
 def positive_minutes(value: object, what: str) -> float:
     """A number of minutes above zero, or a ConfigurationError."""
     minutes: Any = value
-    if not (is_number(minutes) and 0 < minutes <= sys.float_info.max):
+    if not (checks.is_number(minutes) and 0 < minutes <= sys.float_info.max):
         raise ConfigurationError(f"{what} is a positive number of minutes, not {short(value)}")
     return minutes  # type: ignore[no-any-return]
 
@@ -369,11 +358,11 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         raise ConfigurationError(
             f"ann_index_config is a mapping, such as {{'kind': 'hnsw'}}, not {short(ann)}"
         )
-    check_known(ann, _ANN_KEYS, "ann_index_config")
+    checks.check_known(ann, _ANN_KEYS, "ann_index_config")
     vector_type = _chosen(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
     distance = index.get("distance_type", Distance.COSINE)
     kind = _chosen(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
-    dims = checked_whole(index["dims"], "dims", 1, 16_000)
+    dims = checks.checked_whole(index["dims"], "dims", 1, 16_000)
     if dims > _MAX_DIMS[vector_type]:
         raise ConfigurationError(
             f"{dims} dimensions do not fit: {vector_type} takes {_MAX_DIMS[vector_type]}; "
@@ -384,12 +373,12 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         distance=Distance(_chosen(distance, tuple(Distance), "distance_type")),
         vector_type=vector_type,
         ann=kind == "hnsw",
-        m=checked_whole(ann.get("m", HNSW_M), "m", 2, 100),
-        ef_construction=checked_whole(
+        m=checks.checked_whole(ann.get("m", HNSW_M), "m", 2, 100),
+        ef_construction=checks.checked_whole(
             ann.get("ef_construction", EF_CONSTRUCTION), "ef_construction", 4, 1000
         ),
     )
 
 
 def _chosen(value: object, choices: Iterable[str], what: str) -> str:
-    return str(checked_choice(value, choices, what, ConfigurationError))
+    return str(checks.checked_choice(value, choices, what, ConfigurationError))

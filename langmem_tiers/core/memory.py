@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, KeysView, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import UTC, date, datetime
 from enum import StrEnum
-from html import escape
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.handles import Replaced, handle_of
@@ -165,6 +164,16 @@ class Recollection:
     """What reviewers said of its relevance, in 0…1; None if they were not asked to."""
 
     @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return self.namespace, self.key
+
+    @property
+    def when(self) -> datetime:
+        """When it happened; if that is not known, when it was recorded."""
+        return self.occurred_at or self.created_at
+
+    @property
     def handle(self) -> str:
         """The short id by which a model is shown it, and which every verb takes for its key."""
         return handle_of(self.namespace, self.key)
@@ -184,10 +193,6 @@ class Recollection:
         reviewed += "; rests on what was superseded" if self.outdated else ""
         what = f"{self.tier} {plain(self.memory_type)} {plain(self.key)}"
         return f"{shortened(self.content, LINE)} ({what}, {score}{reviewed})"
-
-    def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        return Recollections([self])._repr_html_()
 
 
 class Recollections(list[Recollection]):
@@ -216,48 +221,9 @@ class Recollections(list[Recollection]):
         told = [] if self.by_words is None else [f"By words alone: {plain(self.by_words)}"]
         return "\n".join([*lines, *told])
 
-    def _repr_html_(self) -> str:
-        """A table with a bar for each term of each score, for notebooks.
 
-        It is one fragment with inline styles. Bars are to the scale of the largest term in the
-        table; negative ones are hollow. All text is escaped.
-        """
-        told = "" if self.by_words is None else f"<p>By words alone: {_html(self.by_words)}</p>"
-        if not self:
-            return f"<p>No memories.</p>{told}"
-        terms = (abs(term) for one in self for term in one.explanation.values())
-        largest = max(terms, default=0.0) or 1.0
-        head = "".join(f'<th style="{_CELL_STYLE}">{name}</th>' for name in _HEADINGS)
-        rows = "".join(_row(one, largest) for one in self)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{told}"
-
-
-_HEADINGS = ("memory", "tier", "type", "score", "made of")
-_CELL_STYLE = "text-align:left;vertical-align:top;padding:2px 8px"
-_CELL = 400
-"""Characters of a memory that are shown in a table."""
-_BAR_WIDTH = 120
 _VISIBLE = 0.005
 """Terms below this are 0.00 in print, and are left out of lines."""
-
-
-def _row(one: Recollection, largest: float) -> str:
-    said = f"{_html(shortened(one.content, _CELL))}<br><small>{_html(one.key)}</small>"
-    if one.review is not None:
-        said += f"<br><small>{_html(_reviewed(one.review))}</small>"
-    bars = "".join(_bar(name, term, largest) for name, term in _visible(one.explanation))
-    cells = (said, _html(one.tier), _html(one.memory_type), _rounded(one.score), bars)
-    return "<tr>" + "".join(f'<td style="{_CELL_STYLE}">{cell}</td>' for cell in cells) + "</tr>"
-
-
-def _bar(name: str, term: float, largest: float) -> str:
-    width = round(_BAR_WIDTH * abs(term) / largest)
-    filling = "background:currentColor" if term > 0 else "background:none"
-    bar = (
-        f'<span style="display:inline-block;width:{width}px;height:8px;opacity:.6;'
-        f'border:1px solid currentColor;{filling}"></span>'
-    )
-    return f'<div style="white-space:nowrap">{bar} {_rounded(term)} {_html(name)}</div>'
 
 
 def _visible(terms: Mapping[str, float]) -> list[tuple[str, float]]:
@@ -281,28 +247,38 @@ def _rounded(term: float) -> str:
     return f"{term:z.2f}".replace("-", "−")
 
 
-def _html(text: str) -> str:
-    return escape(plain(text))
-
-
 def facts(one: Recollection) -> dict[str, Any]:
     """Every field but the whole stored value, as JSON; times in ISO 8601, labels as a list."""
-    names = (field.name for field in fields(one) if field.name != "value")
-    return {name: _json(getattr(one, name)) for name in names}
+    return {
+        each.name: as_json(getattr(one, each.name)) for each in fields(one) if each.name != "value"
+    }
 
 
-def _json(found: Any) -> Any:
-    if isinstance(found, datetime):
-        return found.isoformat()
-    if isinstance(found, Replaced):
-        return {"handle": found.handle, "at": found.at.isoformat()}
-    if isinstance(found, Mapping):
-        return dict(found)
-    if isinstance(found, tuple):
-        return list(found)
-    if isinstance(found, ReviewResult):
-        return {one.name: _json(getattr(found, one.name)) for one in fields(found)}
-    return str(found) if isinstance(found, str) else found
+def as_json(one: Any, otherwise: Callable[[Any], str] = str) -> Any:
+    """A thing as JSON that reads well; what is not known here is only named."""
+    match one:
+        case str() | int() | float() | None:
+            return str(one) if isinstance(one, str) else one  # of an enum its value
+        case date():
+            return one.isoformat()
+        case Mapping():
+            return {str(name): as_json(each, otherwise) for name, each in one.items()}
+        case set() | frozenset():
+            return sorted((as_json(each, otherwise) for each in one), key=str)
+        case list() | tuple() | KeysView() if not hasattr(one, "_asdict"):
+            return [as_json(each, otherwise) for each in one]
+    return _record(one, otherwise)
+
+
+def _record(one: Any, otherwise: Callable[[Any], str]) -> Any:
+    if hasattr(one, "_asdict"):  # a row; one that has words of its own is told by them
+        told = "__str__" in vars(type(one))
+        return str(one) if told else as_json(one._asdict(), otherwise)
+    if isinstance(one, Recollection):
+        return facts(one)
+    if is_dataclass(one) and type(one).__module__.startswith("langmem_tiers."):
+        return {each.name: as_json(getattr(one, each.name), otherwise) for each in fields(one)}
+    return otherwise(one)
 
 
 class Destination(NamedTuple):

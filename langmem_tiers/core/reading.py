@@ -1,11 +1,9 @@
-"""A text as a reader would see it, as words, as one line, and as it is compared for equality."""
+"""A text as a reader would see it: as words, as one line, as it is compared, as weights read it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from html import escape
 from typing import Final
 from unicodedata import category, normalize
 
@@ -119,14 +117,6 @@ def shortened(text: str, length: int) -> str:
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
-def html_table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Texts as a table for notebooks, all of them escaped."""
-    titles = "".join(f"<th>{escape(one)}</th>" for one in head)
-    cells = ("".join(f"<td>{escape(one)}</td>" for one in row) for row in rows)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>"
-
-
 _ENDS: Final = " .,;:!\N{IDEOGRAPHIC FULL STOP}"
 """What ends a sentence, by NFKC, which knows neither an ellipsis nor wide marks."""
 _LONGEST: Final = 400
@@ -147,3 +137,39 @@ def _folded(word: str) -> str:
     if word.isascii() or len(word) > _LONGEST:
         return word.casefold()
     return normalize("NFKC", normalize("NFKC", word).casefold())
+
+
+# As learned weights read it: sentences, and the words and signs of each
+
+BIAS: Final = "of every text"
+"""The name of what is added to every sum; a feature has two words at most."""
+_SENTENCE_END: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
+_TOKEN: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
+_CLASSES: Final = (
+    (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
+    (
+        re.compile(r"\.\S|://"),
+        re.compile(
+            r"https?://\S+|\bwww\.\S+|(?<![\w-])[\w-]{1,63}(?:\.[\w-]{1,63}){0,5}"
+            r"\.(?:com|net|org|io|example|dev|test|ai|co|info|biz)\b\S*",
+            re.IGNORECASE,
+        ),
+        " 0url ",
+    ),
+    (re.compile("[$€£]"), re.compile(r"[$€£]\s?\d[\d.,]*"), " 0sum "),
+    (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
+)
+"""What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
+
+
+def sentences_of(text: str) -> list[str]:
+    """Take a text apart into the sentences and lines that say something."""
+    return [one for one in _SENTENCE_END.split(text) if one.strip()]
+
+
+def tokens(text: str) -> list[str]:
+    """Find the words and signs of a text as they stand, or the kind of what counts as one."""
+    for sign, pattern, kind in _CLASSES:
+        if sign.search(text):
+            text = pattern.sub(kind, text)
+    return _TOKEN.findall(spaced(text))

@@ -41,13 +41,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_tiers.core.checks import (
-    check_known,
-    checked_mapping,
-    checked_number,
-    checked_path,
-    checked_whole,
-)
+from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
@@ -98,12 +92,12 @@ class CoordinatorSettings:
         """Check what a caller may have set."""
         _model_name(self.model, "model")
         _model_name(self.embedding_model, "embedding_model")
-        checked_whole(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
-        checked_whole(self.max_context_items, "max_context_items", 1, 1000)
-        checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
-        checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
+        checks.checked_whole(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
+        checks.checked_whole(self.max_context_items, "max_context_items", 1, 1000)
+        checks.checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
+        checks.checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
         if self.recall_days is not None:
-            checked_number(self.recall_days, "recall_days", 0, MOST_DAYS, but=(0,))
+            checks.checked_number(self.recall_days, "recall_days", 0, MOST_DAYS, but=(0,))
 
 
 BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "manage_reminder")
@@ -137,7 +131,7 @@ class OrchestratorSettings:
             raise ConfigurationError(
                 f"default_filters is a mapping of options, not {short(self.default_filters)}"
             )
-        check_known(self.default_filters, RECALL_OPTIONS, "default_filters")
+        checks.check_known(self.default_filters, RECALL_OPTIONS, "default_filters")
         names = self.untracked_tools
         if isinstance(names, str) or not isinstance(names, Iterable):
             raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
@@ -145,7 +139,7 @@ class OrchestratorSettings:
         if not all(isinstance(one, str) for one in self.untracked_tools):
             raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
         if self.source_seconds is not None:
-            checked_number(self.source_seconds, "source_seconds", 0, _HOUR_S, but=(0,))
+            checks.checked_number(self.source_seconds, "source_seconds", 0, _HOUR_S, but=(0,))
         for key in ("enable_tool_tracking", "enable_skill_extraction"):
             if not isinstance(getattr(self, key), bool):
                 raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
@@ -173,10 +167,10 @@ class PromotionSettings:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
-        checked_number(self.min_success_rate, "min_success_rate", 0, 1)
-        checked_number(self.min_age_days, "min_age_days", 0, MOST_DAYS)
-        checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
+        checks.checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
+        checks.checked_number(self.min_success_rate, "min_success_rate", 0, 1)
+        checks.checked_number(self.min_age_days, "min_age_days", 0, MOST_DAYS)
+        checks.checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
 
 
 _HOUR_S = 3_600
@@ -225,11 +219,11 @@ class MemorySettings:
             ConfigurationError: for a file that cannot be read, a key that is not known, or a
                 value that cannot work. Each source must be sound by itself.
         """
-        env = os.environ if env is None else checked_mapping(env, "env", "os.environ")
+        env = os.environ if env is None else checks.checked_mapping(env, "env", "os.environ")
         file = path if path is not None else env.get(CONFIG_VARIABLE) or None
         settings = cls()
         if file is not None:
-            named = checked_path(file, "path")
+            named = checks.checked_path(file, "path")
             settings = _over(settings, _document(named), f"in {str(named)[:_SHOWN]}")
         return _over(settings, _variables(env), f"in the environment, {PREFIX}…")
 
@@ -281,13 +275,6 @@ def _made(module: str, function: str, key: str, name: str | None) -> Any:
 
 _SHOWN: Final = 200
 """Characters of a path in a message."""
-_ROOT = {"memory": MemorySettings}
-_SECTIONS = {
-    "coordinator": CoordinatorSettings,
-    "promotion": PromotionSettings,
-    "orchestrator": OrchestratorSettings,
-    "bounds": Bounds,
-}
 
 
 def _document(file: Path) -> object:
@@ -339,33 +326,35 @@ def _parsed(text: str) -> Any:
 def _over(settings: MemorySettings, document: object, origin: str) -> MemorySettings:
     """The settings with what one source says put over them."""
     try:
-        root = _part(document, (), _ROOT)
-        sections = _part(root.get("memory"), ("memory",), _SECTIONS)
-        for name, given in sections.items():
-            section = _replaced(getattr(settings, name), given, ("memory", name))
-            settings = dataclasses.replace(settings, **{name: section})
+        sections = _part(document, "the document", ["memory"]).get("memory")
+        changed = {
+            name: _section(getattr(settings, name), given, f"memory.{name}")
+            for name, given in _part(sections, "memory", _names(settings)).items()
+        }
     except ConfigurationError as error:
         raise ConfigurationError(f"{error} ({origin})") from error
-    return settings
+    return dataclasses.replace(settings, **changed)
 
 
-def _replaced(section: Any, given: object, path: tuple[str, ...]) -> Any:
-    known = {one.name: one for one in dataclasses.fields(section)}
-    values = _part(given, path, known)
+def _section(section: Any, given: object, where: str) -> Any:
+    values = _part(given, where, _names(section))
     try:
         return dataclasses.replace(section, **values)
     except ConfigurationError as error:  # it begins with the key
-        raise ConfigurationError(".".join((*path, str(error)))) from error
+        raise ConfigurationError(f"{where}.{error}") from error
 
 
-def _part(given: object, path: tuple[str, ...], known: Mapping[str, object]) -> Mapping[str, Any]:
-    """What stands under a path of keys, if it is a mapping of known keys, or nothing."""
+def _names(settings: Any) -> list[str]:
+    return [one.name for one in dataclasses.fields(settings)]
+
+
+def _part(given: object, where: str, known: Sequence[str]) -> Mapping[str, Any]:
+    """What stands there, if it is a mapping of known keys, or nothing."""
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        where = ".".join(path) or "the document"
         raise ConfigurationError(
             f"{where} holds {', '.join(known)}, each with a value: {short(given)}"
         )
-    check_known(given, known, ".".join(path) or "the document")
+    checks.check_known(given, known, where)
     return given

@@ -6,16 +6,14 @@ This is the outermost edge to code that we do not know: whatever a provider rais
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.exceptions import OutputParserException
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.outputs import ChatGeneration, LLMResult
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 from pydantic import BaseModel, ValidationError
 
@@ -69,20 +67,60 @@ async def aask(
     return await adone(_asking("ainvoke", model, schema, messages, check))
 
 
+_Way: TypeAlias = Literal["invoke", "ainvoke"]
+
+
 def _asking(
-    way: Literal["invoke", "ainvoke"],
+    way: _Way,
     model: BaseChatModel,
     schema: type[T],
     messages: Sequence[BaseMessage],
     check: Callable[[T], object],
 ) -> Work[T]:
     """What `ask` does, by either method of a model."""
-    talk = _Talk(schema, messages, check)
-    while talk.answer is None:
-        with talk.hearing() as config:
-            invoke = getattr(model.with_structured_output(schema), way)
-            talk.said = yield invoke(talk.messages, config)
-    return talk.answer
+    answer = yield from _once(way, model, schema, messages, check)
+    if isinstance(answer, Exception):
+        again = HumanMessage(ANSWER_AGAIN.format(problem=_problem(answer)))
+        answer = yield from _once(way, model, schema, [*messages, again], check)
+    if isinstance(answer, Exception):
+        raise ModelError(
+            "the model gave no usable answer, and none after it was told why: "
+            f"{_problem(answer)} Name a model that knows structured output, or do without one"
+        ) from answer
+    return answer
+
+
+def _once(
+    way: _Way,
+    model: BaseChatModel,
+    schema: type[T],
+    messages: Sequence[BaseMessage],
+    check: Callable[[T], object],
+) -> Work[T | Exception]:
+    """The answer to one request, or what is wrong with it.
+
+    By LangGraph's tag, what a model answers here is no part of what an agent says.
+
+    Raises:
+        ModelError: there will be no usable answer.
+    """
+    raw = _Raw()
+    config = merge_configs({}, {"tags": ["nostream"], "callbacks": [raw]})
+    try:
+        said = yield getattr(model.with_structured_output(schema), way)(messages, config)
+    except Exception as error:
+        _check_refusal(raw.message, error)
+        if raw.message is None and not isinstance(error, _MALFORMED):
+            raise _unanswered(error) from error
+        return error
+    if said is None:
+        _check_refusal(raw.message)
+    try:
+        answer = schema.model_validate(said)
+        check(answer)
+    except (*_MALFORMED, InvalidInputError) as error:
+        return error
+    return answer
 
 
 class ModelRequest(Protocol[T_contra, U_co]):
@@ -109,7 +147,7 @@ def ways_to_ask(
     """
     checked_model(model)
 
-    def asking(way: Literal["invoke", "ainvoke"], *given: P.args, **options: P.kwargs) -> Work[V]:
+    def asking(way: _Way, *given: P.args, **options: P.kwargs) -> Work[V]:
         read = []
         for one in requests(*given, **options):
             answer = yield from _asking(way, model, schema, one.messages(), one.read)
@@ -159,62 +197,11 @@ class _Raw(BaseCallbackHandler):
                 self.message = generation.message
 
 
-class _Talk(Generic[T]):
-    """One question to a model, and what to say next until there is an answer."""
-
-    def __init__(
-        self, schema: type[T], messages: Sequence[BaseMessage], check: Callable[[T], object]
-    ) -> None:
-        self.messages = messages
-        self.said: object = None
-        self.answer: T | None = None
-        self._schema, self._check = schema, check
-        self._told = False
-
-    @contextmanager
-    def hearing(self) -> Iterator[RunnableConfig]:
-        """Take the answer to a request, or tell once what is wrong with it.
-
-        By LangGraph's tag, what a model answers here is no part of what an agent says.
-
-        Raises:
-            ModelError: there will be no usable answer.
-        """
-        raw = _Raw()
-        try:
-            yield merge_configs({}, {"tags": ["nostream"], "callbacks": [raw]})
-        except Exception as error:
-            self._refuse(raw, error)
-            if raw.message is None and not isinstance(error, _MALFORMED):
-                raise _unanswered(error) from error
-            self._tell(error)
-            return
-        if self.said is None:
-            self._refuse(raw)
-        try:
-            self.answer = self._schema.model_validate(self.said)
-            self._check(self.answer)
-        except (*_MALFORMED, InvalidInputError) as error:
-            self.answer = None
-            self._tell(error)
-
-    def _refuse(self, raw: _Raw, error: Exception | None = None) -> None:
-        if (refusal := _refusal(raw.message)) is not None:
-            raise ModelError(
-                f"the model refused to answer{refusal:.{_TOLD}}: name another model, or do "
-                "without one"
-            ) from error
-
-    def _tell(self, error: Exception) -> None:
-        problem = _problem(error)
-        if self._told:
-            raise ModelError(
-                f"the model gave no usable answer, and none after it was told why: {problem} "
-                "Name a model that knows structured output, or do without one"
-            ) from error
-        self._told = True
-        told = HumanMessage(ANSWER_AGAIN.format(problem=problem))
-        self.messages = [*self.messages, told]
+def _check_refusal(raw: object, error: Exception | None = None) -> None:
+    if (refusal := _refusal(raw)) is not None:
+        raise ModelError(
+            f"the model refused to answer{refusal:.{_TOLD}}: name another model, or do without one"
+        ) from error
 
 
 def _unanswered(error: Exception) -> ModelError:

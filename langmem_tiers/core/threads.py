@@ -17,7 +17,7 @@ from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -102,9 +102,12 @@ class Daemons:
 
 
 def done_by(
-    seconds: float | None, calls: Sequence[Callable[[], T]], daemons: Daemons
+    seconds: float | None,
+    calls: Sequence[Callable[[], T]],
+    daemons: Daemons,
+    late: Callable[[], T | None] = lambda: None,
 ) -> list[T | None]:
-    """What each call returned, made at once; None for one that was not done in time.
+    """What each call returned, made at once; what `late` returns for one that was not done in time.
 
     Whoever waits goes on at the deadline. What was not begun by then never is; a blocking call ends
     in its own time, on a thread that no interpreter waits for, and an awaited one is cancelled.
@@ -115,13 +118,16 @@ def done_by(
     finally:
         for one in futures:
             one.cancel()
-    return [one.result() if one in done else None for one in futures]
+    return [one.result() if one in done else late() for one in futures]
 
 
 async def adone_by(
-    seconds: float | None, calls: Sequence[Callable[[], Awaitable[T]]], at_once: int
+    seconds: float | None,
+    calls: Sequence[Callable[[], Awaitable[T]]],
+    at_once: int,
+    late: Callable[[], T | None] = lambda: None,
 ) -> list[T | None]:
-    """What each call returned; None for one that was not done in time."""
+    """What each call returned, or `late` for one that was not done in time."""
     free = asyncio.Semaphore(at_once)
 
     async def one(call: Callable[[], Awaitable[T]]) -> T:
@@ -136,43 +142,31 @@ async def adone_by(
     finally:
         for task in tasks:
             task.cancel()
-    return [task.result() if task in done else None for task in tasks]
+    return [task.result() if task in done else late() for task in tasks]
 
 
-def answers_by(seconds: float, calls: Sequence[Callable[[], T]], daemons: Daemons) -> list[T]:
+def answers_by(seconds: float, calls: Sequence[Callable[[], Any]], daemons: Daemons) -> list[Any]:
     """What each call returned, made at once; see `done_by`.
 
     Raises:
         TimeoutError: if one was not done in time.
     """
-    return _in_time(done_by(seconds, [partial(_held, one) for one in calls], daemons), seconds)
+    return done_by(seconds, calls, daemons, partial(_too_late, seconds))
 
 
 async def answers_awaited_by(
-    seconds: float, calls: Sequence[Callable[[], Awaitable[T]]]
-) -> list[T]:
+    seconds: float, calls: Sequence[Callable[[], Awaitable[Any]]]
+) -> list[Any]:
     """What each call returned, awaited side by side.
 
     Raises:
         TimeoutError: if one was not done in time; it is cancelled.
     """
-
-    async def held(call: Callable[[], Awaitable[T]]) -> tuple[T]:
-        return (await call(),)
-
-    found = await adone_by(seconds, [partial(held, one) for one in calls], len(calls))
-    return _in_time(found, seconds)
+    return await adone_by(seconds, calls, len(calls), partial(_too_late, seconds))
 
 
-def _held(call: Callable[[], T]) -> tuple[T]:
-    return (call(),)
-
-
-def _in_time(found: Sequence[tuple[T] | None], seconds: float) -> list[T]:
-    done = [one[0] for one in found if one is not None]
-    if len(done) < len(found):
-        raise TimeoutError(f"there was no answer within {seconds:g} seconds")
-    return done
+def _too_late(seconds: float) -> NoReturn:
+    raise TimeoutError(f"there was no answer within {seconds:g} seconds")
 
 
 async def answer_awaited(verb: Any, *given: Any, daemons: Daemons | None = None) -> Any:

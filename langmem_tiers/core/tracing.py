@@ -10,19 +10,17 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Awaitable, Callable, Generator, KeysView, Mapping
-from dataclasses import asdict, fields, is_dataclass
-from datetime import date
-from functools import cache, wraps
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import asdict
+from functools import cache, partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
-from langmem_tiers.core.memory import Recollection, facts
+from langmem_tiers.core.memory import Recollection, as_json, facts
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 Found = TypeVar("Found")
 
-_OURS = "langmem_tiers."
 _VARIABLES = (
     "LANGSMITH_TRACING",
     "LANGSMITH_TRACING_V2",
@@ -59,7 +57,18 @@ def traced(run_type: RunType) -> Callable[[Verb], Verb]:
                 process_outputs=cast("Callable[..., dict[Any, Any]]", _outputs),
             )(verb)
 
-        return cast("Verb", _awaited(verb, run) if awaited else _blocking(verb, run))
+        def way(self: Any) -> Callable[..., Any]:
+            return partial(run(), langsmith_extra=_scope(self)) if tracing() else verb
+
+        @wraps(verb)
+        def call(self: Any, *given: Any, **options: Any) -> Any:
+            return way(self)(self, *given, **options)
+
+        @wraps(verb)
+        async def acall(self: Any, *given: Any, **options: Any) -> Any:
+            return await way(self)(self, *given, **options)
+
+        return cast("Verb", acall if awaited else call)
 
     return decorate
 
@@ -98,26 +107,6 @@ def trace_id() -> str | None:
     return None if run is None else str(run.trace_id)
 
 
-def _blocking(verb: Callable[..., Any], run: Callable[[], Callable[..., Any]]) -> Any:
-    @wraps(verb)
-    def call(self: Any, *given: Any, **options: Any) -> Any:
-        if not tracing():
-            return verb(self, *given, **options)
-        return run()(self, *given, langsmith_extra=_scope(self), **options)
-
-    return call
-
-
-def _awaited(verb: Callable[..., Awaitable[Any]], run: Callable[[], Callable[..., Any]]) -> Any:
-    @wraps(verb)
-    async def call(self: Any, *given: Any, **options: Any) -> Any:
-        if not tracing():
-            return await verb(self, *given, **options)
-        return await run()(self, *given, langsmith_extra=_scope(self), **options)
-
-    return call
-
-
 def _scope(coordinator: Any) -> dict[str, Any]:
     scope = {name: label for name, label in asdict(coordinator.context).items() if label}
     return {"metadata": scope}
@@ -138,41 +127,15 @@ def _outputs(answer: Any) -> Any:
     return _plain([one for each in answer for one in each] if nested else answer)
 
 
-def _plain(one: Any) -> Any:  # noqa: PLR0911 - one a kind
+def _plain(one: Any) -> Any:
     """As JSON that reads well.
 
-    What is not known here is named by its type and not looked into: it may hold a key or a vector,
-    or be an iterator, which can be read but once.
+    What is not known is named by its type and not looked into: it may hold a key or a vector, or be
+    an iterator, which can be read but once.
     """
-    match one:
-        case Recollection():
-            return _document(one)
-        case str():
-            return str(one)  # of an enum its value
-        case int() | float() | None:
-            return one
-        case date():
-            return one.isoformat()
-        case BaseException():
-            return "".join(traceback.format_exception_only(one)).strip()
-        case Mapping() | list() | KeysView() | set() | frozenset() | tuple():
-            return _several(one)
-    if is_dataclass(one) and type(one).__module__.startswith(_OURS):
-        return {field.name: _plain(getattr(one, field.name)) for field in fields(one)}
-    return _named(one)
-
-
-def _several(one: Any) -> Any:
-    match one:
-        case Mapping():
-            return {str(name): _plain(each) for name, each in one.items()}
-        case set() | frozenset():
-            return sorted(map(_plain, one), key=str)
-        case tuple() if "__str__" in vars(type(one)):
-            return str(one)  # a row that has words of its own, as a criterion of a decision has
-        case tuple() if hasattr(one, "_asdict"):
-            return _plain(one._asdict())
-    return [_plain(each) for each in one]
+    if isinstance(one, list):
+        return [_plain(each) for each in one]
+    return _document(one) if isinstance(one, Recollection) else as_json(one, _named)
 
 
 def _document(one: Recollection) -> dict[str, Any]:
@@ -186,9 +149,10 @@ def _named(one: Any) -> str:
     """What it is called; of a chat model its class and the model that it asks, and no key."""
     from langchain_core.language_models import BaseChatModel  # loaded where runs are traced alone
 
+    if isinstance(one, BaseException):
+        return "".join(traceback.format_exception_only(one)).strip()
+    named = type(one).__name__
     if isinstance(one, BaseChatModel):
         asks = getattr(one, "model_name", None) or getattr(one, "model", None)
-        return f"{type(one).__name__}({asks})" if isinstance(asks, str) else type(one).__name__
-    return (
-        str(getattr(one, "__name__", type(one).__name__)) if callable(one) else type(one).__name__
-    )
+        return f"{named}({asks})" if isinstance(asks, str) else named
+    return str(getattr(one, "__name__", named)) if callable(one) else named

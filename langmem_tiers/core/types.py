@@ -10,15 +10,9 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from langmem_tiers.core.checks import (
-    checked_choice,
-    checked_flag,
-    checked_kind,
-    checked_list,
-    is_number,
-)
+from langmem_tiers.core import checks
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Tier
 
@@ -79,9 +73,16 @@ class MemoryType:
 
     def __post_init__(self) -> None:
         """Check what a caller may have set."""
-        _check_name(self.name)
-        _check_title(self.title, self.name)
-        tier = checked_choice(self.tier, Tier, f"the tier of memory type {self.name!r}")
+        name: object = self.name
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidInputError(
+                "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
+                f"letter, not {short(name)}"
+            )
+        title: object = self.title
+        if not isinstance(title, str) or not title.strip():
+            raise InvalidInputError(f"memory type {name!r} needs a title for its section")
+        tier = checks.checked_choice(self.tier, Tier, f"the tier of memory type {self.name!r}")
         object.__setattr__(self, "tier", Tier(tier))
         if self.ttl is not None:
             _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {self.name!r}")
@@ -123,7 +124,7 @@ class MemoryType:
         if self.score is None:
             return memory.match
         score = self.score(memory, query)
-        if not is_number(score) or not 0 <= score <= 1:
+        if not checks.is_number(score) or not 0 <= score <= 1:
             raise InvalidInputError(
                 f"the scorer of memory type {self.name!r} returns a number from 0 to 1, "
                 f"not {short(score)}"
@@ -131,21 +132,8 @@ class MemoryType:
         return float(score)
 
 
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidInputError(
-            "a memory type's name is lower-case letters, digits, _ and -, and begins with a "
-            f"letter, not {short(name)}"
-        )
-
-
-def _check_title(title: object, name: str) -> None:
-    if not isinstance(title, str) or not title.strip():
-        raise InvalidInputError(f"memory type {name!r} needs a title for its section")
-
-
 def _positive(value: float, most: float, what: str) -> None:
-    if not is_number(value) or not 0 < value <= most:
+    if not checks.is_number(value) or not 0 < value <= most:
         raise InvalidInputError(f"{what} is above 0 and at most {most:,.0f}, not {short(value)}")
 
 
@@ -183,16 +171,6 @@ BUILT_IN: tuple[MemoryType, ...] = (
 )
 
 
-class TypeRow(NamedTuple):
-    """What a table of types shows of one."""
-
-    name: str
-    tier: Tier
-    ttl: float | None
-    boost: float
-    title: str
-
-
 class MemoryTypes:
     """The types that one coordinator knows: a registry of its own, begun with the built-in ones.
 
@@ -213,7 +191,7 @@ class MemoryTypes:
         self._types: dict[str, MemoryType] = {}
         self.scored: dict[str, MemoryType] = {}
         """Those that have a score of their own, by name."""
-        for one in checked_list(types, "types", "memory types"):
+        for one in checks.checked_list(types, "types", "memory types"):
             self.register(one)
 
     def register(self, memory_type: MemoryType, *, replace: bool = False) -> None:
@@ -222,8 +200,8 @@ class MemoryTypes:
         Raises:
             InvalidInputError: if the name is taken and `replace` is False.
         """
-        checked_kind(memory_type, MemoryType, "memory_type")
-        if not checked_flag(replace, "replace") and memory_type.name in self._types:
+        checks.checked_kind(memory_type, MemoryType, "memory_type")
+        if not checks.checked_flag(replace, "replace") and memory_type.name in self._types:
             raise InvalidInputError(
                 f"memory type {memory_type.name!r} is registered already: choose another name, "
                 "or pass replace=True"
@@ -240,10 +218,6 @@ class MemoryTypes:
         if name not in self:
             raise InvalidInputError(self._unknown(name))
         return self._types[name]
-
-    def table(self) -> list[TypeRow]:
-        """What each type says of its memories."""
-        return [TypeRow(one.name, one.tier, one.ttl, one.boost, one.title) for one in self]
 
     def _unknown(self, name: object) -> str:
         near = difflib.get_close_matches(short(name).strip("'\""), self._types, n=1)

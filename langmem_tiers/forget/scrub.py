@@ -13,7 +13,7 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.reach import STRUCTURE, Known
 from langmem_tiers.forget.subject import labels_of, strings_of
-from langmem_tiers.recall.recording import seen_in
+from langmem_tiers.recall.replay import seen_in
 
 _GONE: Final = frozenset(("rejected", "evicted"))
 """Events that are all that is left of a memory."""

@@ -23,7 +23,7 @@ from langmem_tiers.forget.receipt import ForgetReceipt, Trace, Verification
 from langmem_tiers.forget.scrub import SAYING, Recall, Shown, Waiting
 from langmem_tiers.forget.subject import bare_words, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
-from langmem_tiers.recall.recording import seen_in
+from langmem_tiers.recall.replay import seen_in
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
 _REMEMBERED = 100_000

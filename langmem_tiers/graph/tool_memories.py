@@ -43,10 +43,8 @@ from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens
-from langmem_tiers.recall.means import needs
+from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens, below, visibility
 from langmem_tiers.recall.ranking import PROFILES
-from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import recall
 from langmem_tiers.remember.gate import Decision
 from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
@@ -150,7 +148,6 @@ def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Searc
         conditions=asked.conditions,
         profile=PROFILES["match"],  # what is read stays where it is on the next page
         floor=DEFAULT_FLOOR,
-        needs=needs(asked.text or ""),
     )
     best = yield from only(recall([ask], _reader(store), flows))
     return [_item(one) for one in best[asked.offset :]]

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.context import MemoryContext
@@ -129,15 +128,6 @@ class Explanation:
     def __str__(self) -> str:
         """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
         return "\n".join(f"{name}: {text}" for name, text in self._lines())
-
-    def _repr_html_(self) -> str:
-        """The same as a table, for notebooks."""
-        cell = '<td style="text-align:left;vertical-align:top">'
-        rows = (
-            f"<tr>{cell}<b>{escape(name)}</b></td>{cell}{escape(text)}</td></tr>"
-            for name, text in self._lines()
-        )
-        return f"<table>{''.join(rows)}</table>"
 
     def _lines(self) -> list[tuple[str, str]]:
         low, high = self.success_interval

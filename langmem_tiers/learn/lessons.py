@@ -19,9 +19,8 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.retries import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
-from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
-from langmem_tiers.recall.dedupe import words
+from langmem_tiers.recall.dedupe import likeness, words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Inquiry, Reader
 from langmem_tiers.recall.matching import judge

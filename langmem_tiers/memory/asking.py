@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Unpack
@@ -21,10 +21,8 @@ from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promotable import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import POOL, Inquiry
-from langmem_tiers.recall.means import needs
+from langmem_tiers.recall.inquiry import POOL, Inquiry, reach
 from langmem_tiers.recall.ranking import profile_of
-from langmem_tiers.recall.reach import reach
 from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
 from langmem_tiers.remember.review import MODEL, OWN, Reviewers
 from langmem_tiers.store.filters import compile_filter
@@ -41,10 +39,6 @@ DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
 _NAMES: Final = {"min_match": "floor", "filter": "conditions"}
 """What an inquiry calls an option by another name."""
-_FLOORS: Final = (1, 2)
-"""How many numbers `min_match` may be."""
-REVIEWS: Final = (OWN, MODEL)
-"""By what recalled memories can be reviewed."""
 _OTHERS_WORDS = {
     **dict.fromkeys(
         ("k", "top_k", "max_items", "max_memories", "max_results", "n", "top_n"), "limit"
@@ -54,50 +48,21 @@ _OTHERS_WORDS = {
 """What others call our options, where that looks nothing like them."""
 
 
+@dataclass(frozen=True, slots=True)
 class Asking:
-    """Checks what a coordinator is asked."""
+    """Checks what a coordinator is asked, by its types."""
 
-    def __init__(
-        self,
-        types: MemoryTypes,
-        *,
-        limit: int = DEFAULT_LIMIT,
-        floor: Floor = NO_FLOOR,
-        vector: VectorOptions | None = None,
-        reviewers: Reviewers | None = None,
-        modelled: bool = True,
-        bounds: Bounds = DEFAULT,
-    ) -> None:
-        """Go by a coordinator's types; `limit` and `floor` are what holds if none is given.
-
-        `vector` is the shape of a ready embedding, `reviewers` are those that can score what is
-        recalled, anybody if they are not known yet, and a model does so for them where they are
-        `modelled`. `bounds` are the store's.
-        """
-        self._types = types
-        self._vector = vector
-        self._defaults = {"limit": limit, "floor": floor}
-        self._reviewers = reviewers
-        self._modelled = modelled
-        self._bounds = bounds
-        self._checks: Mapping[str, Callable[[Any], object]] = {
-            "tiers": _tiers,
-            "memory_types": self._memory_types,
-            "tags": normalised_tags,
-            "agent_id": partial(label, what="agent_id"),
-            "limit": checked_limit,
-            "max_tokens": checked_tokens,
-            **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
-            "min_importance": partial(share, what="min_importance"),
-            "filter": lambda given: compile_filter(_among_lists(given), bounds),
-            "deduplicate": partial(checked_flag, what="deduplicate"),
-            "similarity_threshold": _threshold,
-            "profile": profile_of,
-            "min_match": floor_of,
-            "exclude": _keys,
-            "review": self._review,
-        }
-        """What checks each of RecallOptions, where it is given."""
+    types: MemoryTypes
+    limit: int = DEFAULT_LIMIT
+    """What holds if none is given; so does `floor`."""
+    floor: Floor = NO_FLOOR
+    vector: VectorOptions | None = None
+    """The shape of a ready embedding."""
+    reviewers: Reviewers | None = None
+    """Those that can score what is recalled: anybody, if they are not known yet."""
+    modelled: bool = True
+    """Whether a model does so for them."""
+    bounds: Bounds = DEFAULT
 
     def ask(
         self,
@@ -110,17 +75,18 @@ class Asking:
         **options: Unpack[RecallOptions],
     ) -> Inquiry:
         """Check the arguments of `get_context`, which says what they mean."""
-        if unknown := options.keys() - self._checks.keys():
-            raise InvalidTypeError(no_option(min(unknown), [*self._checks]))
+        checks = self._checks()
+        if unknown := options.keys() - checks.keys():
+            raise InvalidTypeError(no_option(min(unknown), [*checks]))
         where = context
         if project_id is not None:
             where = replace(where, project_id=project_id)
         if session_id is not None:
             where = replace(where, session_id=session_id)
-        asked: dict[str, Any] = dict(self._defaults)
+        asked: dict[str, Any] = {"limit": self.limit, "floor": self.floor}
         for name, given in options.items():
             if given is not None or name in RECALL_DEFAULTS:
-                asked[_NAMES.get(name, name)] = self._checks[name](given)
+                asked[_NAMES.get(name, name)] = checks[name](given)
         counted = options.get("limit") is not None or asked.get("review") is not None
         if asked.get("max_tokens") is not None and not counted:
             asked["limit"] = max(asked["limit"], POOL)  # the budget says how many
@@ -129,7 +95,6 @@ class Asking:
             embedding=None if embedding is None else self._packed(embedding),
             reach=reach(where, asked.pop("tiers", TIERS)),
             project_id=where.project_id,
-            needs=needs(query),
             **asked,
         )
 
@@ -139,38 +104,58 @@ class Asking:
             raise InvalidTypeError("queries is a list of texts; for one, use get_context")
         if "embedding" in options:
             raise InvalidTypeError("an embedding is of one query: use get_context")
-        several = self._bounds.batched(queries)
+        several = self.bounds.batched(queries)
         return [self.ask(query, context, **options) for query in several]
+
+    def _checks(self) -> Mapping[str, Callable[[Any], object]]:
+        """What checks each of RecallOptions, where it is given."""
+        return {
+            "tiers": _tiers,
+            "memory_types": self._memory_types,
+            "tags": normalised_tags,
+            "agent_id": partial(label, what="agent_id"),
+            "limit": checked_limit,
+            "max_tokens": checked_tokens,
+            **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
+            "min_importance": partial(share, what="min_importance"),
+            "filter": lambda given: compile_filter(_among_lists(given), self.bounds),
+            "deduplicate": partial(checked_flag, what="deduplicate"),
+            "similarity_threshold": _threshold,
+            "profile": profile_of,
+            "min_match": floor_of,
+            "exclude": _keys,
+            "review": self._review,
+        }
 
     def _query(self, query: object) -> str:
         if not isinstance(query, str):
             raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
-        self._bounds.check_query(query)
+        self.bounds.check_query(query)
         utf8_bytes(query, "query")
         return query
 
     def _packed(self, embedding: Sequence[float]) -> PackedVector:
-        if self._vector is None:
+        if self.vector is None:
             raise InvalidInputError("this store searches by words alone: give the text instead")
         try:
-            packed = pack(embedding, self._vector)
+            packed = pack(embedding, self.vector)
         except EmbeddingError as error:
             raise InvalidInputError(
                 "the embedding does not fit: it is a list of "
-                f"{self._vector.dims} finite numbers, by the model that the store was set up with"
+                f"{self.vector.dims} finite numbers, by the model that the store was set up with"
             ) from error
         if packed is None:
             raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
         return packed
 
     def _review(self, name: object) -> str:
-        if not isinstance(name, str) or name not in REVIEWS:
-            raise InvalidInputError(f"review is one of {', '.join(REVIEWS)}, not {short(name, 40)}")
-        if name == MODEL and not self._modelled:
+        if not isinstance(name, str) or name not in (OWN, MODEL):
+            raise InvalidInputError(f"review is one of {OWN}, {MODEL}, not {short(name, 40)}")
+        if name == MODEL and not self.modelled:
             raise InvalidInputError(
                 "no model is there to review: give the coordinator a review_model"
             )
-        known = self._reviewers
+        known = self.reviewers
         if name == OWN and known is not None and not known.score_recalls:
             raise InvalidInputError(
                 "no reviewer has a function for relevance: register one with `relevance`, or give "
@@ -180,7 +165,7 @@ class Asking:
 
     def _memory_types(self, names: Sequence[str]) -> list[str]:
         several = checked_list(names, "memory_types", "names")
-        return [self._types.get(name).name for name in several]
+        return [self.types.get(name).name for name in several]
 
 
 def no_option(name: str, known: Sequence[str]) -> str:
@@ -233,7 +218,7 @@ def floor_of(given: object) -> Floor:
         return given
     several = given if isinstance(given, tuple | list) else (given,)
     numbers = [share(one, "min_match") for one in several]
-    if len(numbers) not in _FLOORS or None in numbers:
+    if len(numbers) not in (1, 2) or None in numbers:
         raise InvalidInputError(
             "min_match is a number from 0 to 1, or two: the least match, and the least share of "
             f"the best one's; not {short(given)}"
@@ -270,21 +255,20 @@ def new_memories(
     """The arguments of `store_many`, each a text or a mapping of those of `store`."""
     if isinstance(memories, str | Mapping) or not isinstance(memories, Iterable):
         raise InvalidTypeError("store_many takes a list of memories; for one, use store")
-    return [_of(one) for one in bounds.batched(memories)]
+    return [_new_memory(one) for one in bounds.batched(memories)]
 
 
-def _of(one: Mapping[str, Any] | str) -> NewMemory:
+def _new_memory(one: Mapping[str, Any] | str) -> NewMemory:
     if isinstance(one, str):
         return NewMemory(content=one)
     if not isinstance(one, Mapping):
         raise InvalidTypeError(
             f"a memory is a text or a mapping of store's arguments, not {type(one).__name__}"
         )
-    return new_memory(**{_named(name): given for name, given in one.items()})
-
-
-def _named(name: object) -> str:
-    return name if isinstance(name, str) else short(name)
+    named: Mapping[Any, Any] = one
+    return new_memory(
+        **{name if isinstance(name, str) else short(name): given for name, given in named.items()}
+    )
 
 
 def new_memory(content: str = "", **fields: Any) -> NewMemory:

@@ -23,12 +23,10 @@ from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
 from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
-from langmem_tiers.recall.alike import Words
+from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Reader, approximate_tokens
+from langmem_tiers.recall.inquiry import Reader, Reranker, approximate_tokens, reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
-from langmem_tiers.recall.recording import Recorder
-from langmem_tiers.recall.rerank import Reranker, reranker_of
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.gating import Gate, checked_detectors
 from langmem_tiers.remember.panel import default_reviewers
@@ -91,9 +89,8 @@ class Memory:
             detectors=checked_detectors(detectors),
             panel=panel,
         )
-        model, days = _told_model(store), self.settings.recall_days
-        recorder = Recorder(reader, model=model, floor=DEFAULT_FLOOR, days=days)
-        self.flows = MemoryFlows(store.flows, recorder, self.gate, context.caller)
+        days = self.settings.recall_days
+        self.flows = MemoryFlows(store.flows, reader, self.gate, context.caller, days)
         self.asking = self._asking(modelled=panel is not None)
 
     def __repr__(self) -> str:
@@ -175,18 +172,6 @@ def model_of(store: object) -> str:
     """The name of the model that embeds a store's texts, if it comes from a wheel; else `other`."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
     return next((name for kind, name in _MODELS.items() if isinstance(embed, kind)), OTHER)
-
-
-def _told_model(store: TieredStore) -> str:
-    """The model that embeds a store's texts, by all that is known of its name."""
-    embed = (store.index_config or {}).get("embed")
-    if (name := model_of(store)) != OTHER or embed is None:
-        return name
-    if isinstance(embed, str):
-        return embed
-    named = getattr(embed, "model", None) or getattr(embed, "model_name", None)
-    kind = getattr(embed, "__qualname__", type(embed).__qualname__)
-    return f"{kind} {named}" if isinstance(named, str) else kind
 
 
 def is_local(store: object) -> bool:

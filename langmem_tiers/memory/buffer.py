@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -13,13 +14,12 @@ from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
-from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.fence import titled_text
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.remember.new import share
 
 FADE = 0.5
@@ -40,11 +40,6 @@ class BufferedMemory:
 
     memory: Recollection
     relevance: float
-
-    @property
-    def place(self) -> tuple[tuple[str, ...], str]:
-        """Its namespace and key."""
-        return self.memory.namespace, self.memory.key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,10 +196,7 @@ class WorkingMemoryBuffer:
     def get_prompt_context_memories(
         self, max_memories: int = 5, max_tokens: int | None = None, min_relevance: float = 0.0
     ) -> PromptMemories:
-        """Write what is in mind as a text for a prompt, a section for each memory type.
-
-        A section has its type's title. The most relevant memory stands first in its section, and
-        the section with the most relevant one stands first.
+        """Write what is in mind as a text for a prompt, as `recalled_text` writes what is recalled.
 
         Args:
             max_memories: How many at most.
@@ -221,7 +213,6 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
-            types=self.memory.types,
         )
 
     def clear(self) -> None:
@@ -260,7 +251,6 @@ def fitting(
     max_tokens: int | None,
     min_relevance: float,
     count_tokens: TokenCounter,
-    types: MemoryTypes,
 ) -> PromptMemories:
     """The most relevant memories that fit, in order; the last one may be cut.
 
@@ -269,56 +259,31 @@ def fitting(
     Raises:
         InvalidInputError: if the counter returns no whole number of 0 or more.
     """
+
+    def grown(page: PromptMemories, one: BufferedMemory, content: str) -> PromptMemories:
+        """The page with one more memory."""
+        new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
+        memories = (*page.memories, new)
+        text = recalled_text(replace(each.memory, content=each.content) for each in memories)
+        return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
+
     page = PromptMemories()
     for one in held:
         if len(page.memories) == max_memories or one.relevance < min_relevance:
             break
-        grown = _with(page, one, one.memory.content, count_tokens, types)
-        if max_tokens is not None and grown.tokens > max_tokens:
-            return _with_beginning(page, one, max_tokens, count_tokens, types)
-        page = grown
+        content = one.memory.content
+        whole = grown(page, one, content)
+        if max_tokens is not None and whole.tokens > max_tokens:
+            ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
+            cut = partial(_beginning, content)
+            fit = bisect_right(ends, max_tokens, key=lambda end: grown(page, one, cut(end)).tokens)
+            return grown(page, one, cut(ends[fit - 1])) if fit else page
+        page = whole
     return page
 
 
-def _with_beginning(
-    page: PromptMemories,
-    one: BufferedMemory,
-    max_tokens: int,
-    count_tokens: TokenCounter,
-    types: MemoryTypes,
-) -> PromptMemories:
-    """The page with as much of one more memory as fits, by bisection; without it if none does."""
-    content = one.memory.content
-    ends = [piece.end() for piece in _PIECE.finditer(content)][:-1]
-
-    def cut(end: int) -> PromptMemories:
-        return _with(page, one, f"{content[:end]}{MARK}", count_tokens, types)
-
-    fit = bisect_right(ends, max_tokens, key=lambda end: cut(end).tokens)
-    return cut(ends[fit - 1]) if fit else page
-
-
-def _with(
-    page: PromptMemories,
-    one: BufferedMemory,
-    content: str,
-    count_tokens: TokenCounter,
-    types: MemoryTypes,
-) -> PromptMemories:
-    """The page with one more memory."""
-    new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
-    memories = (*page.memories, new)
-    sections: dict[str, list[Recollection]] = {}
-    for each in memories:
-        shown = replace(each.memory, content=each.content)
-        sections.setdefault(_title(shown.memory_type, types), []).append(shown)
-    text = titled_text(sections.items())
-    return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
-
-
-def _title(memory_type: str, types: MemoryTypes) -> str:
-    """Return the title of a type, or the name of one that is not registered any more."""
-    return types.get(memory_type).title if memory_type in types else memory_type
+def _beginning(content: str, end: int) -> str:
+    return f"{content[:end]}{MARK}"
 
 
 def _buffered(found: Recollection) -> BufferedMemory:
@@ -326,10 +291,10 @@ def _buffered(found: Recollection) -> BufferedMemory:
 
 
 def _by_place(several: Iterable[BufferedMemory]) -> dict[object, BufferedMemory]:
-    return {one.place: one for one in several}
+    return {one.memory.place: one for one in several}
 
 
 def _sorted(several: dict[object, BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
     """The most relevant; among equals those that come first by namespace and key."""
-    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.place))
+    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.memory.place))
     return tuple(ordered[:capacity])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import MappingProxyType
+from uuid import uuid4
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
@@ -21,14 +23,14 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.learn.outcome import Showing, noted
 from langmem_tiers.memory.meant import Known, meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, lasts, only
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
-from langmem_tiers.recall.inquiry import POOL, Inquiry
+from langmem_tiers.recall.inquiry import POOL, Inquiry, Reader, reach, visibility
 from langmem_tiers.recall.ranking import PROFILES
-from langmem_tiers.recall.reach import reach, visibility
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
-from langmem_tiers.recall.recording import Recorder
+from langmem_tiers.recall.replay import Recording
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.candidate import Recalled, RecalledLately
 from langmem_tiers.remember.gating import (
@@ -59,11 +61,21 @@ _STORE_FIRST = " to derive from: store it first, in a call of its own"
 class MemoryFlows:
     """The flows of one coordinator, on those of its store."""
 
-    def __init__(self, store: StoreFlows, recorder: Recorder, gate: Gate, caller: Caller) -> None:
-        """Stand on a store's flows; `recorder` says how to recall, `gate` what to remember."""
+    def __init__(
+        self,
+        store: StoreFlows,
+        reader: Reader,
+        gate: Gate,
+        caller: Caller,
+        recall_days: float | None = None,
+    ) -> None:
+        """Stand on a store's flows; `reader` says how to recall, `gate` what to remember.
+
+        Recalls are recorded for so many days, if any.
+        """
         self._store = store
-        self.recorder = recorder
-        self.reader = recorder.reader
+        self.reader = reader
+        self._recall_days = recall_days
         self._caller = caller
         self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
         self.gate = gate
@@ -267,17 +279,24 @@ class MemoryFlows:
         hidden: Callable[[Candidate], bool] | None = None,
         vectors: Vectors | None = None,
         *,
-        shown_of: Callable[[list[Recollection]], Flow[list[Recollection]]] | None = None,
         turn: str | None = None,
-        root: str | None = None,
+        shown_to: Showing | None = None,
+        context: MemoryContext | None = None,
     ) -> Flow[list[Recollections]]:
         """Recall for several questions at once; what is hidden does not count as accessed.
 
-        Only what `shown_of` answers of what was found is returned, and accessed. Where recalls are
-        recorded it is, as one of the turn or the run of that name, or of a new one.
+        It is noted what the run of a context is shown; what it goes without is not returned. Where
+        recalls are recorded it is, as one of the turn or the run of that name, or of a new one.
         """
         yield from lasts(len(asks))
-        recording = self.recorder.recording(turn, root)
+        shown_of, root = None, None
+        if shown_to is not None and context is not None and asks:
+            turn, root = shown_to.run
+            project = context.project_id or asks[0].project_id  # the options are one question's
+            context = replace(context, project_id=project)
+            shown_of = partial(noted, context=context, showing=shown_to, now=self._store.now)
+        days = self._recall_days
+        recording = None if days is None else Recording(days, turn or str(uuid4()), root)
         answers = yield from recall(
             asks,
             self.reader,

@@ -13,7 +13,7 @@ from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import read_columns, recollection
-from langmem_tiers.recall.reach import reach, visibility
+from langmem_tiers.recall.inquiry import reach, visibility
 
 PINNED_TOKENS: Final = 300
 """Tokens of all that a context has pinned: our own choice."""

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import fields
 from typing import Any, Unpack
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
-from langmem_tiers.learn.outcome import (
-    LearningStats,
-    Run,
-    Showing,
-    noted,
-    uplift_of,
-)
+from langmem_tiers.learn.outcome import LearningStats, Run, Showing, uplift_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, only
 from langmem_tiers.recall.candidates import recollection
-from langmem_tiers.recall.inquiry import Inquiry
 from langmem_tiers.recall.ranking import ProfileFunction, profile_of
 from langmem_tiers.recall.recall import find
 from langmem_tiers.recall.replay import Replay
@@ -69,7 +61,8 @@ def get_context(
     """
     whose = {"project_id": project_id, "session_id": session_id}
     ask = memory.asking.ask(query, memory.context, embedding=embedding, **whose, **options)
-    return only(_recalled(memory, [ask], showing(run_id, holdout)))
+    shown_to = showing(run_id, holdout)
+    return only(memory.flows.recall([ask], shown_to=shown_to, context=memory.context))
 
 
 def get_context_batch(
@@ -83,23 +76,8 @@ def get_context_batch(
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
     asks = memory.asking.asks(queries, memory.context, **options)
-    return _recalled(memory, asks, showing(run_id, holdout))
-
-
-def _recalled(
-    memory: Memory, asks: Sequence[Inquiry], shown_to: Showing | None
-) -> Flow[list[Recollections]]:
-    """Recall for several questions at once, and note what the run is shown."""
-    if shown_to is None:
-        return (yield from memory.flows.recall(asks))
-    run = shown_to.run
-    context = memory.context
-    if asks and context.project_id is None:  # the options of a batch are one question's
-        context = replace(context, project_id=asks[0].project_id)
-    now = memory.tiered_store.flows.now
-    shown_of = partial(noted, context=context, showing=shown_to, now=now)
-    told = memory.flows.recall(asks, shown_of=shown_of, turn=run.id, root=run.root)
-    return (yield from told)
+    shown_to = showing(run_id, holdout)
+    return memory.flows.recall(asks, shown_to=shown_to, context=memory.context)
 
 
 def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
@@ -122,12 +100,12 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
 def replay(
     memory: Memory, turn_id: str, *, profile: str | ProfileFunction | None = None
 ) -> Flow[list[Replay]]:
-    """Answer the recorded recalls of a turn again at their moment, and say what differs and why.
+    """Answer the recorded recalls of a turn again at their moment, and say what differs.
 
     The memories are as they were read then, whatever was written or deleted since; how near they
-    were to the question is as it was. The package, the weights, the model, the types, the profile,
-    the floor and the re-ranker are this coordinator's, today. Nothing is written, and nothing
-    counts as read. Recalls are recorded with `CoordinatorSettings(recall_days=…)`.
+    were to the question is as it was. The package, the weights, the types, the profile, the floor
+    and the re-ranker are this coordinator's, today. Nothing is written, and nothing counts as read.
+    Recalls are recorded with `CoordinatorSettings(recall_days=…)`.
 
     Args:
         turn_id: The id of a turn, a `run_id`, the root of a run, or the `recall_id` of what
@@ -154,7 +132,7 @@ def replay(
     if (turn := label(turn_id, "turn_id")) is None:
         raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
     own = None if profile is None else profile_of(profile)
-    return replayed(turn, memory.context, memory.flows.recorder, memory.tiered_store.flows, own)
+    return replayed(turn, memory.context, memory.flows.reader, memory.tiered_store.flows, own)
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:

@@ -10,10 +10,9 @@ from langmem_tiers.core.config import IndexOptions
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Flow, Row
-from langmem_tiers.recall.alike import likeness
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
-from langmem_tiers.recall.dedupe import deduplicate
+from langmem_tiers.recall.dedupe import deduplicate, likeness
 from langmem_tiers.recall.floor import (
     Floor,
     helps,
@@ -23,11 +22,11 @@ from langmem_tiers.recall.floor import (
     tells,
     told,
 )
-from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader
+from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader, Shortlist
 from langmem_tiers.recall.matching import by_themselves, judge
+from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, rank
-from langmem_tiers.recall.rerank import Shortlist
 from langmem_tiers.recall.vectors import Vectors
 
 
@@ -73,19 +72,17 @@ def answer(
     distance: Distance,
 ) -> Flow[list[Answer]]:
     """What these rows answer to each question, which nothing else decides."""
-    found, ranked, helping = [], [], []
-    for one, some in zip(sought, rows, strict=True):
-        candidates, memories, chance = _ranked(one, some, reader, moment, distance)
-        found.append(candidates)
-        ranked.append(memories)
-        helping.append(chance)
+    found = [
+        _ranked(one, some, reader, moment, distance) for one, some in zip(sought, rows, strict=True)
+    ]
+    ranked = [memories for _, memories, _ in found]
     best = yield from _ordered_again([one.ask for one in sought], ranked, reader)
     return [
         Answer(
             candidates,
             Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance),
         )
-        for candidates, memories, one, chance in zip(found, best, sought, helping, strict=True)
+        for one, memories, (candidates, _, chance) in zip(sought, best, found, strict=True)
     ]
 
 
@@ -115,14 +112,8 @@ def _ranked(
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
-    helping = helps(
-        one.question,
-        found,
-        searched,
-        reader.weights,
-        needs=ask.needs,
-        meant=one.meant,
-    )
+    asking = needs(ask.query)
+    helping = helps(one.question, found, searched, reader.weights, needs=asking, meant=one.meant)
     memories = shown(
         memories,
         ask.floor,

@@ -1,7 +1,7 @@
 """The token budget: which memories to give a model when not all of them fit.
 
-What is chosen is the most useful set that fits. A set is worth the relevance of its members without
-what they repeat of each other, and the words of the query that it covers.
+What is chosen is useful together: a set is worth the relevance of its members without what they
+repeat of each other, and the words of the query that it covers.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heapify, heappop, heapreplace
-from itertools import chain, combinations
+from heapq import heappop, heapreplace
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection
@@ -58,12 +57,11 @@ def choose(
     """Choose the most useful memories that fit into a budget of tokens.
 
     A set is useful for its scores, less what its memories repeat of each other, and for the
-    words of the query that it covers. See `pack` for how near the choice is to the best.
+    words of the query that it covers.
 
     The sum of `count_tokens(render(memory))` over the chosen never exceeds `max_tokens`,
-    whatever the counter. A counter may find more in a joined text than in its parts: leave
-    room for what stands between memories, or render it with them. The order of the input does
-    not matter.
+    whatever the counter. A counter may find more in a joined text than in its parts: leave room for
+    what stands between memories, or render it with them. The order of the input does not matter.
 
     Raises:
         InvalidInputError: `max_tokens` is negative, or the counter returned no whole number
@@ -82,17 +80,17 @@ def choose(
     max_tokens = min(max_tokens, sys.maxsize)
     memories = sorted(ranked, key=lambda one: (-one.score, one.namespace, one.key))
     costs = [counted(render(one), count_tokens) for one in memories]
-    useful = usefulness(memories, query)
-    chosen = sorted(pack(Knapsack(useful, costs, max_tokens or NO_ROOM)).members)
+    worths = usefulness(memories, query)
+    chosen = sorted(pack(worths, costs, max_tokens)) if max_tokens else []
     tokens = sum(costs[member] for member in chosen)
-    so_far = useful.worth_of(chosen)
+    so_far = worth_of(worths[member] for member in chosen)
 
-    def decided(member: int, memory: Recollection) -> Considered:
-        cost, repeats = costs[member], None
+    def decided(member: int) -> Considered:
+        memory, cost, repeats = memories[member], costs[member], None
         if member in chosen:
             reason = f"fits: {_tokens(cost)}"
-        elif useful.gain(member, so_far) <= NEGLIGIBLE:
-            nearest = min(chosen, key=lambda one: useful.gain(member, useful.worth_of([one])))
+        elif gain(worths[member], so_far) <= NEGLIGIBLE:
+            nearest = min(chosen, key=lambda one: gain(worths[member], worths[one]))
             repeats = memories[nearest]
             reason = f"left out: repeats {repeats.key}"
         else:
@@ -104,7 +102,7 @@ def choose(
 
     return Choice(
         chosen=[memories[member] for member in chosen],
-        decisions=[decided(member, memory) for member, memory in enumerate(memories)],
+        decisions=[decided(member) for member in range(len(memories))],
         tokens=tokens,
     )
 
@@ -141,81 +139,53 @@ COVERAGE = 0.1
 """What all the query's words together count, where the best memory counts 1: words settle what
 relevance leaves nearly open."""
 
-Worths = Sequence[Sequence[tuple[int, float]]]
-"""For each memory, what it is worth in each of the groups it takes part in."""
+Worths = Sequence[Mapping[int, float]]
+"""For each memory, what it is worth in each of the groups it takes part in.
+
+A set is worth, in each group, what the worthiest of its members is worth there: so adding a memory
+never makes a set worse, and adds the less the more is there already.
+"""
 
 
-class Usefulness:
-    """A function of sets of memories; a memory is named by its place in a list.
-
-    A set is worth, in each group, what the worthiest of its members is worth there. So adding a
-    memory never makes a set worse, and adds the less the more is there already: the function is
-    monotone and submodular.
-    """
-
-    def __init__(self, worths: Worths) -> None:
-        self.worths = worths
-        self._groups = 1 + max((group for one in worths for group, _ in one), default=-1)
-
-    def worth_of(self, members: Iterable[int]) -> list[float]:
-        """What a set is worth in each group; its sum is what the set is worth."""
-        worth = [0.0] * self._groups
-        for member in members:
-            self.add(member, worth)
-        return worth
-
-    def gain(self, member: int, so_far: Sequence[float]) -> float:
-        """What a memory adds to a set."""
-        return sum(
-            worth - so_far[group] for group, worth in self.worths[member] if worth > so_far[group]
-        )
-
-    def add(self, member: int, so_far: list[float]) -> None:
-        """Put a memory into a set."""
-        for group, worth in self.worths[member]:
-            so_far[group] = max(worth, so_far[group])
-
-    def of(self, members: Iterable[int]) -> float:
-        """What a set is worth."""
-        return math.fsum(self.worth_of(members))
-
-
-def usefulness(memories: Sequence[Recollection], query: str = "") -> Usefulness:
-    """What sets of these memories are worth, with the best single score as 1.
+def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
+    """What these memories are worth, with the best single score as 1.
 
     A memory's score is spread evenly over its words and its runs of three words: what another
     memory says in the same words counts once. Each word of the query that is found counts by
     its rarity among the memories.
     """
     said = [features(one.content) for one in memories]
-    shares = [
-        relevance / len(found) for relevance, found in zip(_relevances(memories), said, strict=True)
-    ]
     saying: dict[Feature, list[int]] = defaultdict(list)
     for member, found in enumerate(said):
         for feature in found:
             saying[feature].append(member)
-    worths: list[list[tuple[int, float]]] = [[] for _ in memories]
     # What the same memories say is one group: hundreds of features become a few groups.
-    sizes = Counter(tuple(members) for members in saying.values())
-    for group, (members, size) in enumerate(sorted(sizes.items())):
+    groups = sorted(Counter(map(tuple, saying.values())).items())
+    asked = [saying[word] for word in sorted(set(words(query))) if word in saying]
+    rarity = math.fsum(1 / len(members) for members in asked)
+    shares = [score / len(found) for score, found in zip(_relevances(memories), said, strict=True)]
+    worths: list[dict[int, float]] = [{} for _ in memories]
+    for group, (members, size) in enumerate(groups):
         for member in members:
-            worths[member].append((group, size * shares[member]))
-    _add_query(worths, len(sizes), sorted(set(words(query))), saying)
-    return Usefulness(worths)
+            worths[member][group] = size * shares[member]
+    for group, having in enumerate(asked, start=len(groups)):
+        for member in having:
+            worths[member][group] = COVERAGE / len(having) / rarity
+    return worths
 
 
-def _add_query(
-    worths: list[list[tuple[int, float]]],
-    first_group: int,
-    asked: Sequence[str],
-    saying: dict[Feature, list[int]],
-) -> None:
-    found = [saying[word] for word in asked if word in saying]
-    total = math.fsum(1 / len(members) for members in found)
-    for group, members in enumerate(found, start=first_group):
-        for member in members:
-            worths[member].append((group, COVERAGE / len(members) / total))
+def worth_of(several: Iterable[Mapping[int, float]]) -> dict[int, float]:
+    """What several memories are worth together, in each group."""
+    together: dict[int, float] = {}
+    for one in several:
+        for group, worth in one.items():
+            together[group] = max(worth, together.get(group, 0.0))
+    return together
+
+
+def gain(one: Mapping[int, float], so_far: Mapping[int, float]) -> float:
+    """What a memory adds to what others are worth together."""
+    return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in one.items())
 
 
 def _relevances(memories: Sequence[Recollection]) -> list[float]:
@@ -225,128 +195,47 @@ def _relevances(memories: Sequence[Recollection]) -> list[float]:
     return [max(max(one.score / best, 0.0) ** SHARPNESS, LEAST_RELEVANCE) for one in memories]
 
 
-GUARANTEE = 1 - 1 / math.e
-"""No method in polynomial time promises more of the best possible, if P is not NP (Feige 1998)."""
-SEEDED = 25
-"""Up to so many candidates are also searched from each pair of them, 325 searches at most."""
-
-NO_ROOM = -1
-"""Less than nothing: not even what costs nothing fits."""
 NEGLIGIBLE = 1e-9
 """A gain up to this is what rounding leaves of none."""
 
-Rate = Callable[[float, int], float]
 
+def pack(worths: Worths, costs: Sequence[int], room: int) -> list[int]:
+    """Choose members that cost no more than the room together, the worthiest that are found.
 
-class Packing(NamedTuple):
-    """Members in the order they were chosen, what they are worth together, and a promise.
-
-    No set that fits is worth more than `at_most`.
+    One after another by what each adds for its cost; or first the one that is worth most by itself,
+    if that gains more: what is short and hardly matters takes no place from what answers.
     """
-
-    members: tuple[int, ...]
-    worth: float
-    at_most: float
-
-
-class Knapsack(NamedTuple):
-    """What there is to choose from: costs are 0 or more, of which `room` may be spent."""
-
-    useful: Usefulness
-    costs: Sequence[int]
-    room: int
-
-    @property
-    def fitting(self) -> list[int]:
-        """Members that fit by themselves."""
-        return [member for member, cost in enumerate(self.costs) if cost <= self.room]
+    fitting = [member for member, cost in enumerate(costs) if cost <= room]
+    if not fitting:
+        return []
+    best = max(fitting, key=lambda member: sum(worths[member].values()))
+    found = [_greedy(worths, costs, room, first) for first in ([], [best])]
+    return max(found, key=lambda chosen: round(_worth(worths, chosen), 9))
 
 
-def pack(sack: Knapsack) -> Packing:
-    """Choose a set that fits, worth at least 1 - 1/e (63 %) of the best possible.
+def _worth(worths: Worths, chosen: Iterable[int]) -> float:
+    return math.fsum(worth_of(worths[member] for member in chosen).values())
 
-    The best one of greedy choice by gain, by gain per cost, and from the best single member is
-    usually proved to reach that by a bound computed on the way. If it is not and there are 25
-    members or fewer that fit, greedy choice by gain per cost is started from each one and each
-    pair of them, which is known to reach it (Kulik, Schwartz and Shachnai 2021, after Sviridenko
-    2004). With more members the general promise is 1 - 1/√e (39 %), as for greedy choice or the
-    best single member; `at_most` says what was proved for this choice.
+
+def _greedy(worths: Worths, costs: Sequence[int], room: int, first: Sequence[int]) -> list[int]:
+    """Add to a set what gains most for its cost, until nothing fits or adds anything.
+
+    Lazily: a gain can only fall as the set grows, so whatever still leads the heap after being
+    reckoned anew is the best.
     """
-    best = _best(sack, _simple_searches(sack))
-    at_most = min(_bound(sack, ()), _bound(sack, best))
-    if len(sack.fitting) <= SEEDED and sack.useful.of(best) < GUARANTEE * at_most:
-        best = _best(sack, chain([best], _seeded_searches(sack)))
-        at_most = min(at_most, _bound(sack, best), sack.useful.of(best) / GUARANTEE)
-    return Packing(best, sack.useful.of(best), at_most)
-
-
-def _simple_searches(sack: Knapsack) -> Iterator[tuple[int, ...]]:
-    yield _greedy(sack, (), lambda gain, _: gain)
-    yield _greedy(sack, (), _by_rate)
-    nothing = sack.useful.worth_of(())
-    if sack.fitting:
-        best = max(sack.fitting, key=lambda one: sack.useful.gain(one, nothing))
-        yield _greedy(sack, (best,), _by_rate)
-
-
-def _seeded_searches(sack: Knapsack) -> Iterator[tuple[int, ...]]:
-    for seed in chain(combinations(sack.fitting, 1), combinations(sack.fitting, 2)):
-        if _cost(sack, seed) <= sack.room:
-            yield _greedy(sack, seed, _by_rate)
-
-
-def _best(sack: Knapsack, found: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    """The worthiest set, not counting the noise of rounding; among equals the cheapest."""
-    return max(
-        found, key=lambda members: (round(sack.useful.of(members), 9), -_cost(sack, members))
-    )
-
-
-def _by_rate(gain: float, cost: int) -> float:
-    return gain / cost if cost else math.inf
-
-
-def _cost(sack: Knapsack, members: Sequence[int]) -> int:
-    return sum(sack.costs[member] for member in members)
-
-
-def _greedy(sack: Knapsack, seed: tuple[int, ...], rate: Rate) -> tuple[int, ...]:
-    """Extend a seed by the best rated member that fits, until none does or none adds anything.
-
-    Lazily: a rating can only fall as the set grows, so whatever still leads the heap after being
-    rated anew is the best.
-    """
-    so_far = sack.useful.worth_of(seed)
-    chosen, room = list(seed), sack.room - _cost(sack, seed)
-    heap = [(-math.inf, member, -1) for member in range(len(sack.costs)) if member not in seed]
-    heapify(heap)
+    chosen, so_far = list(first), worth_of(worths[member] for member in first)
+    room -= sum(costs[member] for member in first)
+    heap = [(-math.inf, member, -1) for member in range(len(costs)) if member not in first]
     while heap:
-        _, member, rated_at = heap[0]
-        cost = sack.costs[member]
-        if cost > room:
+        _, member, reckoned_at = heap[0]
+        cost, more = costs[member], gain(worths[member], so_far)
+        if cost > room or more <= NEGLIGIBLE:
             heappop(heap)
-        elif rated_at == len(chosen):
-            heappop(heap)
-            sack.useful.add(member, so_far)
-            chosen.append(member)
-            room -= cost
-        elif (gain := sack.useful.gain(member, so_far)) > NEGLIGIBLE:
-            heapreplace(heap, (-rate(gain, cost), member, len(chosen)))
+        elif reckoned_at < len(chosen):
+            heapreplace(heap, (-more / cost if cost else -math.inf, member, len(chosen)))
         else:
             heappop(heap)
-    return tuple(chosen)
-
-
-def _bound(sack: Knapsack, base: tuple[int, ...]) -> float:
-    """What no set that fits can exceed: the base, and the best gains on it, the last in part.
-
-    Any set is worth at most the base and each further member's gain on it, by submodularity.
-    """
-    so_far = sack.useful.worth_of(base)
-    gains = [(sack.useful.gain(member, so_far), sack.costs[member]) for member in sack.fitting]
-    bound, room = math.fsum(so_far), float(sack.room)
-    for gain, cost in sorted(gains, key=lambda one: -_by_rate(*one)):
-        part = 1.0 if cost <= room else room / cost
-        bound += part * gain
-        room -= part * cost
-    return bound
+            so_far = worth_of((so_far, worths[member]))
+            chosen.append(member)
+            room -= cost
+    return chosen

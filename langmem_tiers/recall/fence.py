@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime, tzinfo
 from typing import Final
 from unicodedata import normalize
@@ -13,28 +14,11 @@ from langchain_core.messages import SystemMessage
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, checked_strings
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.handles import LENGTH, bracketed, handle_of
+from langmem_tiers.core.handles import LENGTH, bracketed
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
-from langmem_tiers.core.prompts import (
-    LESSONS_HEAD,
-    PINNED_HEAD,
-    RECALLED_DOUBTED,
-    RECALLED_HEAD,
-    RECALLED_NOTE,
-    RECALLED_ONE,
-    RECALLED_ORIGIN,
-    RECALLED_OUTDATED,
-    RECALLED_REPLACES,
-    RECALLED_SAID,
-    RECALLED_TAIL,
-    RECALLED_TODAY,
-    REMINDERS_HEAD,
-    REST_HEAD,
-    UNKNOWN_SPEAKER,
-)
-from langmem_tiers.core.reading import unseen
+from langmem_tiers.core.reading import sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.recall.excerpt import LONGEST, LONGEST_ANSWER, excerpt
+from langmem_tiers.recall.dedupe import words
 
 _TAGS: Final = {
     tag
@@ -52,7 +36,7 @@ _ESCAPED: Final = {"<": "&lt;", "[": "&#91;"}
 _NOT_IN_A_LABEL: Final = re.compile(r'[\s<>"&\x00-\x1f\x7f]+')
 _LINES: Final = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _INDENT: Final = "\n    "
-_UNNAMED: Final = USER_ROLES | {UNKNOWN_SPEAKER}
+_UNNAMED: Final = USER_ROLES | {prompts.UNKNOWN_SPEAKER}
 """Who needs no name: what nobody else said is the user's."""
 _HALF_A_YEAR: Final = 183
 """Days within which a day needs no year."""
@@ -99,36 +83,20 @@ def recalled_text(
     """
     zone = None if now is None else _zone(now)
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
-    taken = {(one.namespace, one.key) for one in (*pins, *taught)}
+    taken = {one.place for one in (*pins, *taught)}
     known = _recollections(recollections, "recollections")
-    rest = [one for one in known if (one.namespace, one.key) not in taken]
+    rest = [one for one in known if one.place not in taken]
     sections = (
-        (PINNED_HEAD, [_note(one) for one in pins]),
-        (REST_HEAD, _by_days(rest, zone, now, asked)),
-        (LESSONS_HEAD, [_note(one) for one in taught]),
-        (REMINDERS_HEAD, checked_strings(reminders, "reminders")),
+        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in pins]),
+        (prompts.REST_HEAD, _by_days(rest, zone, now, asked)),
+        (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in taught]),
+        (prompts.REMINDERS_HEAD, checked_strings(reminders, "reminders")),
     )
     parts = [line for head, lines in sections if lines for line in (head, *lines)]
     if not parts:
         return ""
-    today = [] if now is None else [RECALLED_TODAY.format(today=long_day(now.date()))]
-    return "\n".join([" ".join([RECALLED_HEAD, *today]), *parts, RECALLED_TAIL])
-
-
-def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
-    """Write memories as one text for a prompt, a section for each title; nothing if there are none.
-
-    Sections and their memories stand in the given order, each memory with its day, its speaker and
-    its source.
-    """
-    known = [(title, _recollections(several, "memories")) for title, several in sections]
-    parts = [
-        line
-        for title, several in known
-        if several
-        for line in (f"{brief(title)}:", *map(_line, several))
-    ]
-    return "\n".join([RECALLED_HEAD, *parts, RECALLED_TAIL]) if parts else ""
+    today = [] if now is None else [prompts.RECALLED_TODAY.format(today=long_day(now.date()))]
+    return "\n".join([" ".join([prompts.RECALLED_HEAD, *today]), *parts, prompts.RECALLED_TAIL])
 
 
 def _zone(now: object) -> tzinfo | None:
@@ -153,7 +121,7 @@ def _by_days(
     latest: dict[tuple[date, object], datetime] = {}
     for one in ranked:
         talk = _talk(one, zone)
-        latest[talk] = max(_when(one), latest.get(talk, _when(one)))
+        latest[talk] = max(one.when, latest.get(talk, one.when))
     places = sorted(range(len(ranked)), key=lambda n: _order(ranked[n]))
     places.sort(key=lambda n: (_day(ranked[n], zone), latest[_talk(ranked[n], zone)]), reverse=True)
     return [_said(ranked[n], _content(ranked[n], asked, n), zone, now) for n in places]
@@ -161,13 +129,13 @@ def _by_days(
 
 def _talk(one: Recollection, zone: tzinfo | None) -> tuple[date, object]:
     """Return the day and the conversation of a memory; without a session it stands by itself."""
-    return _day(one, zone), one.session_id or (one.namespace, one.key)
+    return _day(one, zone), one.session_id or one.place
 
 
 def _order(one: Recollection) -> tuple[datetime, bool, tuple[str, ...], str]:
     """Return what orders a conversation; an answer follows what was said at the same moment."""
     answers = (one.speaker or "").lower() in ASSISTANT_ROLES
-    return _when(one), answers, one.namespace, one.key
+    return one.when, answers, one.namespace, one.key
 
 
 def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | None) -> str:
@@ -179,8 +147,8 @@ def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | 
     if one.replaces is not None:
         when = one.replaces.at if zone is None else one.replaces.at.astimezone(zone)
         day = short_day(when.date(), today)
-        replaces = RECALLED_REPLACES.format(handle=bracketed(one.replaces.handle), date=day)
-    return RECALLED_SAID.format(
+        replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(one.replaces.handle), date=day)
+    return prompts.RECALLED_SAID.format(
         handle=told["handle"],
         date=short_day(_day(one, zone), today),
         by=f", {by}" if by else "",
@@ -188,11 +156,6 @@ def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | 
         content=content,
         replaces=replaces,
     )
-
-
-def _note(one: Recollection) -> str:
-    """Write a pinned memory or a lesson as a line."""
-    return RECALLED_NOTE.format_map({**fields_of(one), "content": _content(one, None, 0)})
 
 
 def short_day(day: date, today: date | None) -> str:
@@ -206,13 +169,9 @@ def long_day(day: date) -> str:
     return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
 
 
-def _when(one: Recollection) -> datetime:
-    return one.occurred_at or one.created_at
-
-
 def _day(one: Recollection, zone: tzinfo | None) -> date:
     """The day of a memory in that time zone; as it was given without one."""
-    return (_when(one) if zone is None else _when(one).astimezone(zone)).date()
+    return (one.when if zone is None else one.when.astimezone(zone)).date()
 
 
 def _content(one: Recollection, asked: str | None, place: int) -> str:
@@ -224,9 +183,9 @@ def _content(one: Recollection, asked: str | None, place: int) -> str:
     return indented(quoted(content))
 
 
-def _line(one: Recollection) -> str:
-    """Write a memory of a titled section as a line, with its day."""
-    return RECALLED_ONE.format_map({**fields_of(one), "content": _content(one, None, 0)})
+def _line(form: str, one: Recollection) -> str:
+    """Write a memory as a line of that form."""
+    return form.format_map({**fields_of(one), "content": _content(one, None, 0)})
 
 
 def with_recalled(system: SystemMessage | None, text: str) -> SystemMessage | None:
@@ -281,14 +240,13 @@ def indented(text: str) -> str:
 
 def fields_of(one: Recollection) -> dict[str, str]:
     """What a layout can say of a memory beside its content."""
-    when = one.occurred_at or one.created_at
-    speaker = one.speaker or UNKNOWN_SPEAKER
+    speaker = one.speaker or prompts.UNKNOWN_SPEAKER
     return {
-        "handle": f"{bracketed(handle_of(one.namespace, one.key))} ",
+        "handle": f"{bracketed(one.handle)} ",
         "tier": one.tier.value,
         "memory_type": brief(one.memory_type),
-        "date": str(when.date()),
-        "when": when.isoformat(),
+        "date": str(one.when.date()),
+        "when": one.when.isoformat(),
         "speaker": brief(speaker),
         "by": "" if speaker.lower() in _UNNAMED else f" {brief(speaker)}",
         "role": brief(speaker).upper(),
@@ -306,9 +264,63 @@ def _plain(character: str) -> str:
 def _origin(one: Recollection) -> str:
     """Say whose word a memory is and if it is doubtful, unless that goes without saying."""
     source, trust = source_of(one.value), trust_of(one.value)
-    since = RECALLED_OUTDATED if one.outdated else ""
+    since = prompts.RECALLED_OUTDATED if one.outdated else ""
     own = source == Source.AGENT and (one.speaker or trust >= _DOUBTED)
     if own or (source == Source.USER and trust >= 1):
         return since
-    said = RECALLED_DOUBTED if trust < _DOUBTED else RECALLED_ORIGIN
+    said = prompts.RECALLED_DOUBTED if trust < _DOUBTED else prompts.RECALLED_ORIGIN
     return said.format(source=brief(source)) + since
+
+
+# What a long message says about a question
+
+LONGEST_ANSWER: Final = 180
+"""Characters that are shown of what an assistant said. In lives (`benchmarks/data/life.jsonl`) as
+many questions are answered as by whole answers, and with 160 as good as all."""
+LONGEST: Final = (1000, 1000, 300, 140, 100)
+"""Characters that are shown of what others said, the best first. In lives six memories at full
+length answer one question of 150 more, and take 9 tokens more each."""
+
+_LEFT_OUT: Final = "…"
+
+
+def excerpt(text: str, asked: str, most: int) -> str:
+    """The sentences of a text that share most words with what is asked, in their order.
+
+    They have `most` characters together, and `…` stands for what is left out; of sentences that
+    share as much, the first ones are taken. A text that is no longer is returned as it is.
+
+    Example:
+        >>> excerpt("Tea is fine. Coffee at ten. Sleep well.", "When is coffee?", 20)
+        '… Coffee at ten. …'
+
+    """
+    if len(text) <= most:
+        return text
+    parts = sentences_of(text)
+    kept, room = set[int](), most
+    for place in _nearest(parts, asked):
+        if len(parts[place]) <= room:
+            kept.add(place)
+            room -= len(parts[place]) + 1
+    if not kept:
+        return text[: most - 1].rstrip() + _LEFT_OUT
+    return " ".join(_joined(parts, kept))
+
+
+def _nearest(parts: Sequence[str], asked: str) -> list[int]:
+    sought = frozenset(words(asked))
+
+    def near(place: int) -> float:
+        found = frozenset(words(parts[place]))
+        return sum(map(len, found & sought)) / math.sqrt(1 + len(found))  # short words are common
+
+    return sorted(range(len(parts)), key=near, reverse=True)
+
+
+def _joined(parts: Sequence[str], kept: set[int]) -> Iterator[str]:
+    for place, part in enumerate(parts):
+        if place in kept:
+            yield part
+        elif place == 0 or place - 1 in kept:
+            yield _LEFT_OUT

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from operator import mul
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -182,15 +181,15 @@ def shown(
             one for one in memories if types.learned(one.memory_type) or one.match >= STRONG
         ]
     facts = {
-        (one.namespace, one.key): alone[one.namespace, one.key]
+        one.place: alone[one.place]
         for one in memories
-        if (one.namespace, one.key) in alone and not types.learned(one.memory_type)
+        if one.place in alone and not types.learned(one.memory_type)
     }
     best = max((one.match for one in memories), default=0.0)
     best_fact = max(facts.values(), default=0.0)
     kept = []
     for one in memories:
-        fact = facts.get((one.namespace, one.key))
+        fact = facts.get(one.place)
         reminds = _reminds(one) if floor else one.memory_type == PROSPECTIVE
         intended = reminds and asked is None
         if intended and (one.match if fact is None else fact) < floor.intended:
@@ -228,7 +227,7 @@ def said_next(
     found = []
     for lead in leads:
         since = (one for one in said if one is not lead and _follows(one, lead))
-        following = min(since, key=lambda one: (_when(one), one.key), default=None)
+        following = min(since, key=lambda one: (one.when, one.key), default=None)
         if following and len(following.content) <= most and not _reminds(following):
             found.append(following)
     return found
@@ -250,7 +249,7 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
         return [*memories]
     best = max(others, key=lambda one: one.match)
     since = [one for one in answers if one.session_id and _follows(one, best)]
-    answer = min(since, key=lambda one: (_when(one), one.key), default=None)
+    answer = min(since, key=lambda one: (one.when, one.key), default=None)
     share, talk = ANSWERS
     if answer and (answer.match < share * best.match or (small_talk(answer.value) or 0.0) >= talk):
         answer = None
@@ -260,11 +259,7 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
 
 def _follows(one: Recollection, other: Recollection) -> bool:
     """Tell whether a memory was said in a conversation after another one, or at its moment."""
-    return one.session_id == other.session_id and _when(one) >= _when(other)
-
-
-def _when(one: Recollection) -> datetime:
-    return one.occurred_at or one.created_at
+    return one.session_id == other.session_id and one.when >= other.when
 
 
 def meant_by(vector: Sequence[float], weights: Weights) -> float:

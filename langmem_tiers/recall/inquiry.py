@@ -1,22 +1,29 @@
-"""A question to memory, checked, and what every recall of a caller goes by."""
+"""A question to memory, where it looks, and what every recall of a caller goes by."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import lru_cache
+from numbers import Real
+from typing import NamedTuple
 
+from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.memory import TIERS, Recollection, Tier
+from langmem_tiers.core.namespaces import Scope, scope
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.recall.alike import Words
+from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.matching import Weights
 from langmem_tiers.recall.ranking import PROFILES, Profile
-from langmem_tiers.recall.reach import Reach
-from langmem_tiers.recall.rerank import Reranker
 from langmem_tiers.store.filters import Condition
 
 POOL = 50
@@ -27,6 +34,40 @@ SMALL_POOL = 40
 
 REVIEWED = 3
 """How many times the limit reviewers look at, as specified."""
+
+
+class Reach(NamedTuple):
+    """Where a recall looks: under the prefix that a context has in each of these tiers."""
+
+    tenant: str
+    user_id: str | None
+    tiers: frozenset[Tier]
+    bounds: Mapping[str, str | None]
+    """The parameters that say so, and who looks; a tier that is not asked has no room between its
+    bounds."""
+
+
+@lru_cache(maxsize=1024)
+def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
+    """Where a recall in that context looks."""
+    prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
+    return below(prefixes, context.root, context.user_id)
+
+
+def below(prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None) -> Reach:
+    """Where a recall looks that has these prefixes in a tenant."""
+    bounds = {"tenant": tenant, "user_id": user_id}
+    for tier in TIERS:
+        prefix = prefixes.get(tier, Scope(None, "", ""))
+        bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
+    return Reach(tenant, user_id, frozenset(prefixes), bounds)
+
+
+def visibility(
+    now: datetime, as_of: datetime | None = None, known_at: datetime | None = None
+) -> dict[str, datetime | None]:
+    """The parameters of `{visible}`: when a memory is to be true, and to be known."""
+    return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +96,6 @@ class Inquiry:
     profile: Profile = PROFILES["calibrated"]
     floor: Floor = NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
-    needs: float = 0.0
-    """What its words say of whether memory helps with it, as the logarithm of odds."""
     exclude: frozenset[str] = frozenset()
     """Keys of what is not wanted."""
     review: str | None = None
@@ -73,6 +112,96 @@ class Inquiry:
         reviewed = REVIEWED * self.limit if self.review else 0
         fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
         return fewest + len(self.exclude)
+
+
+# Who orders again
+
+_PLACE = "langmem_tiers_place"
+
+
+class Shortlist(NamedTuple):
+    """The best for one query, in the order of the ranking."""
+
+    query: str
+    best: Sequence[Recollection]
+
+
+class Reranker(NamedTuple):
+    """Orders the best again, by code or a model of the caller's.
+
+    Both take the shortlists of several queries at once, and return for each those that are left.
+    """
+
+    call: Callable[[Sequence[Shortlist]], Sequence[Sequence[Recollection]]]
+    acall: Callable[[Sequence[Shortlist]], Awaitable[Sequence[Sequence[Recollection]]]]
+    name: str
+
+    def order(self, shortlists: Sequence[Shortlist]) -> Flow[list[list[Recollection]]]:
+        """The memories of each, ordered again; one without a query or a memory stays as it is."""
+        asked = {i: one for i, one in enumerate(shortlists) if one.query.strip() and one.best}
+        ordered = [list(one.best) for one in shortlists]
+        if asked:
+            best = list(asked.values())
+            chosen = yield Ask(lambda: self.call(best), lambda: self.acall(best))
+            for place, memories in zip(asked, chosen, strict=True):
+                ordered[place] = list(memories)
+        return ordered
+
+
+def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
+    """A re-ranker that asks a compressor; what the compressor leaves out is left out.
+
+    The order is the compressor's. Its `relevance_score`, if it gives one in the metadata, is
+    added to each memory's evidence as `reranker`; score and explanation stay the profile's.
+    """
+
+    def call(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+        return [
+            _chosen(compressor.compress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    async def acall(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+        return [
+            _chosen(await compressor.acompress_documents(_documents(best), query), best)
+            for query, best in shortlists
+        ]
+
+    return Reranker(call, acall, type(compressor).__name__)
+
+
+def _documents(memories: Sequence[Recollection]) -> list[Document]:
+    return [
+        Document(
+            page_content=one.content,
+            id=one.key,
+            metadata={_PLACE: i, "key": one.key, "score": one.score, "tier": one.tier.value},
+        )
+        for i, one in enumerate(memories)
+    ]
+
+
+def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> Sequence[Recollection]:
+    places = dict.fromkeys(_place(one, best) for one in documents)
+    scored = {_place(one, best): one for one in documents}
+    return [_scored(best[place], scored[place]) for place in places]
+
+
+def _place(document: Document, best: Sequence[Recollection]) -> int:
+    place = document.metadata.get(_PLACE)
+    if isinstance(place, int) and 0 <= place < len(best):
+        return place
+    raise InvalidInputError(
+        "the re-ranker returned a document it was not given: a compressor for memories selects "
+        "and orders, and keeps each document's metadata"
+    )
+
+
+def _scored(memory: Recollection, document: Document) -> Recollection:
+    score = document.metadata.get("relevance_score")
+    if not isinstance(score, Real):
+        return memory
+    return replace(memory, evidence={**memory.evidence, "reranker": float(score)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,8 +25,7 @@ from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.reading import ends_of
-from langmem_tiers.core.tokens import BIAS, sentences_of, tokens
+from langmem_tiers.core.reading import BIAS, ends_of, sentences_of, tokens
 
 _LETTERS: Final = 8
 """Of a word, those that count."""

@@ -41,7 +41,6 @@ _RELATIVE = re.compile(
     r"(day|week|month|year)s? ago)\b"
 )
 
-_FIRST_PERSON = re.compile(r"\b(i|i'm|i've|i'd|i'll|me|my|mine|myself|we|our|us)\b", re.IGNORECASE)
 _TELLING = (
     r"(said|say|told|tell|suggest\w*|recommend\w*|mention\w*|gave|give|list\w*|provid\w*"
     r"|explain\w*|wrote|write|advis\w*|describ\w*|shared?|propos\w*|taught|bring up|brought"
@@ -95,11 +94,8 @@ class Question:
     """What a question says of itself."""
 
     text: str
-    first_person: bool
     about_assistant: bool
     wants_time: bool
-    asks: bool
-    """Whether it is a question at all, and no request or statement."""
     times: tuple[Days | Named, ...]
     words: frozenset[str]
     names: frozenset[str]
@@ -111,10 +107,8 @@ def read_question(text: str, now: datetime) -> Question:
     words = frozenset(re.findall(r"[a-z]+", text.lower()))
     return Question(
         text=text,
-        first_person=bool(_FIRST_PERSON.search(text)),
         about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
         wants_time=bool(_WANTS_TIME.search(text)),
-        asks="?" in text or bool(_ASKS.match(text.strip())),
         times=tuple(_times(text.lower(), now.date())),
         words=words,
         names=frozenset(map(str.lower, _NAME.findall(text))) - _CALENDAR,

@@ -221,35 +221,22 @@ PROFILES: dict[str, Profile] = {
 """The profiles that have a name."""
 
 
-def profile_named(name: str) -> Profile:
-    """Look a profile up.
-
-    Raises:
-        InvalidInputError: There is none of that name; the message has the nearest one.
-    """
-    if not isinstance(name, str):
-        raise InvalidTypeError(
-            f"a profile's name is one of {', '.join(PROFILES)}, not {short(name)}"
-        )
-    if (found := PROFILES.get(name)) is not None:
-        return found
-    (nearest,) = get_close_matches(name[:LINE], PROFILES, n=1, cutoff=0.0)
-    raise InvalidInputError(
-        f"There is no ranking profile {short(name)}. Did you mean {nearest!r}? "
-        f"There are {', '.join(PROFILES)}; or give a function of your own."
-    )
-
-
 def profile_of(given: str | ProfileFunction) -> Profile:
     """A profile by its name, a function as one, or what is one.
 
     Raises:
-        InvalidInputError: It is none of these.
+        InvalidInputError: It is none of these; of a name the message has the nearest one.
     """
-    if isinstance(given, str):
-        return profile_named(given)
     if isinstance(given, Profile):
         return given
+    if isinstance(given, str):
+        if (found := PROFILES.get(given)) is not None:
+            return found
+        (nearest,) = get_close_matches(given[:LINE], PROFILES, n=1, cutoff=0.0)
+        raise InvalidInputError(
+            f"There is no ranking profile {short(given)}. Did you mean {nearest!r}? "
+            f"There are {', '.join(PROFILES)}; or give a function of your own."
+        )
     if callable(given):
         name = getattr(given, "__name__", type(given).__name__)
         return Profile(name=name, source="The caller's own.", terms=given)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from copy import copy
 from datetime import UTC, datetime, time
 from itertools import chain
 from typing import Any
@@ -17,10 +18,9 @@ from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.answering import Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.inquiry import Inquiry, Reader
+from langmem_tiers.recall.inquiry import Inquiry, Reader, visibility
 from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, named_days
-from langmem_tiers.recall.reach import visibility
-from langmem_tiers.recall.recording import Recording, Seen
+from langmem_tiers.recall.replay import Recording, Seen
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import filter_params
 from langmem_tiers.store.flows import StoreFlows
@@ -63,7 +63,7 @@ def recall(
     read = []
     for one, memories in zip(answers, shown, strict=True):
         by_place = {row.place: row for row in one.candidates}
-        read += [by_place[each.namespace, each.key] for each in memories]
+        read += [by_place[each.place] for each in memories]
     yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
         seen = map(Seen, sought, rows, answers, shown)
@@ -73,15 +73,11 @@ def recall(
 
 def _among(answers: Sequence[Recollections], kept: Sequence[Recollection]) -> list[Recollections]:
     """The answers without what is not kept of them."""
-    places = {(one.namespace, one.key) for one in kept}
-    return [
-        Recollections(
-            (one for one in answer if (one.namespace, one.key) in places),
-            by_words=answer.by_words,
-            helps=answer.helps,
-        )
-        for answer in answers
-    ]
+    places = {one.place for one in kept}
+    left = [copy(one) for one in answers]
+    for one in left:
+        one[:] = [memory for memory in one if memory.place in places]
+    return left
 
 
 def find(

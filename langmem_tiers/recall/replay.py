@@ -1,36 +1,269 @@
-"""A recorded recall answered again at its moment, and what differs from then, and why.
+"""A recall recorded as it was, as JSON; and answered again at its moment, beside what differs.
 
-The rows are those that were read then: whatever was written since does not matter. All else is
-today's: the package, the weights, the model, the profile. Nothing is written, nothing counts as
-read.
+The rows are those that were read then, and so is the question's vector: whatever was written since
+does not matter. All else is today's: the code, the weights, the profile. A replay writes nothing,
+and nothing counts as read.
 """
 
 from __future__ import annotations
 
+import json
+import logging
 import math
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.memory import Moment, Recollection
+from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
+from langmem_tiers.core.memory import Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.reading import LINE, plain, shortened
-from langmem_tiers.core.vectors import PackedVector, VectorOptions, unpack
-from langmem_tiers.postgres.flow import Flow, rows_of
-from langmem_tiers.recall.answering import answer, sought_for
-from langmem_tiers.recall.inquiry import Inquiry
-from langmem_tiers.recall.ranking import PROFILES, Asked, Profile
-from langmem_tiers.recall.recording import Ranked, Recorded, Recorder, ranked
+from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
+from langmem_tiers.recall.answering import Answer, Sought, answer, sought_for
+from langmem_tiers.recall.candidates import Candidate
+from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
+from langmem_tiers.recall.inquiry import Inquiry, Reach, Reader
+from langmem_tiers.recall.ranking import PROFILES, Profile
 from langmem_tiers.recall.vectors import Vectors
+from langmem_tiers.store.filters import Condition
 from langmem_tiers.store.flows import StoreFlows
 
+_log = logging.getLogger(__name__)
+
+_ROW: Final = 500
+"""Characters of a row, about: what there is to be packed."""
+_LEVEL: Final = 1
+"""How hard zlib tries: 6 takes twice as long and saves a fifth (docs/replay.md)."""
 _SAME: Final = 1e-9
 """How far two scores may be apart that are the same: what machines reckon differs by less."""
-_SAME_NUMBER: Final = 2e-3
-"""The same of two numbers of a vector, which are stored in half precision."""
-_UNKNOWN: Final = "nothing that is recorded"
+_ID: Final = Candidate._fields.index("id")
+_MOMENTS: Final = ("created_at", "updated_at", "expires_at", "occurred_at", "last_accessed_at")
+_TIMES: Final = tuple(map(Candidate._fields.index, _MOMENTS))
+_AS_IT_IS: Final = (
+    *("query", "limit", "agent_id", "project_id", "min_importance", "max_tokens"),
+    *("deduplicate", "similarity_threshold", "review"),
+)
+"""What of an inquiry JSON holds as it is."""
+_WHEN: Final = ("since", "as_of", "known_at")
+
+
+class Seen(NamedTuple):
+    """A question, the rows that Postgres found for it, what they answered, and what was shown."""
+
+    sought: Sought
+    rows: Sequence[Row]
+    answer: Answer
+    shown: Recollections
+
+
+class Ranked(NamedTuple):
+    """A memory of an answer, as it was ranked."""
+
+    key: str
+    namespace: tuple[str, ...]
+    rank: int
+    """Its place, from 1 on."""
+    score: float
+    match: float
+    held_out: bool = False
+    """Whether the run went without it (see `get_context`)."""
+    explanation: Mapping[str, float] = {}
+    """The terms of the score."""
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return self.namespace, self.key
+
+
+class Recorded(NamedTuple):
+    """A recall that was recorded; a row of recorded, the columns are in this order."""
+
+    turn: str
+    at: datetime
+    asked: Mapping[str, Any]
+    seen: bytes
+    answered: Sequence[Mapping[str, Any]]
+    by: Mapping[str, Any]
+
+    @property
+    def ranked(self) -> list[Ranked]:
+        """What was answered."""
+        return [
+            Ranked(**{**one, "namespace": tuple(one["namespace"])}, rank=place)
+            for place, one in enumerate(self.answered, 1)
+        ]
+
+    def opened(self) -> tuple[PackedVector | None, list[Row]]:
+        """The vector of the question, and the rows that Postgres answered."""
+        told = json.loads(zlib.decompress(self.seen))
+        vector = told["vector"]
+        packed = None if vector is None else PackedVector(b64decode(vector))
+        return packed, [_row(one) for one in told["rows"]]
+
+    def inquiry(self, own: Profile | None) -> Inquiry:
+        """The question with all its arguments, ranked by today's profile of that name.
+
+        Raises:
+            InvalidInputError: if it was ranked by a profile of the caller's own, and none is given.
+        """
+        asked = self.asked
+        given, bounds = asked["floor"], asked["bounds"]
+        name = self.by["profile"]
+        profile = own if asked["own_profile"] else PROFILES.get(name, own)
+        if profile is None:
+            raise InvalidInputError(
+                f"a recall of {short(self.turn)} was ranked by a profile of the caller's own, "
+                f"{short(name)}: give it, as profile=…"
+            )
+        when: dict[str, Any] = {name: _moment(asked[name]) for name in _WHEN}
+        return Inquiry(
+            **{name: asked[name] for name in _AS_IT_IS},
+            **when,
+            reach=Reach(
+                bounds["tenant"], bounds["user_id"], frozenset(map(Tier, asked["tiers"])), bounds
+            ),
+            memory_types=asked["memory_types"],
+            tags=asked["tags"],
+            conditions=[Condition(tuple(path), *rest) for path, *rest in asked["conditions"]],
+            exclude=frozenset(asked["exclude"]),
+            floor=DEFAULT_FLOOR if given is None else Floor(*map(_tupled, given)),
+            profile=profile,
+        )
+
+
+class Recording(NamedTuple):
+    """Records the recalls of one turn, for so many days."""
+
+    days: float
+    turn: str
+    root: str | None
+
+    def first(self, asks: Sequence[Inquiry]) -> list[Call]:
+        """What is asked before anything is read."""
+        return [Call("times_forgotten", {"tenant": ask.reach.tenant}) for ask in asks[:1]]
+
+    def keep(
+        self, several: Sequence[Seen], before: Sequence[Sequence[Row]], moment: Moment
+    ) -> Flow[None]:
+        """Keep recalls as they were, unless something is forgotten meanwhile.
+
+        The answer is known by then, and stands if Postgres refuses: the log says so.
+        """
+        if not several:
+            return
+        ((forgotten,),) = before[0]
+        size = _ROW * sum(len(one.rows) for one in several)
+        calls = yield from apart(
+            lambda: [self._call(one, forgotten, moment) for one in several], size
+        )
+        share = Call("share_recalls", {"tenant": several[0].sought.ask.reach.tenant})
+        try:
+            _, *kept = yield Query((share, *calls), commit=True)
+        except DatabaseError as error:
+            _log.warning("a recall is answered and not recorded: %s", error)
+            return
+        for one, rows in zip(several, kept, strict=True):
+            one.shown.recall_id = self.turn if rows else None
+
+    def _call(self, one: Seen, forgotten: int, moment: Moment) -> Call:
+        ask, memories = one.sought.ask, one.answer.memories
+        held = {each.place for each in memories} - {each.place for each in one.shown}
+        params = {
+            "tenant": ask.reach.tenant,
+            "turn": self.turn,
+            "recall": str(uuid4()),
+            "root": self.root,
+            "user_id": ask.reach.user_id,
+            "project": ask.project_id,
+            "now": moment.now,
+            "expires_at": moment.now + timedelta(days=self.days),
+            "ids": sorted({row[_ID] for row in one.rows if row[_ID] is not None}),
+            "asked": json.dumps(_asked(one.sought)),
+            "seen": _packed(one.sought.vector, one.rows),
+            "answered": json.dumps([_told(each) for each in _ranked(memories, held)]),
+            "by": json.dumps({"profile": ask.profile.name}),
+            "forgotten": forgotten,
+        }
+        return Call("record_recall", params)
+
+
+def _ranked(
+    memories: Sequence[Recollection], held: set[tuple[tuple[str, ...], str]]
+) -> list[Ranked]:
+    """An answer, of which these are held out."""
+    return [
+        Ranked(
+            key=one.key,
+            namespace=one.namespace,
+            rank=place,
+            score=one.score,
+            match=one.match,
+            held_out=one.place in held,
+            explanation=dict(one.explanation),
+        )
+        for place, one in enumerate(memories, 1)
+    ]
+
+
+def _told(one: Ranked) -> dict[str, Any]:
+    """A memory of an answer as it is stored; the order says its rank."""
+    told = one._asdict()
+    del told["rank"]
+    return told
+
+
+def seen_in(seen: bytes) -> list[dict[str, Any]]:
+    """What was seen, each by its names: memories, and what is true of all that was searched."""
+    told = json.loads(zlib.decompress(seen))
+    return [dict(zip(Candidate._fields, row, strict=False)) for row in told["rows"]]
+
+
+def _asked(sought: Sought) -> dict[str, Any]:
+    ask = sought.ask
+    when = {name: getattr(ask, name) for name in _WHEN}
+    return {
+        **{name: getattr(ask, name) for name in _AS_IT_IS},
+        **{name: None if one is None else one.isoformat() for name, one in when.items()},
+        "tiers": sorted(ask.reach.tiers),
+        "bounds": dict(ask.reach.bounds),
+        "memory_types": None if ask.memory_types is None else list(ask.memory_types),
+        "tags": list(ask.tags),
+        "conditions": [list(one) for one in ask.conditions],
+        "exclude": sorted(ask.exclude),
+        "floor": None if ask.floor == DEFAULT_FLOOR else list(ask.floor),
+        "own_profile": PROFILES.get(ask.profile.name) is not ask.profile,
+        "given_vector": ask.embedding is not None,
+        "by_words": sought.by_words,
+    }
+
+
+def _packed(vector: PackedVector | None, rows: Sequence[Row]) -> bytes:
+    told = {"vector": None if vector is None else b64encode(vector.data).decode(), "rows": rows}
+    return zlib.compress(json.dumps(told, default=datetime.isoformat).encode(), _LEVEL)
+
+
+def _row(told: Sequence[Any]) -> Row:
+    row = list(told)
+    for place in _TIMES:
+        row[place] = _moment(row[place])
+    return tuple(row)
+
+
+def _moment(told: str | None) -> datetime | None:
+    return None if told is None else datetime.fromisoformat(told)
+
+
+def _tupled(one: Any) -> Any:
+    return tuple(one) if isinstance(one, list) else one
+
+
+# Answering again
 
 
 class Difference(NamedTuple):
@@ -59,21 +292,14 @@ class Replay:
     now: tuple[Ranked, ...]
     """What is answered today."""
     differences: tuple[Difference, ...]
-    changed: tuple[str, ...]
-    """What it goes by that is not as it was, whether or not the answer is."""
 
     @property
     def equal(self) -> bool:
         """Whether the same memories are answered in the same order, with the same scores."""
         return not self.differences
 
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the answers differ, as far as is known; nothing if they are equal."""
-        return () if self.equal else self.changed or (_UNKNOWN,)
-
     def to_json(self) -> dict[str, Any]:
-        """It as JSON can hold it, with what follows of it."""
+        """It as JSON can hold it."""
         return {
             "turn": self.turn,
             "query": self.query,
@@ -81,35 +307,28 @@ class Replay:
             "equal": self.equal,
             "then": [one._asdict() for one in self.then],
             "now": [one._asdict() for one in self.now],
-            "differences": [_json(one) for one in self.differences],
-            "reasons": list(self.reasons),
-            "changed": list(self.changed),
+            "differences": [
+                {
+                    **one._asdict(),
+                    "then": one.then and one.then._asdict(),
+                    "now": one.now and one.now._asdict(),
+                }
+                for one in self.differences
+            ],
         }
 
     def __str__(self) -> str:
-        """What was asked when, whether the answer is the same, and if not what differs and why."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+        """What was asked when, whether the answer is the same, and if not what differs."""
         asked = shortened(self.query, LINE) or "the newest"
-        many = f"{len(self.then)} answered"
-        yield f"{'equal' if self.equal else 'differs'}: {asked} ({self.at.isoformat()}, {many})"
-        yield from (f"  {one}" for one in self.differences)
-        if self.equal and self.changed:
-            yield f"  changed since, to no effect: {plain('; '.join(self.changed))}"
-        elif not self.equal:
-            yield f"  because of: {plain('; '.join(self.reasons))}"
-
-
-def _json(one: Difference) -> dict[str, Any]:
-    then, now = (None if each is None else each._asdict() for each in (one.then, one.now))
-    return {"key": one.key, "namespace": one.namespace, "then": then, "now": now}
+        told = f"{asked} ({self.at.isoformat()}, {len(self.then)} answered)"
+        differing = (f"  {one}" for one in self.differences)
+        return "\n".join([f"{'equal' if self.equal else 'differs'}: {told}", *differing])
 
 
 def replay(
     turn: str,
     context: MemoryContext,
-    recorder: Recorder,
+    reader: Reader,
     store: StoreFlows,
     profile: Profile | None = None,
 ) -> Flow[list[Replay]]:
@@ -127,44 +346,23 @@ def replay(
             "the run_id, or the recall_id of what get_context answered"
         )
     recorded = [Recorded(*row) for row in rows]
-    asks = [one.inquiry(recorder.floor, _profile_of(one, profile)) for one in recorded]
-    vectors = Vectors()
-    yield from vectors.add(
-        (
-            ask.query
-            for one, ask in zip(recorded, asks, strict=True)
-            if not one.asked["given_vector"] and one.asked["by_words"] is None
-        ),
-        store.options,
-    )
+    asks = [one.inquiry(profile) for one in recorded]
     found = []
     for one, ask in zip(recorded, asks, strict=True):
-        found.append((yield from _replayed(one, ask, vectors, recorder, store)))
+        found.append((yield from _replayed(one, ask, reader, store)))
     return found
 
 
-def _replayed(
-    recorded: Recorded, ask: Inquiry, known: Vectors, recorder: Recorder, store: StoreFlows
-) -> Flow[Replay]:
+def _replayed(recorded: Recorded, ask: Inquiry, reader: Reader, store: StoreFlows) -> Flow[Replay]:
     """One of them; its rows were read then, and how near they were to the question too."""
     vector, rows = recorded.opened()
-    index, reader = store.options.index, recorder.reader
-    shape = None if index is None else index.vector
-    today = vector if recorded.asked["given_vector"] else known.get(ask.query, vector)
-    if other_model := not _alike(vector, today, shape):
-        vector = today
     vectors, moment = Vectors(), Moment(recorded.at)
     vectors.failed = recorded.asked["by_words"]
-    sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
+    again = replace(ask, embedding=vector)
+    sought = sought_for(again, vectors, moment, reader, store.options.index)
     (answered,) = yield from answer([sought], [rows], reader, moment, store.distance)
-    then, now = recorded.ranked, ranked(answered.memories)
-    held = {one.place for one in then if one.held_out}
-    now = [one._replace(held_out=one.place in held) for one in now]
-    changed = [*_changed(recorded, recorder.by(ask))]
-    if other_model and not any(one.startswith("model") for one in changed):
-        changed.append("model: it makes another vector of the question")
-    if terms := _other_terms(then, answered.memories, ask, moment.now):
-        changed.append(f"profile: {ask.profile.name} has other terms ({', '.join(terms)})")
+    then = recorded.ranked
+    now = _ranked(answered.memories, {one.place for one in then if one.held_out})
     return Replay(
         turn=recorded.turn,
         query=ask.query,
@@ -172,60 +370,7 @@ def _replayed(
         then=tuple(then),
         now=tuple(now),
         differences=tuple(_differences(then, now)),
-        changed=tuple(changed),
     )
-
-
-def _profile_of(recorded: Recorded, given: Profile | None) -> Profile:
-    """The profile of a recall as it is today."""
-    name = recorded.by["profile"]
-    if not recorded.own_profile and name in PROFILES:
-        return PROFILES[name]
-    if given is None:
-        raise InvalidInputError(
-            f"a recall of {short(recorded.turn)} was ranked by a profile of the caller's own, "
-            f"{short(name)}: give it, as profile=…"
-        )
-    return given
-
-
-def _alike(
-    then: PackedVector | None, now: PackedVector | None, shape: VectorOptions | None
-) -> bool:
-    """Whether two vectors are the same, as far as the store keeps them."""
-    if then is None or now is None or shape is None:
-        return then == now
-    if len(then.data) != len(now.data):
-        return False
-    pairs = zip(unpack(then, shape), unpack(now, shape), strict=True)
-    return all(math.isclose(a, b, rel_tol=_SAME_NUMBER, abs_tol=_SAME_NUMBER) for a, b in pairs)
-
-
-def _changed(recorded: Recorded, now: Mapping[str, Any]) -> Iterator[str]:
-    """What a recall went by that is not as it was; a floor counts that was not asked for."""
-    then, asked = recorded.by, set() if recorded.asked["floor"] is None else {"floor"}
-    for name in sorted({*then, *now} - asked):
-        was, is_ = then.get(name), now.get(name)
-        if was != is_:
-            yield f"{name}: {was or 'none'} → {is_ or 'none'}"
-
-
-def _other_terms(
-    then: Sequence[Ranked], now: Sequence[Recollection], ask: Inquiry, at: datetime
-) -> list[str]:
-    """The terms that the profile makes otherwise than then of the match that a memory had then."""
-    if ask.blank:
-        return []
-    before = {one.place: one for one in then}
-    asked = Asked(now=at, project_id=ask.project_id, query=ask.query)
-    names = set()
-    for memory in now:
-        if (one := before.get((memory.namespace, memory.key))) is not None:
-            made = ask.profile.terms(replace(memory, match=one.match), asked)
-            terms = made if isinstance(made, Mapping) else {"profile": made}
-            given = one.explanation
-            names |= {name for name in terms if not _same(float(terms[name]), given.get(name))}
-    return sorted(names)
 
 
 def _differences(then: Sequence[Ranked], now: Sequence[Ranked]) -> Iterator[Difference]:
@@ -237,12 +382,9 @@ def _differences(then: Sequence[Ranked], now: Sequence[Ranked]) -> Iterator[Diff
 
 
 def _is_same(one: Ranked, other: Ranked) -> bool:
-    same = _same(one.score, other.score) and _same(one.match, other.match)
+    pairs = ((one.score, other.score), (one.match, other.match))
+    same = all(math.isclose(*pair, rel_tol=_SAME, abs_tol=_SAME) for pair in pairs)
     return same and one.rank == other.rank
-
-
-def _same(one: float, other: float | None) -> bool:
-    return other is not None and math.isclose(one, other, rel_tol=_SAME, abs_tol=_SAME)
 
 
 def _placed(one: Ranked | None) -> str:

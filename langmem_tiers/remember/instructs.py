@@ -33,8 +33,7 @@ from unicodedata import normalize
 from urllib.parse import unquote
 
 from langmem_tiers.core.memory import PERSONS, Source
-from langmem_tiers.core.reading import visible
-from langmem_tiers.core.tokens import BIAS, sentences_of, tokens
+from langmem_tiers.core.reading import BIAS, sentences_of, tokens, visible
 
 OUR_OWN: Final = (*PERSONS, Source.AGENT)
 """Who tells something; all others bring it."""

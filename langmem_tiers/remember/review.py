@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.recall.rerank import Reranker, Shortlist
+from langmem_tiers.recall.inquiry import Reranker, Shortlist
 from langmem_tiers.remember.candidate import Candidate
 
 BEST: Final = 10.0

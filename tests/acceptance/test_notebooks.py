@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 SHOWN = {
     "01_quickstart": (
-        "<p>No memories.</p>",
+        "No memories.",
         "recalled in the session: True",
         "recalled in the project: False",
         "As far as I know: Ben approves every refund above 500 euros.",
@@ -64,7 +64,7 @@ def outputs(notebook: Any) -> list[Mapping[str, Any]]:
 
 def as_text(output: Mapping[str, Any]) -> str:
     data = output.get("data", {})
-    parts = (output.get("text"), data.get("text/html"), data.get("text/plain"))
+    parts = (output.get("text"), data.get("text/plain"))
     return "\n".join(str(part) for part in parts if part)
 
 

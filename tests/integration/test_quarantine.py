@@ -135,7 +135,7 @@ def test_what_is_said_of_a_memory_names_what_is_held_beside_it_and_no_more(memor
     memory.store(ATTACK, key="d", source="web", derived_from=["a"])
     memory.store("Ann and Ben share a pin.", key="origin")
     told = memory.explain("a")
-    assert "AcmePay" not in str(told) + told._repr_html_()
+    assert "AcmePay" not in str(told)
     assert [(one.key, one.state, one.content) for one in told.derived] == [("d", "quarantined", "")]
     policy = GatePolicy(private={"credit_card": Decision.QUARANTINE})
     watching = beside(memory, gate=policy, detectors=detectors("credit_card"))

@@ -75,7 +75,6 @@ async def test_the_best_of_three_times_the_limit_are_returned_by_relevance(
     assert found[0].evidence["relevance"] == int(found[0].key) / 10
     assert sum(found[0].explanation.values()) == pytest.approx(found[0].score)
     assert f"relevance 0.{found[0].key}0, number 0.{found[0].key}0: its number is" in str(found[0])
-    assert f"number 0.{found[0].key}0: its number is" in found._repr_html_()
     json.dumps(facts(found[0]))
 
 

@@ -215,8 +215,7 @@ def said(ask: Callable[..., Any], *given: Any) -> str:
         found = ask(*given)
     except TieredMemoryError as error:
         return f"{type(error).__name__}: {error} {error.__cause__!r}"
-    html = found._repr_html_() if hasattr(found, "_repr_html_") else ""
-    return f"{found!r}\n{found}\n{html}"
+    return f"{found!r}\n{found}"
 
 
 def kept(world: World) -> dict[str, Any]:

@@ -320,7 +320,6 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     },
     "signature": {"failure": "ValueError: no"},
     "detectors": {"kinds": ("email",)},
-    "profile_named": {"name": "aurora"},
     "profile_of": {"given": "aurora"},
     "recalled_text": {"recollections": Made(lambda w: w.memory.get_context("keys", min_match=0))},
     "with_recalled": {"system": None, "text": "x"},

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
-from langmem_tiers.recall.fence import titled_text
+from langmem_tiers.recall.fence import recalled_text
 from tests.support.recollections import recollection
 
 WORDS = st.sampled_from(
@@ -59,7 +58,6 @@ def prompt(held: Sequence[BufferedMemory], **options: Any) -> PromptMemories:
         "max_tokens": None,
         "min_relevance": 0.0,
         "count_tokens": len,
-        "types": MemoryTypes(),
     }
     return fitting(held, **{**given, **options})
 
@@ -83,9 +81,9 @@ def test_what_is_in_mind_is_sorted_each_memory_once_and_within_the_capacity(
     for context in contexts:
         for turn in (called_up, fed):
             held = turn(held, context, capacity)
-            order = [(-one.relevance, one.place) for one in held]
+            order = [(-one.relevance, one.memory.place) for one in held]
             assert order == sorted(order)
-            assert len({one.place for one in held}) == len(held) <= capacity
+            assert len({one.memory.place for one in held}) == len(held) <= capacity
             assert all(0 <= one.relevance <= 1 for one in held)
 
 
@@ -143,7 +141,7 @@ def test_without_a_budget_all_that_is_relevant_enough_is_whole(some: list[Recoll
         one.key for one in some if one.match >= 0.5
     }
     shown = [one.memory for one in page.memories]
-    assert page.text == titled_text([("fact", shown)])
+    assert page.text == recalled_text(shown)
     assert not any(one.truncated for one in page.memories)
 
 
@@ -163,7 +161,7 @@ def test_the_last_memory_is_cut_to_as_much_as_fits(content: str, cuts: list[str]
     """After a word, or inside of one that is longer."""
     held = mind(recollection("a", content, match=1.0))
     for cut, shorter in pairwise(cuts):
-        room = len(titled_text([("fact", [recollection("a", cut, match=1.0)])]))
+        room = len(recalled_text([recollection("a", cut, match=1.0)]))
         found = [prompt(held, max_tokens=most).memories[0].content for most in (room, room - 1)]
         assert found == [cut, shorter]
     assert prompt(held, max_tokens=4) == PromptMemories()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.recall.excerpt import excerpt
+from langmem_tiers.recall.fence import excerpt
 
 TALK = "Water them twice a week. In March, cut the roses to the third bud. Feed them with compost."
 

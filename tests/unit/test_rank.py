@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import timedelta
 from fractions import Fraction
 from typing import Any
@@ -13,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.recall.ranking import CREDIT, PROFILES, Asked, Profile, rank, time_weighted
 from tests.support.recollections import NOW, recollection
 
@@ -154,27 +153,6 @@ def test_a_line_says_what_a_score_is_made_of() -> None:
     docked = recollection("k", score=-0.05, explanation={"balance": -0.05})
     assert str(docked) == "memory k (working fact k, score −0.05 = − 0.05 balance)"
     assert "…" in str(recollection("k", "long " * 100))
-
-
-@settings(derandomize=True, max_examples=50)
-@given(text=st.text(), name=st.text(), key=st.text())
-def test_a_table_carries_no_markup_and_no_control_character_of_a_memory(
-    text: str, name: str, key: str
-) -> None:
-    hostile = f"<script>&\"'{text}"
-    memory = recollection(key, hostile, memory_type=hostile, explanation={hostile: 1.0, name: -0.5})
-    html = memory._repr_html_()
-    assert html.count("<tr>") == html.count("</tr>") == 2
-    assert html.count("<td ") == html.count("<th ") == 5
-    assert "<script" not in html
-    assert not any(ord(char) < 32 or 0x7F <= ord(char) < 0xA0 for char in html)
-    html.encode()
-
-
-def test_bars_are_to_the_scale_of_the_largest_term() -> None:
-    html = recollection("a", explanation={"match": 0.4, "recency": 0.2, "access": 0.0})
-    assert re.findall(r"width:(\d+)px", html._repr_html_()) == ["120", "60"]
-    assert Recollections()._repr_html_() == "<p>No memories.</p>"
 
 
 def test_aurora_is_the_specified_formula() -> None:

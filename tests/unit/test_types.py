@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection, Tier
-from langmem_tiers.core.types import BUILT_IN, MemoryType, MemoryTypes, TypeRow
+from langmem_tiers.core.types import BUILT_IN, MemoryType, MemoryTypes
 
 PAGE = Path(__file__).parents[2] / "docs" / "types.md"
 NOW = datetime(2026, 5, 4, tzinfo=UTC)
@@ -41,13 +41,13 @@ def documented() -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in table.split("\n")[2:]]
 
 
-def shown(row: TypeRow) -> list[str]:
+def shown(row: MemoryType) -> list[str]:
     ttl = "the tier's" if row.ttl is None else f"{row.ttl:g}"
     return [f"`{row.name}`", row.tier, ttl, f"{row.boost:g}", row.title]
 
 
 def test_the_table_of_the_docs_is_the_registry() -> None:
-    assert [cells[:5] for cells in documented()] == [shown(row) for row in MemoryTypes().table()]
+    assert [cells[:5] for cells in documented()] == [shown(row) for row in MemoryTypes()]
     assert all(len(cells) == 6 and cells[5] for cells in documented())
 
 

@@ -1,0 +1,423 @@
+"""The commands that look after what is kept: files, forgetting, quarantine, the log, the walls."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import typer
+
+from langmem_tiers.cli import terminal
+from langmem_tiers.cli.terminal import URL, Command, Json, Tenant, Url, User, flag, option
+from langmem_tiers.cli.worker import checkpointer_of
+from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from langmem_tiers.consolidate.restore import ArchiveFile
+    from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
+    from langmem_tiers.store.store import TieredStore
+
+_MAGIC: Final = b"\x1f\x8b"
+"""What a file begins with that gzip has compressed."""
+_USUAL: Final = ArchivalPolicy(url=".")
+
+
+def export(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A new file, such as acme.jsonl.gz.")
+    ],
+    *,
+    tenant: Tenant,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Write everything of a tenant into one file, as of one moment; import brings it back."""
+    from langmem_tiers.carry.exporting import counted
+    from langmem_tiers.memory.carrying import exporting
+
+    context = MemoryContext(tenant=tenant)
+    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+        total = sum(store.run(counted(context.root)).values())
+        with terminal.progress(f"Exporting {tenant}", total) as advance:
+            report = store.run(exporting(store, context, file, advance=advance))
+    terminal.show({**asdict(report), "path": str(report.path)}, report, as_json=as_json)
+
+
+def is_export(path: Path) -> bool:
+    """Whether a file is compressed as exports are; other files that can be imported are not."""
+    with suppress(OSError), path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC
+    return False
+
+
+def import_export(
+    file: Path,
+    where: Callable[[], AbstractContextManager[TieredStore]],
+    *,
+    tenant: str | None,
+    source: str | None,
+    readmit: bool,
+    as_json: bool,
+) -> None:
+    """Bring all of an export back, into the store that `where` opens."""
+    from langmem_tiers.carry.file import Reader
+    from langmem_tiers.memory.carrying import importing
+    from langmem_tiers.remember.trust import TrustPolicy
+
+    reader = Reader(file)
+    reader.close()
+    context = MemoryContext(tenant=reader.header.tenant if tenant is None else tenant)
+    with where() as store:
+        title = f"Importing {context.root}"
+        with terminal.progress(title, 2 * reader.header.total) as advance:
+            flow = importing(
+                store,
+                context,
+                file,
+                source=source,
+                readmit=readmit,
+                policy=TrustPolicy(),
+                advance=advance,
+            )
+            report = store.run(flow)
+        store.optimize()
+    terminal.show(asdict(report), report, as_json=as_json)
+
+
+def archive(
+    *,
+    tenant: Tenant,
+    to: Annotated[str, option("PLACE", "A directory, or s3://bucket/path and the like.")],
+    older_than_days: Annotated[
+        float, option("DAYS", "Days since its last change, to exceed.")
+    ] = _USUAL.older_than_days,
+    max_access_count: Annotated[
+        int, option("N", "Read less often than this.")
+    ] = _USUAL.max_access_count,
+    max_importance: Annotated[
+        float, option("SHARE", "Less important than this, of 0 to 1.")
+    ] = _USUAL.max_importance,
+    default_importance: Annotated[
+        float | None, option("SHARE", "Of what nobody told it of; if not given, it stays.")
+    ] = None,
+    max_share: Annotated[
+        float, option("SHARE", "Of the tenant's memories, no more, of 0 to 1.")
+    ] = _USUAL.max_share,
+    agent: Annotated[str | None, option("AGENT", "Only what this agent remembered.")] = None,
+    apply: Annotated[
+        bool, flag("--apply", "Do it; without this all is counted and stays.")
+    ] = False,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Move what is old, hardly read and said to be unimportant to files; restore gets it back."""
+    from langmem_tiers.memory.tending import archiving
+
+    policy = ArchivalPolicy(
+        url=to,
+        older_than_days=older_than_days,
+        max_access_count=max_access_count,
+        max_importance=max_importance,
+        default_importance=default_importance,
+        agent_id=agent,
+        max_share=max_share,
+    )
+    context = MemoryContext(tenant=tenant)
+    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+        report = store.run(archiving(store, context, policy, dry_run=True))
+        if apply:
+            with terminal.progress(f"Archiving {tenant}", report.memories) as advance:
+                report = store.run(archiving(store, context, policy, advance=advance))
+    names = (f"  {name}" for name in report.archives)
+    terminal.show({"tenant": tenant, **asdict(report)}, report, *names, as_json=as_json)
+
+
+def restore(
+    archive: Annotated[
+        str | None, typer.Argument(metavar="[ARCHIVE]", help="An archive by its name or URL.")
+    ] = None,
+    *,
+    tenant: Tenant,
+    everything: Annotated[bool, flag("--all", "Every archive of the tenant.")] = False,
+    key: Annotated[
+        list[str] | None, option("KEY", "Only the memory of this key; can be given again.")
+    ] = None,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Bring archived memories back as they were; without an archive, list what there is."""
+    from langmem_tiers.consolidate.restore import archives
+    from langmem_tiers.memory.tending import restoring
+
+    if everything and (archive is not None or key):
+        raise InvalidInputError("--all is every memory of every archive: name none beside it")
+    if key and archive is None:
+        raise InvalidInputError("name the archive that the key is in; without one, they are listed")
+    context = MemoryContext(tenant=tenant)
+    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+        known = store.run(archives(context.root))
+        if archive is None and not everything:
+            _list(tenant, known, as_json=as_json)
+            return
+        names = [archive] if archive else [one.archive for one in known if one.remaining]
+        restored = []
+        with terminal.progress("Restoring", len(names)) as advance:
+            for name in names:
+                report = store.run(restoring(store, context, name, key or None))
+                restored.append({"archive": name, **asdict(report)})
+                if not as_json:
+                    terminal.say(f"{name}: {report}")
+                advance(1)
+    if as_json:
+        terminal.print_json({"tenant": tenant, "restored": restored})
+    elif not names:
+        terminal.note(_nothing(tenant, known))
+
+
+def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
+    """List archives, oldest first: names and URLs on lines of their own, to copy."""
+    lines = []
+    for one in known:
+        day = one.archived_at.date().isoformat()
+        told = f"  {day}, memories: {one.memories:,}, remaining: {one.remaining:,}"
+        lines += [one.archive, told, f"  {one.url}"]
+    document = {"tenant": tenant, "archives": [asdict(one) for one in known]}
+    terminal.show(document, *lines, as_json=as_json)
+    if not (known or as_json):
+        terminal.note(_nothing(tenant, known))
+
+
+def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
+    if not known:
+        return f"Nothing of {tenant!r} is archived."
+    return (
+        f"There is nothing to restore: what was archived of {tenant!r} is back, was deleted, or "
+        "has expired."
+    )
+
+
+def forget(
+    *,
+    tenant: Tenant,
+    key: Annotated[str | None, option("KEY", "Forget the memory of this key.")] = None,
+    user: Annotated[
+        str | None, option("USER", "Forget all of this user; or whose own the --key is.")
+    ] = None,
+    subject: Annotated[
+        list[str] | None, option("NAME", "Forget this person or thing; again for more names.")
+    ] = None,
+    everything: Annotated[bool, flag("--all", "Forget the tenant, with all that it has.")] = False,
+    project: Annotated[
+        str | None, option("PROJECT", "Whose working memory the --key is in.")
+    ] = None,
+    checkpoints: Annotated[
+        bool, flag("--checkpoints", "Delete LangGraph's threads of it here as well.")
+    ] = False,
+    plan: Annotated[bool, flag("--plan", "Show what would go, and change nothing.")] = False,
+    yes: Annotated[bool, flag("--yes", "Do not ask whether it is meant.")] = False,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Erase something for good, with all that came from it alone; docs/forgetting.md says how."""
+    from langmem_tiers.memory.forgetting import forgetting
+
+    named: dict[str, str | list[str] | None] = {
+        "key": key,
+        "user": None if key is not None else user,
+        "subject": subject or None,
+        "tenant": tenant if everything else None,
+    }
+    if project is not None and key is None:
+        raise InvalidInputError("--project says where a --key is: what else is forgotten is in all")
+    own = user if key is not None else None
+    context = MemoryContext(tenant=tenant, project_id=project, user_id=own)
+    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+        planned = cast("ForgetPlan", store.run(forgetting(store, context, named, plan=True)))
+        document: dict[str, Any] = {"tenant": tenant, "plan": asdict(planned)}
+        if not as_json:
+            terminal.say(planned)
+        if plan:
+            terminal.show(document, as_json=as_json)
+            return
+        _check_meant(yes=yes)
+        with checkpointer_of(url) if checkpoints else nullcontext() as saver:
+            receipt, verified = _forgotten(store, context, named, saver, len(planned.erased))
+    document |= {"receipt": receipt.to_json(), "found": verified.found}
+    terminal.show(document, *_receipt(receipt), as_json=as_json)
+    terminal.note(str(verified), None if verified else "red")
+    if not verified:
+        raise typer.Exit(terminal.NOT_DONE)
+
+
+def _forgotten(
+    store: TieredStore,
+    context: MemoryContext,
+    named: dict[str, str | list[str] | None],
+    saver: Any,
+    total: int,
+) -> tuple[ForgetReceipt, Verification]:
+    """Forget it, and look whether it is gone."""
+    from langmem_tiers.memory.forgetting import forgetting, verifying
+
+    if saver is not None:
+        saver.setup()
+    with terminal.progress(f"Forgetting in {context.tenant}", total) as advance:
+        flow = forgetting(store, context, named, plan=False, checkpointer=saver, advance=advance)
+        receipt = cast("ForgetReceipt", store.run(flow))
+    return receipt, store.run(verifying(store, MemoryContext(tenant=context.tenant), receipt))
+
+
+def _receipt(receipt: ForgetReceipt) -> list[str]:
+    """What a forgetting took away."""
+    lines = [str(receipt)]
+    lines += [f"  say less: {len(receipt.rewritten):,} memories"] if receipt.rewritten else []
+    lines += [f"  lost what they quoted: {receipt.scrubbed:,}"] if receipt.scrubbed else []
+    lines += [f"  file removed: {one}" for one in receipt.files]
+    lines += [f"  thread deleted: {one}" for one in receipt.threads]
+    return lines + [f"  thread that stands: {one}" for one in receipt.named_threads]
+
+
+def _check_meant(*, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInputError(
+            "nothing was forgotten: say --yes if it is meant, or --plan to look"
+        )
+    if not typer.confirm("This cannot be undone. Forget it?", err=True):
+        terminal.note("Nothing was forgotten.")
+        raise typer.Exit
+
+
+def quarantine(
+    *,
+    tenant: Tenant,
+    user: User = None,
+    release: Annotated[str | None, option("KEY", "Let this memory be recalled.")] = None,
+    reject: Annotated[str | None, option("KEY", "Delete this memory.")] = None,
+    reason: Annotated[str | None, option("TEXT", "Why, for the memory's history.")] = None,
+    limit: Annotated[int, option("N", "Memories listed at most.")] = 100,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """List what the gate holds back, oldest first; release or reject one of it."""
+    from langmem_tiers.memory.asking import checked_limit
+    from langmem_tiers.remember import quarantine as held
+    from langmem_tiers.remember.trust import TrustPolicy
+
+    if release is not None and reject is not None:
+        raise InvalidInputError("--release and --reject: do one of them")
+    key = release or reject
+    if key is not None and reason is None:
+        raise InvalidInputError("say why: --reason 'it is our own guideline'")
+    context = MemoryContext(tenant=tenant, user_id=user)
+    # Without an index, and so without a coordinator: words may be of any language.
+    with terminal.opened_to_read(url, index=False) as store:
+        moment = store.flows.moment()
+        if key is not None:
+            told = (store.run(held.named(context, key, moment)), str(reason))
+            if release is not None:
+                store.run(held.release(*told, TrustPolicy(), store.options, moment))
+            else:
+                store.run(held.reject(*told, store.options, moment))
+        found = store.run(held.quarantined(context, moment, checked_limit(limit)))
+    document = {"tenant": tenant, "quarantined": [asdict(one) for one in found]}
+    terminal.show(document, *found, as_json=as_json)
+    if not (found or as_json):
+        terminal.note(f"Nothing of {tenant!r} is quarantined.")
+
+
+audit = typer.Typer(
+    cls=terminal.Commands,
+    no_args_is_help=True,
+    help="The log of what was done to memories, by whom.",
+)
+
+
+@audit.command("show", cls=Command)
+def show_log(
+    *,
+    tenant: Tenant,
+    key: Annotated[str | None, option("KEY", "Only what was done to this key.")] = None,
+    limit: Annotated[int, option("N", "How many entries at most.")] = 20,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Show what was done, the latest first."""
+    from langmem_tiers.memory.auditing import reading
+
+    with terminal.opened_to_read(url, index=False) as store:
+        found = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
+    document = {"tenant": tenant, "entries": [asdict(one) for one in found]}
+    terminal.show(document, *found, as_json=as_json)
+    if not (found or as_json):
+        terminal.note(f"Nothing is logged of {tenant!r}.")
+
+
+@audit.command(cls=Command)
+def head(*, tenant: Tenant, url: Url = URL, as_json: Json = False) -> None:
+    """Print the last link of the chain: keep it elsewhere, for `verify --head`."""
+    from langmem_tiers.audit.verify import head_of
+
+    with terminal.opened_to_read(url, index=False) as store:
+        found = store.run(head_of(MemoryContext(tenant=tenant).root))
+    terminal.show(asdict(found), found, as_json=as_json)
+
+
+@audit.command(cls=Command)
+def verify(
+    *,
+    tenant: Tenant,
+    head: Annotated[str | None, option("HEAD", "A head that the chain had.")] = None,
+    url: Url = URL,
+    as_json: Json = False,
+) -> None:
+    """Follow the chain, and name the first row that was altered or dropped."""
+    from langmem_tiers.audit.verify import verify
+    from langmem_tiers.memory.auditing import checked_head
+
+    root = MemoryContext(tenant=tenant).root
+    known = checked_head(head, root)
+    with terminal.opened_to_read(url, index=False) as store:
+        found = store.run(verify(root, known))
+    terminal.show({"ok": bool(found), **asdict(found)}, found, as_json=as_json)
+    if not as_json:
+        terminal.note(f"head: {found.head}")
+    if not found:
+        raise typer.Exit(terminal.NOT_DONE)
+
+
+_WHOLE: Final = "no export was broken off"
+_REMOVE: Final = (
+    "remove the file, which holds what a tenant has said: on that machine the tenant's next export "
+    "or forget does; where the machine is gone with it, delete its row of exports"
+)
+
+
+def doctor(*, url: Url = URL, as_json: Json = False) -> None:
+    """See whether Postgres walls tenants from each other, for whom the URL logs in."""
+    from langmem_tiers.forget.parts import left
+    from langmem_tiers.postgres.doctor import examine, lacking
+
+    with terminal.opened_to_read(url, index=False) as store:
+        found = store.run(examine(store.options, store.runner.acting))
+        parts = store.run(left(None)) if store.runner.acting != "application" else []
+    found = replace(found, checks=(*found.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE)))
+    rows = [
+        (one.check, "holds" if one.ok else "FAILS", one.found, one.advice) for one in found.checks
+    ]
+    terminal.show(
+        {"ok": found.ok, **asdict(found)},
+        terminal.table("what has to hold", "", "found", "what to do", rows=rows),
+        f"Login: {found.login}; looked at as: {found.looked_at}",
+        f"Backup: {found.backup}",
+        as_json=as_json,
+    )
+    if not found.ok:
+        raise typer.Exit(terminal.NOT_DONE)
