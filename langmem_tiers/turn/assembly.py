@@ -26,11 +26,11 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.asking import FunctionSource, outcomes
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
+from langmem_tiers.turn.memories import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
-from langmem_tiers.turn.sources import items_of, waits
+from langmem_tiers.turn.sources import FunctionSource, answered, items_of
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
@@ -163,19 +163,24 @@ def _asked(
     for. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
     raised, with a note that names the source.
     """
-    left = _left(told)
+    deadline = told["deadline"]
+    left = None if deadline is None else deadline - monotonic()
     found = {one.source: Section() for one in stages}
     if _is_over(told):
-        late = [one.source for one in stages if waits(turn.sources[one.source], told)]
+        late = [one.source for one in stages if _waits(turn.sources[one.source], told)]
         failed |= dict.fromkeys(late, _spent(turn))
         stages = [one for one in stages if one.source not in late]
+        if not stages:
+            return found
     seconds = min((one for one in (told["seconds"], left) if one is not None), default=None)
-    about = {**told, "seconds": seconds}
     asked = [
-        (turn.sources[one.source], {**about, "options": one.options, "title": one.title})
+        (
+            turn.sources[one.source],
+            {**told, "seconds": seconds, "options": one.options, "title": one.title},
+        )
         for one in stages
     ]
-    answers = yield from outcomes(asked, prompt, turn.memory)
+    answers = yield from answered(asked, prompt, turn.memory)
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
             found[stage.source] = _section_of(answer, stage, error)
@@ -199,15 +204,16 @@ def _is_mistake(error: Exception) -> bool:
     return wrong and not isinstance(error, EmbeddingFailedError)
 
 
-def _left(told: Mapping[str, Any]) -> float | None:
-    """Return the seconds that are left of the turn's."""
-    deadline: float | None = told["deadline"]
-    return None if deadline is None else deadline - monotonic()
-
-
 def _is_over(told: Mapping[str, Any]) -> bool:
-    left = _left(told)
-    return left is not None and left < _MOMENT
+    """Tell whether the turn's seconds are spent."""
+    return told["deadline"] is not None and told["deadline"] - monotonic() < _MOMENT
+
+
+def _waits(source: Any, told: Mapping[str, Any]) -> bool:
+    """Tell whether a source may take time."""
+    if isinstance(source, FunctionSource):
+        return source.waits
+    return not (isinstance(source, Conversation) and told["messages"] is not None)
 
 
 def _spent(turn: Turn) -> str:

@@ -192,7 +192,7 @@ class Stage:
     between: str = "\n"
     """What stands between two fragments."""
     rank: int = 0
-    """Which stages get room first; those of one rank share it by how useful their memories are."""
+    """Which stages get room first; those of one rank share it, the best memories first."""
     share: float = 1.0
     """In 0…1: how much of the room that is left it may take at most, until all had their turn."""
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -227,7 +227,6 @@ class Conversation:
     messages, none older than `minutes`, and whether there is a `summary`.
     """
 
-    messages: Sequence[Any] | None = None
     known_options: ClassVar = ("limit", "minutes", "summary")
 
     def flow(
@@ -235,8 +234,8 @@ class Conversation:
     ) -> Flow[Section]:
         """The conversation so far, oldest first; the prompt itself is no part of it."""
         options = metadata["options"]
-        given = metadata["messages"] if self.messages is None else self.messages
-        seen = self.messages is None and given is not None and not metadata["show_messages"]
+        given = metadata["messages"]
+        seen = given is not None and not metadata["show_messages"]
         said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
         last_role = said[-1].fields["speaker"].lower() if said else ""
         if last_role not in ASSISTANT_ROLES and said and said[-1].text == prompt:
