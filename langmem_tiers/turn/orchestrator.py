@@ -13,7 +13,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.postgres.flow import Call, Flow, Query, both, plain
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.turn import assembly, ending, keeping, progress
+from langmem_tiers.turn import assembly, ending, keeping
 from langmem_tiers.turn.trace import EndedTurn, TurnTrace, trace_of
 from langmem_tiers.turn.turn import Turn
 
@@ -92,7 +92,7 @@ class MemoryOrchestrator(Turn):
     assemble_context, aassemble_context = both(assembly.assemble_context, "tool")
     track_tool_invocation, atrack_tool_invocation = plain(keeping.track_tool_invocation)
     memorize, amemorize = both(keeping.memorize, "tool")
-    note_progress, anote_progress = both(progress.note_progress)
+    note_progress, anote_progress = both(keeping.note_progress)
     commit, acommit = both(ending.commit, "tool")
 
     get_budget_status, aget_budget_status = plain(Turn.get_budget_status)
