@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import dropwhile
+from itertools import dropwhile, groupby
 from time import monotonic
 from typing import Any
 
@@ -119,9 +119,9 @@ def _assembled(
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
-        if told["vectors"].failed is not None:
-            found = replace(found, by_words=shown(told["vectors"].failed, gate))
-        found = replace(found, failed=failed)
+        broken = told["vectors"].failed
+        by_words = None if broken is None else shown(broken, gate)
+        found = replace(found, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
@@ -137,16 +137,13 @@ def _assembled(
 
 def _rounds(turn: Turn) -> list[list[Stage]]:
     """Return the stages in order; functions that the layout has no stage for go together."""
-    found: list[list[Stage]] = []
-    at_once = False
-    for one in turn.layout.stages:
-        beside = one.source in turn.beside and isinstance(turn.sources[one.source], FunctionSource)
-        if beside and at_once:
-            found[-1].append(one)
-        else:
-            found.append([one])
-        at_once = beside
-    return found
+
+    def alone(stage: Stage) -> str | None:
+        source = turn.sources[stage.source]
+        beside = stage.source in turn.beside and isinstance(source, FunctionSource)
+        return None if beside else stage.source
+
+    return [[*several] for _, several in groupby(turn.layout.stages, alone)]
 
 
 def _asked(

@@ -194,7 +194,23 @@ def memorize(
     going_on(turn)
     given = _as_memory(turn, item, metadata)
     turn.memory.flows.checked(given, turn.context)
-    return _memorized(turn, given)
+    (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
+    if why is not None and not (yield from unit(_was_committed(turn))):
+        raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
+    # it has a name from then on that a retry has too; what the gate does not see is not wanted
+    with changing(turn) as record:
+        check(turn, "memorize")
+        one = replace(given, key=given.key or record.key("item", record.spent))
+        record.spent += 1
+        wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
+        record.wanted.append(wish)
+    try:
+        route = _routed(turn, given)
+        judged, *again = yield from _judged(turn, one, route)
+        return _keep(turn, judged, again, route)
+    except BaseException:
+        record.wanted.remove(wish)
+        raise
 
 
 def _as_memory(
@@ -221,29 +237,6 @@ def _as_memory(
         if not isinstance(given, Mapping):
             raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
     return replace(one, metadata={**one.metadata, **metadata})
-
-
-def _memorized(turn: Turn, given: NewMemory) -> Flow[Memorized]:
-    """Put something that was checked to the gate, and keep what it lets pass.
-
-    It has a name from then on that a retry has too; what the gate does not see is not wanted.
-    """
-    (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
-    if why is not None and not (yield from unit(_was_committed(turn))):
-        raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
-    with changing(turn) as record:
-        check(turn, "memorize")
-        one = replace(given, key=given.key or record.key("item", record.spent))
-        record.spent += 1
-        wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
-        record.wanted.append(wish)
-    try:
-        route = _routed(turn, given)
-        judged, *again = yield from _judged(turn, one, route)
-        return _keep(turn, judged, again, route)
-    except BaseException:
-        record.wanted.remove(wish)
-        raise
 
 
 def _routed(turn: Turn, one: NewMemory) -> Route:
@@ -372,11 +365,7 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
     going_on(turn)
     goal = checked_id(goal_id, "goal_id")
     step = ProgressDelta(delta=delta, reason=reason, at=turn.now)
-    return _noted(turn, goal, replace(step, reason=shown(step.reason, turn.memory.gate)))
-
-
-def _noted(turn: Turn, goal: str, step: ProgressDelta) -> Flow[None]:
-    """Keep a step, if its goal is set."""
+    step = replace(step, reason=shown(step.reason, turn.memory.gate))
     with changing(turn):
         check(turn, "note progress")
     known = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))

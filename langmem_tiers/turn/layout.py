@@ -260,21 +260,19 @@ class Layout:
             raise InvalidInputError("a layout has a stage at least, and each source in one stage")
 
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
-        """This layout with one stage more, at the end or before that of a source."""
+        """This layout with a stage: at the end, before that of a source, or in its own's place."""
+        checked_kind(stage, Stage, "stage")
         names = [one.source for one in self.stages]
         named: object = before
         if named is not None and (not isinstance(named, str) or named not in names):
             raise InvalidInputError(
                 f"the layout {self.name!r} has no stage {short(before)}: it has {', '.join(names)}"
             )
+        if before is None and stage.source in names:
+            before = stage.source
         place = len(names) if before is None else names.index(before)
-        return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
-
-    def with_another(self, stage: Stage) -> Layout:
-        """This layout with a stage in the place of the one of its source."""
-        checked_kind(stage, Stage, "stage")
-        stages = (stage if one.source == stage.source else one for one in self.stages)
-        return replace(self, stages=tuple(stages))
+        rest = self.stages[place + (before == stage.source) :]
+        return replace(self, stages=(*self.stages[:place], stage, *rest))
 
 
 def written(fragment: Fragment, stage: Stage) -> str:

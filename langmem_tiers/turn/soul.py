@@ -57,7 +57,7 @@ def read_soul(text: str) -> dict[str, Any]:
     soul = _Soul()
     further = soul.take(front)
     soul.read(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
-    soul.begin(_Block())
+    soul.blocks.append(_Block())
     soul.read(further)
     return soul.told()
 
@@ -93,30 +93,25 @@ class _Soul:
     def __init__(self) -> None:
         self._title: _Block | None = None
         """The text below the first heading of the first level."""
-        self._blocks = [_Block()]
+        self.blocks = [_Block()]
+        """Each line belongs to the last one as it is read."""
         self._above: list[tuple[int, str]] = []
         """The headings above the next one that name no field."""
         self._said: dict[str, list[str]] = defaultdict(list)
-
-    def begin(self, block: _Block) -> None:
-        """Let the lines that follow belong to this block."""
-        self._blocks.append(block)
 
     def take(self, front: Mapping[str, Any], above: str = "") -> list[str]:
         """Take what a front matter says of fields; the rest of it, as lines of Markdown."""
         further: list[str] = []
         for key, value in front.items():
-            name, known = f"{above}{key}", _field(str(key))
+            name, known, text = f"{above}{key}", _field(str(key)), isinstance(value, str)
             if isinstance(value, dict) and known not in (*_TEXTS, *_LISTS):
                 further += self.take(value, f"{name} > ")
             elif known in _TEXTS:
-                whole = isinstance(value, str)
-                self._take_text(known, value if whole else "\n".join(_listed(key, value)))
+                self._take_text(known, value if text else "\n".join(_listed(key, value)))
             elif known in _LISTS:
-                whole = isinstance(value, str)
-                items = _items(value.splitlines(), known) if whole else [*_listed(key, value)]
+                items = _items(value.splitlines(), known) if text else [*_listed(key, value)]
                 if items is None:
-                    self.begin(_Block(f"**{name}**:", None, 1, value.splitlines()))
+                    self.blocks.append(_Block(f"**{name}**:", None, 1, value.splitlines()))
                 self._take(known, items or ())
             else:
                 further += [f"## {name}", *(f"- {each}" for each in _listed(key, value))]
@@ -128,7 +123,7 @@ class _Soul:
         for place, line in enumerate(several):
             code ^= (fence := line.lstrip().startswith(_CODE))
             if code or fence:
-                self._blocks[-1].lines.append(line)
+                self.blocks[-1].lines.append(line)
             elif heading := _HEADING.match(line.strip()):
                 self._head(line, len(heading["marks"]), heading["name"])
             else:
@@ -137,10 +132,10 @@ class _Soul:
     def _head(self, line: str, level: int, name: str) -> None:
         """Begin at a heading; one below a list, or below a part without field, is part of it."""
         name = name.rstrip("#").rstrip() or name
-        known, current = _field(name), self._blocks[-1]
+        known, current = _field(name), self.blocks[-1]
         if known is None and level == 1 and self._title is None:
             self._title = _Block(f"**{name}**:")
-            self.begin(self._title)
+            self.blocks.append(self._title)
             return
         self._above = [one for one in self._above if one[0] < level]
         path = " > ".join([*(one for _, one in self._above), name])
@@ -149,48 +144,38 @@ class _Soul:
         if known is None and 0 < current.level < level and current.known not in _TEXTS:
             current.lines.append(line)
         else:
-            self.begin(_Block(f"**{path}**:", known, level))
+            self.blocks.append(_Block(f"**{path}**:", known, level))
 
     def _follow(self, line: str, after: Sequence[str]) -> None:
         """Take a line that is no heading; a label begins the block that follows it."""
-        current, said = self._blocks[-1], line.strip()
-        if current.known == _RULES and not current.opener and self._over(current, line):
-            outer = self._outer()
-            current = _Block("", outer, 0 if outer is None else 1)
-            self.begin(current)
+        current, said = self.blocks[-1], line.strip()
+        within = current.known == _RULES and not current.opener  # rules within a text
+        item = _BULLET.match(said) or _RULE.match(said)
+        if within and said and said == line and not item and not current.lines[-1].strip():
+            # a paragraph of the text that they stand in
+            outer = next(one.known for one in reversed(self.blocks) if one.known != _RULES)
+            text = outer in _TEXTS[1:]
+            current = _Block("", outer if text else None, 1 if text else 0)
+            self.blocks.append(current)
         block = _labelled(said, current)
         if block is None and current.known == "backstory" and _begins_list(said, after):
             block = _Block(said, None, _LABELLED, [""])
         if block is None:
             current.lines.append(line)
         else:
-            self.begin(block)
-
-    def _over(self, rules: _Block, line: str) -> bool:
-        """Tell whether rules within a text end before a line: a paragraph, and no item."""
-        said = line.strip()
-        paragraph = said == line and not _BULLET.match(said) and not _RULE.match(said)
-        return bool(said) and paragraph and not rules.lines[-1].strip()
-
-    def _outer(self) -> str | None:
-        """Return the text that rules stand in."""
-        blocks = (one for one in reversed(self._blocks) if one.known != _RULES)
-        outer = next(blocks, None)
-        return outer.known if outer is not None and outer.known in _TEXTS[1:] else None
+            self.blocks.append(block)
 
     def told(self) -> dict[str, Any]:
         """Return the value of each field, and the further parts."""
         named = self._said["persona_name"] or any(
-            one.known == "persona_name" and _trimmed(one.lines) for one in self._blocks
+            one.known == "persona_name" and _trimmed(one.lines) for one in self.blocks
         )
-        title, further = self._title, list[str]()
+        title = self._title
         if title is not None and not named:
             self._said["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
         if title is not None and not (named and _trimmed(title.lines)):
             title.opener = ""
-        for one in self._blocks:
-            if not self._taken(one):
-                further.append(str(one))
+        further = [str(one) for one in self.blocks if not self._taken(one)]
         name, _, beside = "\n".join(self._said.pop("persona_name")).partition("\n")
         texts = {name: "\n\n".join(self._said.pop(name, ())) for name in _TEXTS[1:]}
         kept = [one for one in (beside.strip(), *further) if one]
@@ -208,10 +193,8 @@ class _Soul:
                 self._take(name, items)
             return rules is not None
         found = None if known is None else _items(block.lines, known)
-        if known is None or found is None:
-            return False
-        self._take(known, found)
-        return True
+        self._take(known or "", found or ())
+        return found is not None
 
     def _take_text(self, name: str, said: str) -> None:
         if said.strip():
@@ -247,28 +230,20 @@ def _begins_list(line: str, after: Sequence[str]) -> bool:
 def _labelled(line: str, current: _Block) -> _Block | None:
     """Return the block that a line labels; None if the line is an entry of the current one."""
     inner = current.known is None and current.level > 0
-    if _RULE.match(line):
+    if _RULE.match(line):  # rules may stand by themselves in a text, or after a label
         opens = not inner and current.known != _RULES
-        return _Block("", _RULES, 0, [line]) if opens and _is_open(current) else None
+        text = current.loose or current.known in _TEXTS
+        return _Block("", _RULES, 0, [line]) if opens and text else None
     bullet = _BULLET.match(line) if current.loose and current.known not in _LISTS else None
     said = bullet["said"] if bullet else line
     bold = _BOLD.match(said)
     found = bold or (_PLAIN.match(said) if current.loose else None)
     known = _field(found["name"]) if found else None
-    if found is None or (known is None and (bold is None or bullet or _keeps(current))):
+    keeps = current.known is None and current.level != _LABELLED
+    if found is None or (known is None and (bold is None or bullet or keeps)):
         return None
     opener = said.removesuffix(found["said"]) if found["said"] else said
     return _Block(opener.strip(), known, _LABELLED, [found["said"].strip()])
-
-
-def _is_open(block: _Block) -> bool:
-    """Tell whether rules may stand in a block by themselves: in a text, or after a label."""
-    return block.loose or block.known in _TEXTS
-
-
-def _keeps(block: _Block) -> bool:
-    """Tell whether a label that names no field is a part of a block."""
-    return block.known is None and block.level != _LABELLED
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:
@@ -289,7 +264,8 @@ def _items(lines: Sequence[str], name: str) -> list[str] | None:
     if not told or _BULLET.match(told[0].strip()):
         return _bullets(told)
     if name == "voice_traits" and not any(_BULLET.match(one.strip()) for one in told):
-        return [part for one in told for part in _parts(one)]
+        parts = (part.strip() for one in told for part in one.split(","))
+        return [part for part in parts if part]
     return [told[0].strip()] if len(told) == 1 else None
 
 
@@ -347,10 +323,6 @@ def _after(lines: Sequence[str]) -> list[str] | None:
     if torn or any(line == one for line, one in zip(others, said, strict=True)):
         return None
     return [" ".join([first.strip(), *said])]
-
-
-def _parts(text: str) -> list[str]:
-    return [part for one in text.split(",") if (part := one.strip())]
 
 
 # The front matter

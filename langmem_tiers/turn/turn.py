@@ -163,17 +163,13 @@ class Turn:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
         self.sources[name] = as_source(name, source)
         self.own_sources.add(name)
-        known = any(one.source == name for one in self.layout.stages)
-        if stage is not None and known:
-            self.layout = self.layout.with_another(stage)
-        elif not known:
-            if stage is None:  # without a place of its own it is asked beside others
-                self.beside.add(name)
+        if stage is None and all(one.source != name for one in self.layout.stages):
+            self.beside.add(name)  # without a place of its own it is asked beside others
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
-            self.layout = self.layout.with_stage(
-                stage or Stage(source=name, title=title, rank=rank)
-            )
+            stage = Stage(source=name, title=title, rank=rank)
+        if stage is not None:
+            self.layout = self.layout.with_stage(stage)
 
     def begin(self, state: Mapping[str, Any] | None = None, *, about: str | None = None) -> Self:
         """Begin a turn, or go on with one that `to_state` told; `with` begins one by itself.
