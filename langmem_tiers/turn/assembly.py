@@ -10,17 +10,8 @@ from itertools import dropwhile, groupby
 from time import monotonic
 from typing import Any
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_flag
-from langmem_tiers.core.errors import (
-    BudgetExceededError,
-    ConfigurationError,
-    DatabaseError,
-    EmbeddingError,
-    EmbeddingFailedError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
@@ -37,7 +28,7 @@ from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, goin
 
 _UNLIMITED = 10**9
 _ANSWERED = "what its source answered"
-_GOING_ON = (DatabaseError, ConfigurationError)
+_GOING_ON = (errors.DatabaseError, errors.ConfigurationError)
 """What ends a turn's context, whichever source raises it."""
 _MOMENT = 0.005
 """The last seconds, in which nothing is asked any more: waiting clocks may ring that early."""
@@ -75,7 +66,7 @@ def assemble_context(
     record = going_on(turn)
     wanted = _checked_tokens(budget)
     if not isinstance(prompt, str):
-        raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
+        raise errors.InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
     own = {} if filters is None else checked_filters(filters)
     check(turn, "assemble a context", tokens=True)
@@ -197,8 +188,10 @@ def _asked(
 
 def _is_mistake(error: Exception) -> bool:
     """Tell whether an error says that a turn is built wrongly; a failing model may recover."""
-    wrong = isinstance(error, InvalidInputError | BudgetExceededError | EmbeddingError)
-    return wrong and not isinstance(error, EmbeddingFailedError)
+    wrong = isinstance(
+        error, errors.InvalidInputError | errors.BudgetExceededError | errors.EmbeddingError
+    )
+    return wrong and not isinstance(error, errors.EmbeddingFailedError)
 
 
 def _is_over(told: Mapping[str, Any]) -> bool:
@@ -219,8 +212,8 @@ def _spent(turn: Turn) -> str:
 
 def _signals() -> tuple[type[Exception], ...]:
     """What LangGraph, where it runs the turn, raises to stop: a source may ask a person."""
-    errors = sys.modules.get("langgraph.errors")
-    return () if errors is None else (errors.GraphBubbleUp,)
+    known = sys.modules.get("langgraph.errors")
+    return () if known is None else (known.GraphBubbleUp,)
 
 
 def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
@@ -238,7 +231,7 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
         return Section((told,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
         return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
-    raise InvalidTypeError(
+    raise errors.InvalidTypeError(
         f"the source {stage.source!r} answers a text, a Section or None, not "
         f"{type(answer).__name__}"
     )
@@ -262,9 +255,11 @@ def _checked_tokens(budget: object) -> int | None:
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
         hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
         told = hint if isinstance(budget, Budget) else ""
-        raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
+        raise errors.InvalidTypeError(
+            f"budget is a whole number of tokens, not {errors.short(budget)}{told}"
+        )
     if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget is {short(budget)}: use 0 or more tokens")
+        raise errors.InvalidInputError(f"budget is {errors.short(budget)}: use 0 or more tokens")
     return budget
 
 
@@ -272,5 +267,5 @@ def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | Non
     """Several things, or None; a text or a mapping is one."""
     one = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
     if given is not None and one:
-        raise InvalidTypeError(f"{what} is a list or None, not {short(given)}")
+        raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(given)}")
     return given

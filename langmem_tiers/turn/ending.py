@@ -13,46 +13,24 @@ from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn.skills import (
-    MIN_SUPPORT,
-    Trace,
-    is_news,
-    proposed_skills,
-    read_traces,
-    recent_traces,
-    stored_values,
-)
+from langmem_tiers.learn import skills
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew, rows_of
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
 from langmem_tiers.state.state import Goal
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
+from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.relevance import weigh_calls
 from langmem_tiers.turn.spending import BudgetStatus
-from langmem_tiers.turn.trace import (
-    CommitReport,
-    Ending,
-    TurnEvent,
-    TurnTrace,
-    beginning,
-    ended_call,
-    export_of,
-    happened,
-    is_of,
-    lock_name,
-    record_call,
-    report_of,
-    trace_of,
-)
 from langmem_tiers.turn.turn import Turn, changing
 
 _TRACES = "\0traces"
 """The key that turns lock to read a project's traces and add their own."""
 
 
-def commit(turn: Turn, *, success: bool | None = None) -> Flow[CommitReport]:
+def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitReport]:
     """Write all that is pending in one transaction, with the trace; done again, nothing more.
 
     An entry that cannot be written any more, as its goal is closed or its source is gone, is
@@ -112,25 +90,27 @@ def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
         "quarantined": sum(one.held is not None for one in record.pending),
     }
     ended = _ending(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
-    trace = TurnTrace(turn=record.turn, events=(*record.events, ended))
-    lock = lock_call([lock_name(turn.context, record.turn)], turn.memory.tiered_store.options)
-    yield Query((lock, record_call(turn.context, trace)), commit=True)
+    trace = traces.TurnTrace(turn=record.turn, events=(*record.events, ended))
+    lock = lock_call(
+        [traces.lock_name(turn.context, record.turn)], turn.memory.tiered_store.options
+    )
+    yield Query((lock, traces.record_call(turn.context, trace)), commit=True)
 
 
 def _ending(
     turn: Turn,
     record: TurnRecord,
-    kind: Ending,
+    kind: traces.Ending,
     reason: str,
     detail: Mapping[str, Any],
     *,
     at: datetime,
-) -> TurnEvent:
+) -> traces.TurnEvent:
     """How a turn ends, with what it is listed by: whose it is, and when it began."""
     told = {name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")}
     whose = {name: storable(one) for name, one in told.items() if one is not None}
     detail = {"began": record.began.isoformat(), **whose, **detail}
-    return TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
+    return traces.TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
 
 
 class _Commit:
@@ -158,7 +138,7 @@ class _Commit:
         self.steps = record.steps()
         """How much nearer it brought each goal."""
         self.skills = list[str]()
-        self.seen: list[Trace] | None = None
+        self.seen: list[skills.Trace] | None = None
         """The traces that its skills were found in; None if none were looked for."""
         self.lost = dict[tuple[Place, str], str]()
         """Why each of what is pending that cannot be written is not."""
@@ -166,13 +146,13 @@ class _Commit:
         """What it brought nearer, as that will be; known once it `stands`."""
         self.closed = dict[str, str]()
         """The reason for the refusal of each step whose goal is gone by then."""
-        self.report: CommitReport | None = None
+        self.report: traces.CommitReport | None = None
 
-    def run(self, *, success: bool | None) -> Flow[CommitReport]:
+    def run(self, *, success: bool | None) -> Flow[traces.CommitReport]:
         """Find what the turn wants written, lock all that it goes by, and write it."""
         options = self.store.options
         yield from self.store.refresh_state()
-        (rows,) = yield Query((ended_call(self.context, self.record.turn),), commit=True)
+        (rows,) = yield Query((traces.ended_call(self.context, self.record.turn),), commit=True)
         if rows:
             return (yield from self._as_before(*rows[0]))
         self.vectors |= yield from weigh_calls(self.record, options)
@@ -209,14 +189,18 @@ class _Commit:
         if own is None or not self.turn.settings.enable_skill_extraction:
             return
         moment = self.store.moment()
-        (rows,) = yield Query((recent_traces(self.context, moment),), commit=True)
-        self.seen = read_traces(rows)
+        (rows,) = yield Query((skills.recent_traces(self.context, moment),), commit=True)
+        self.seen = skills.read_traces(rows)
         others = [one for one in self.seen if one.run != own.run]
         trace = self.record.run_memory(own, self.context)
         current = [own] if trace.held is None else []
-        skills = proposed_skills([*current, *others], self.context, min_support=MIN_SUPPORT)
-        known = yield from stored_values(list(skills), self.context, moment, (Tier.WORKING,))
-        news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
+        proposed = skills.proposed_skills(
+            [*current, *others], self.context, min_support=skills.MIN_SUPPORT
+        )
+        known = yield from skills.stored_values(
+            list(proposed), self.context, moment, (Tier.WORKING,)
+        )
+        news = {key: one for key, one in proposed.items() if skills.is_news(one, known.get(key))}
         self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
         self.skills += news
 
@@ -246,21 +230,21 @@ class _Commit:
 
     def _locks(self) -> list[tuple[str, str, str]]:
         """What is locked beside what is written."""
-        keys = [lock_name(self.context, self.record.turn)]
+        keys = [traces.lock_name(self.context, self.record.turn)]
         if self.seen is not None:
             keys.append((*encode(self.context.namespace(Tier.WORKING)), _TRACES))
         return [*keys, (self.context.root, "", LOCK)] if self.lessons else keys
 
     def _looks(self, moment: Moment) -> list[Call]:
         """What is read then: how the turn ended, the project's traces, and the goals."""
-        seen = [] if self.seen is None else [recent_traces(self.context, moment)]
+        seen = [] if self.seen is None else [skills.recent_traces(self.context, moment)]
         goals = reading_goals(Whose.of(self.context), list(self.steps), moment.now)
-        return [ended_call(self.context, self.record.turn), *seen, *goals]
+        return [traces.ended_call(self.context, self.record.turn), *seen, *goals]
 
     def _stands(self, answers: list[Rows]) -> bool:
         """Whether nobody else committed meanwhile."""
         ended, *others = answers
-        if ended or (self.seen is not None and read_traces(others[0]) != self.seen):
+        if ended or (self.seen is not None and skills.read_traces(others[0]) != self.seen):
             return False
         before = others[len(others) - len(self.steps) :]
         for (goal, steps), rows in zip(self.steps.items(), before, strict=True):
@@ -282,25 +266,26 @@ class _Commit:
             lessons.append(replace(one, sources=tuple(each for each in places if each[1] == call)))
         derived = derive_calls(lessons, now, lambda one: self.record.key("lesson", one.key))
         states = [put_goal(Whose.of(self.context), one, now) for one in self.goals.values()]
-        return [*derived, *states, record_call(self.context, self.report.trace)]
+        return [*derived, *states, traces.record_call(self.context, self.report.trace)]
 
-    def _reported(self, applied: Applied, now: datetime) -> CommitReport:
+    def _reported(self, applied: Applied, now: datetime) -> traces.CommitReport:
         """Report a commit, now that it is known what it writes; a retry is told the same."""
         record = self.record
         puts = [one for one in applied.writes if one.value is not None]
         exports = [
-            export_of(one.place, one.key, one.tier, json.loads(one.value or "")) for one in puts
+            traces.export_of(one.place, one.key, one.tier, json.loads(one.value or ""))
+            for one in puts
         ]
         written = {one.key for one in puts}
         lessons = [key for key in self.lessons if key in written]
-        skills = [key for key in self.skills if key in written]
-        episodes = sum(map(happened, exports))
+        learned = [key for key in self.skills if key in written]
+        episodes = sum(map(traces.happened, exports))
         summary = {
             "episodic": episodes,
             "semantic": len(exports) - episodes,
             "tool calls": len(record.calls),
             "lessons": len(lessons),
-            "skills": len(skills),
+            "skills": len(learned),
             "goals": len(record.goals) - len(self.closed),
             "refused": record.refusals + len(applied.refused) + len(self.closed),
             "quarantined": sum(one.held is not None for one in puts),
@@ -320,7 +305,7 @@ class _Commit:
             ],
             "refused": {**{key: why for (_, key), why in applied.refused.items()}, **self.closed},
             "lessons": lessons,
-            "skills": skills,
+            "skills": learned,
             "goals": [
                 {**one, "progress": self.goals[one["goal"]].progress}
                 for one in record.goals
@@ -331,17 +316,17 @@ class _Commit:
         why = wrote or "nothing to write"
         ended = _ending(self.turn, record, "committed", why, detail, at=now)
         events = (*record.events, *self._refusals(applied, now), ended)
-        trace = TurnTrace(turn=record.turn, events=events)
-        return report_of(detail, exports, budget=self.budget, trace=trace)
+        trace = traces.TurnTrace(turn=record.turn, events=events)
+        return traces.report_of(detail, exports, budget=self.budget, trace=trace)
 
-    def _refusals(self, applied: Applied, now: datetime) -> Iterator[TurnEvent]:
+    def _refusals(self, applied: Applied, now: datetime) -> Iterator[traces.TurnEvent]:
         """Find what the gate let pass, or was noted, and the commit did not write."""
         for why in self.closed.values():
-            yield TurnEvent(kind="refused", at=now, reasons=(why,))
+            yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))
         said = {one.key: one for one in self.record.pending}
         for (place, key), why in applied.refused.items():
-            begins = beginning(said[key], self.turn.memory.gate) if key in said else {}
-            yield TurnEvent(
+            begins = traces.beginning(said[key], self.turn.memory.gate) if key in said else {}
+            yield traces.TurnEvent(
                 kind="refused",
                 at=now,
                 reasons=(why,),
@@ -350,7 +335,9 @@ class _Commit:
                 key=key,
             )
 
-    def _as_before(self, kind: Ending, detail: Mapping[str, Any]) -> Flow[CommitReport]:
+    def _as_before(
+        self, kind: traces.Ending, detail: Mapping[str, Any]
+    ) -> Flow[traces.CommitReport]:
         """What a turn that was committed before stored then, as it is by now.
 
         Raises:
@@ -368,7 +355,7 @@ class _Commit:
                 "that it wants now: nothing was written; give each turn a turn_id of its own, and "
                 "a retry what the first one had"
             )
-        if not is_of(context, detail):
+        if not traces.is_of(context, detail):
             raise InvalidInputError(
                 f"the turn {record.turn!r} was committed before, in another project or by another "
                 "user: nothing was written; give each turn a turn_id of its own"
@@ -382,10 +369,10 @@ class _Commit:
         )
         alive_at = self.store.moment().alive_at
         found = {
-            (namespace, key): export_of(Place(tenant, namespace), key, tier, value)
+            (namespace, key): traces.export_of(Place(tenant, namespace), key, tier, value)
             for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
             if expires_at is None or expires_at > alive_at
         }
-        trace = yield from trace_of(record.turn, context)
+        trace = yield from traces.trace_of(record.turn, context)
         exports = [found[name] for name in names if name in found]
-        return report_of(detail, exports, budget=self.budget, trace=trace)
+        return traces.report_of(detail, exports, budget=self.budget, trace=trace)

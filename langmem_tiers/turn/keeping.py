@@ -167,9 +167,7 @@ def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
 
 
 def memorize(
-    turn: Turn,
-    item: str | Mapping[str, Any],
-    metadata: Mapping[str, Any] | None = None,
+    turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> Flow[Memorized]:
     """Put something to the gate; what it lets pass is written by `commit`.
 

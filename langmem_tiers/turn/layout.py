@@ -8,17 +8,10 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.prompts import (
-    DIALOGUE_HEAD,
-    DIALOGUE_TAIL,
-    RECALLED_FROM,
-    RECALLED_HEAD,
-    RECALLED_ONE,
-    RECALLED_TAIL,
-)
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
@@ -286,7 +279,7 @@ def written(fragment: Fragment, stage: Stage) -> str:
     names = ("source", "version", "key")
     labels = {name: labelled(getattr(fragment, name) or "") for name in names}
     if not fragment.fields and item == VERBATIM:
-        return RECALLED_FROM.format_map({**labels, "content": content})
+        return prompts.RECALLED_FROM.format_map({**labels, "content": content})
     if fragment.formatted or (not fragment.fields and item in _OWN_ITEMS):
         return content
     alone = item == VERBATIM or "\n{content}\n" in item
@@ -297,7 +290,11 @@ def written(fragment: Fragment, stage: Stage) -> str:
 
 def fence_of(stage: Stage) -> tuple[str, str]:
     """What begins and ends the data of a stage."""
-    return (DIALOGUE_HEAD, DIALOGUE_TAIL) if stage.dialogue else (RECALLED_HEAD, RECALLED_TAIL)
+    return (
+        (prompts.DIALOGUE_HEAD, prompts.DIALOGUE_TAIL)
+        if stage.dialogue
+        else (prompts.RECALLED_HEAD, prompts.RECALLED_TAIL)
+    )
 
 
 ORCHESTRATOR: Final = Layout(
@@ -316,7 +313,7 @@ ORCHESTRATOR: Final = Layout(
         Stage(
             source="working",
             title="## Working Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=3,
             share=0.5,
             options={
@@ -331,14 +328,14 @@ ORCHESTRATOR: Final = Layout(
         Stage(
             source="episodic",
             title="## Episodic Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=4,
             options={"memory_types": EPISODES, "limit": 10, "informed_by": CIRCUMSTANCES},
         ),
         Stage(
             source="semantic",
             title="## Semantic Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=4,
             options={
                 "other_than": (*EPISODES, *NOTES, *INTENTIONS),
@@ -377,12 +374,7 @@ PERSONA: Final = Layout(
             ),
             between="\n\n",
             rank=3,
-            options={
-                "limit": 5,
-                "min_importance": 0.70,
-                "own": True,
-                "other_than": INTENTIONS,
-            },
+            options={"limit": 5, "min_importance": 0.70, "own": True, "other_than": INTENTIONS},
         ),
         Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
     ),

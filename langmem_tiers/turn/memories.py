@@ -176,9 +176,7 @@ def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
 
 
 def together(
-    direct: Sequence[Recollection],
-    informed: Mapping[str, Sequence[Recollection]],
-    limit: int,
+    direct: Sequence[Recollection], informed: Mapping[str, Sequence[Recollection]], limit: int
 ) -> list[Recollection]:
     """What answers the prompt, and what does in its circumstances, best first.
 
