@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import hypot
+from operator import mul
 from typing import Any
 
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.values import storable
-from langmem_tiers.core.vectors import PackedVector
+from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew, rows_of
+from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, rows_of
+from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
 from langmem_tiers.state.state import Goal
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn import trace as traces
-from langmem_tiers.turn.record import TurnRecord
-from langmem_tiers.turn.relevance import weigh_calls
+from langmem_tiers.turn.record import Invocation, TurnRecord
 from langmem_tiers.turn.spending import BudgetStatus
 from langmem_tiers.turn.turn import Turn, changing
 
@@ -155,7 +157,7 @@ class _Commit:
         (rows,) = yield Query((traces.ended_call(self.context, self.record.turn),), commit=True)
         if rows:
             return (yield from self._as_before(*rows[0]))
-        self.vectors |= yield from weigh_calls(self.record, options)
+        self.vectors |= yield from self._weigh_calls()
         yield from self._look_for_skills(success=success)
         puts = yield from self._pending()
         puts += yield from self.flows.writes(self.taught, self.context)
@@ -182,6 +184,46 @@ class _Commit:
             turn = self.record.turn
             raise ConflictError(f"somebody else committed beside the turn {turn!r}: again")
         return self.report
+
+    def _weigh_calls(self) -> Flow[Mapping[str, PackedVector | None]]:
+        """Say of each tool call how near it is to the prompt, unless that was told.
+
+        That is the cosine of the prompt and of the memory of the call, from 0 up; without an
+        embedding model, the share of the prompt's words that the call and its answer have.
+
+        Returns:
+            The vectors of the memories, by text, as they are written with these.
+        """
+        record, index = self.record, self.store.options.index
+        untold = {one.key: one for one in record.calls if one.relevance is None}
+        if not (untold and words(record.prompt)):
+            return {}
+        contents = {str(one.key): one.content for one in record.pending if one.key in untold}
+        vector = None if index is None else index.vector
+        if vector is None:
+            self._note_relevance({key: _shared(record.prompt, one) for key, one in untold.items()})
+            return {}
+        if not contents:
+            return {}
+        texts = tuple(dict.fromkeys(contents.values()))
+        (asked,) = yield Embed((record.prompt,), "query")
+        said = yield Embed(texts, "documents")
+        packed = pack_all(said, len(texts), vector)
+        near = dict(zip(texts, (_cosine(asked, one) for one in said), strict=True))
+        self._note_relevance({key: near[text] for key, text in contents.items()})
+        return dict(zip(texts, packed, strict=True))
+
+    def _note_relevance(self, relevance: Mapping[str, float]) -> None:
+        """Keep it with the calls, and with their memories."""
+        record, found = self.record, {key: round(one, 2) for key, one in relevance.items()}
+        for place, call in enumerate(record.calls):
+            if call.key in found:
+                record.calls[place] = replace(call, relevance=found[call.key])
+        for place, memory in enumerate(record.pending):
+            if (key := str(memory.key)) in found:
+                call_told = {**memory.further["tool_call"], "relevance": found[key]}
+                further = {**memory.further, "tool_call": call_told}
+                record.pending[place] = replace(memory, further=further)
 
     def _look_for_skills(self, *, success: bool | None) -> Flow[None]:
         """Look what recurs in the project's turns, of which this one leaves its trace."""
@@ -376,3 +418,16 @@ class _Commit:
         trace = yield from traces.trace_of(record.turn, context)
         exports = [found[name] for name in names if name in found]
         return traces.report_of(detail, exports, budget=self.budget, trace=trace)
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of two vectors of any length; 0 for what points away, or nowhere."""
+    long = hypot(*one) * hypot(*other)
+    return max(0.0, min(1.0, sum(map(mul, one, other)) / long)) if long else 0.0
+
+
+def _shared(prompt: str, one: Invocation) -> float:
+    """How much of what the turn is about a call names."""
+    sought = set(words(prompt))
+    said = set(words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
+    return len(sought & said) / len(sought)

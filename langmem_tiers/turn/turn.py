@@ -70,9 +70,9 @@ class Turn:
             layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
             sources: Sources by the name of their stage, in the place of those built in: anything
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
-                also a mapping, or an object with `query(question, metadata)`; for `tools` and
-                `conversation` also a list. Those that the layout has no stage for get one at its
-                end, and are asked side by side. One that raises loses its own section.
+                also an object with `query(question, metadata)`; for `identity` also a mapping.
+                Those that the layout has no stage for get one at its end, and are asked side by
+                side. One that raises loses its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
