@@ -157,13 +157,8 @@ def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
     """
     texts = (call.content, whole)
     found = [one for text in texts for detect in gate.detectors for one in detect(text)]
-    return replace(
-        gate,
-        policy=replace(gate.policy, refuse_trivial=False, refuse_echoes=False),
-        reviewers=None,
-        detectors=(lambda _: found,),
-        panel=None,
-    )
+    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
+    return replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
 
 
 def memorize(

@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,6 @@ from langmem_tiers.turn.layout import Fragment, Section
 
 _NAME: Final = "**Name**: "
 _BACKSTORY: Final = "**Backstory**: "
-_RULES: Final = {"MUST": "must_do", "MUST NOT": "must_not_do"}
 _LONGEST: Final = 80
 """The most characters that a message tells of a file's further parts: our own choice."""
 
@@ -59,14 +58,13 @@ class Persona:
 
     def __post_init__(self) -> None:
         """Refuse who has no name."""
-        for one in fields(self):
-            given = getattr(self, one.name)
-            if one.type == "str":
-                if not isinstance(given, str):
-                    raise InvalidTypeError(f"{one.name} is a text, not {type(given).__name__}")
-                utf8_bytes(given, one.name)
-                continue
-            object.__setattr__(self, one.name, tuple(checked_strings(given, one.name)))
+        for name in _TEXTS:
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                raise InvalidTypeError(f"{name} is a text, not {type(given).__name__}")
+            utf8_bytes(given, name)
+        for name in (*_LISTS, "further"):
+            object.__setattr__(self, name, tuple(checked_strings(getattr(self, name), name)))
         if not self.persona_name.strip():
             raise InvalidInputError(
                 "the persona has no name: begin its file with '# Name', or give persona_name"
@@ -121,6 +119,10 @@ class Persona:
 
     def _text(self, backstory: str) -> str:
         values = "".join(f"\n- {one}" for one in self.core_values)
+        must, never = (
+            "\n".join(f"- {one}" for one in rules) for rules in (self.must_do, self.must_not_do)
+        )
+        rules = _lines({"MUST: ": must, "MUST NOT: ": never})
         parts = (
             _lines({_NAME: self.persona_name, _BACKSTORY: backstory}),
             _lines(
@@ -130,15 +132,10 @@ class Persona:
                 }
             ),
             _lines({"**Core Values**:": values}),
-            self._rules(),
+            f"**Behavioral Rules**:\n{rules}" if rules else "",
             *self.further,
         )
         return "\n\n".join(one for one in parts if one)
-
-    def _rules(self) -> str:
-        lists = {f"{name}: ": getattr(self, field) for name, field in _RULES.items()}
-        told = {name: "\n".join(f"- {one}" for one in rules) for name, rules in lists.items()}
-        return "\n".join(["**Behavioral Rules**:", _lines(told)]) if any(told.values()) else ""
 
 
 def _lines(told: Mapping[str, str]) -> str:
