@@ -264,8 +264,9 @@ class Layout:
         if before is None and stage.source in names:
             before = stage.source
         place = len(names) if before is None else names.index(before)
-        rest = self.stages[place + (before == stage.source) :]
-        return replace(self, stages=(*self.stages[:place], stage, *rest))
+        after = place + 1 if before == stage.source else place
+        stages = (*self.stages[:place], stage, *self.stages[after:])
+        return replace(self, stages=stages)
 
 
 def written(fragment: Fragment, stage: Stage) -> str:
