@@ -6,38 +6,29 @@ import logging
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
-from itertools import dropwhile
+from itertools import dropwhile, groupby
 from time import monotonic
 from typing import Any
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_flag
-from langmem_tiers.core.errors import (
-    BudgetExceededError,
-    ConfigurationError,
-    DatabaseError,
-    EmbeddingError,
-    EmbeddingFailedError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.asking import FunctionSource, outcomes
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage
+from langmem_tiers.turn.memories import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
-from langmem_tiers.turn.sources import items_of, waits
+from langmem_tiers.turn.sources import FunctionSource, answered, items_of
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
 _UNLIMITED = 10**9
 _ANSWERED = "what its source answered"
-_GOING_ON = (DatabaseError, ConfigurationError)
+_GOING_ON = (errors.DatabaseError, errors.ConfigurationError)
 """What ends a turn's context, whichever source raises it."""
 _MOMENT = 0.005
 """The last seconds, in which nothing is asked any more: waiting clocks may ring that early."""
@@ -75,7 +66,7 @@ def assemble_context(
     record = going_on(turn)
     wanted = _checked_tokens(budget)
     if not isinstance(prompt, str):
-        raise InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
+        raise errors.InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
     own = {} if filters is None else checked_filters(filters)
     check(turn, "assemble a context", tokens=True)
@@ -119,9 +110,9 @@ def _assembled(
             query=prompt,
             spent=0 if room == wanted else record.tokens,
         )
-        if told["vectors"].failed is not None:
-            found = replace(found, by_words=shown(told["vectors"].failed, gate))
-        found = replace(found, failed=failed)
+        broken = told["vectors"].failed
+        by_words = None if broken is None else shown(broken, gate)
+        found = replace(found, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
         kept = storable(keepable(prompt, gate.policy, gate.detectors))
@@ -137,16 +128,13 @@ def _assembled(
 
 def _rounds(turn: Turn) -> list[list[Stage]]:
     """Return the stages in order; functions that the layout has no stage for go together."""
-    found: list[list[Stage]] = []
-    at_once = False
-    for one in turn.layout.stages:
-        beside = one.source in turn.beside and isinstance(turn.sources[one.source], FunctionSource)
-        if beside and at_once:
-            found[-1].append(one)
-        else:
-            found.append([one])
-        at_once = beside
-    return found
+
+    def alone(stage: Stage) -> str | None:
+        source = turn.sources[stage.source]
+        beside = stage.source in turn.beside and isinstance(source, FunctionSource)
+        return None if beside else stage.source
+
+    return [[*several] for _, several in groupby(turn.layout.stages, alone)]
 
 
 def _asked(
@@ -163,19 +151,24 @@ def _asked(
     for. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
     raised, with a note that names the source.
     """
-    left = _left(told)
+    deadline = told["deadline"]
+    left = None if deadline is None else deadline - monotonic()
     found = {one.source: Section() for one in stages}
     if _is_over(told):
-        late = [one.source for one in stages if waits(turn.sources[one.source], told)]
+        late = [one.source for one in stages if _waits(turn.sources[one.source], told)]
         failed |= dict.fromkeys(late, _spent(turn))
         stages = [one for one in stages if one.source not in late]
+        if not stages:
+            return found
     seconds = min((one for one in (told["seconds"], left) if one is not None), default=None)
-    about = {**told, "seconds": seconds}
     asked = [
-        (turn.sources[one.source], {**about, "options": one.options, "title": one.title})
+        (
+            turn.sources[one.source],
+            {**told, "seconds": seconds, "options": one.options, "title": one.title},
+        )
         for one in stages
     ]
-    answers = yield from outcomes(asked, prompt, turn.memory)
+    answers = yield from answered(asked, prompt, turn.memory)
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
             found[stage.source] = _section_of(answer, stage, error)
@@ -195,19 +188,22 @@ def _asked(
 
 def _is_mistake(error: Exception) -> bool:
     """Tell whether an error says that a turn is built wrongly; a failing model may recover."""
-    wrong = isinstance(error, InvalidInputError | BudgetExceededError | EmbeddingError)
-    return wrong and not isinstance(error, EmbeddingFailedError)
-
-
-def _left(told: Mapping[str, Any]) -> float | None:
-    """Return the seconds that are left of the turn's."""
-    deadline: float | None = told["deadline"]
-    return None if deadline is None else deadline - monotonic()
+    wrong = isinstance(
+        error, errors.InvalidInputError | errors.BudgetExceededError | errors.EmbeddingError
+    )
+    return wrong and not isinstance(error, errors.EmbeddingFailedError)
 
 
 def _is_over(told: Mapping[str, Any]) -> bool:
-    left = _left(told)
-    return left is not None and left < _MOMENT
+    """Tell whether the turn's seconds are spent."""
+    return told["deadline"] is not None and told["deadline"] - monotonic() < _MOMENT
+
+
+def _waits(source: Any, told: Mapping[str, Any]) -> bool:
+    """Tell whether a source may take time."""
+    if isinstance(source, FunctionSource):
+        return source.waits
+    return not (isinstance(source, Conversation) and told["messages"] is not None)
 
 
 def _spent(turn: Turn) -> str:
@@ -216,8 +212,8 @@ def _spent(turn: Turn) -> str:
 
 def _signals() -> tuple[type[Exception], ...]:
     """What LangGraph, where it runs the turn, raises to stop: a source may ask a person."""
-    errors = sys.modules.get("langgraph.errors")
-    return () if errors is None else (errors.GraphBubbleUp,)
+    known = sys.modules.get("langgraph.errors")
+    return () if known is None else (known.GraphBubbleUp,)
 
 
 def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
@@ -235,7 +231,7 @@ def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
         return Section((told,) if text else ())
     if isinstance(answer, Mapping) and "items" in answer:
         return Section(tuple(items_of(answer, stage.source, _ANSWERED)))
-    raise InvalidTypeError(
+    raise errors.InvalidTypeError(
         f"the source {stage.source!r} answers a text, a Section or None, not "
         f"{type(answer).__name__}"
     )
@@ -259,9 +255,11 @@ def _checked_tokens(budget: object) -> int | None:
     if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
         hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
         told = hint if isinstance(budget, Budget) else ""
-        raise InvalidTypeError(f"budget is a whole number of tokens, not {short(budget)}{told}")
+        raise errors.InvalidTypeError(
+            f"budget is a whole number of tokens, not {errors.short(budget)}{told}"
+        )
     if budget is not None and budget < 0:
-        raise InvalidInputError(f"budget is {short(budget)}: use 0 or more tokens")
+        raise errors.InvalidInputError(f"budget is {errors.short(budget)}: use 0 or more tokens")
     return budget
 
 
@@ -269,5 +267,5 @@ def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | Non
     """Several things, or None; a text or a mapping is one."""
     one = isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable)
     if given is not None and one:
-        raise InvalidTypeError(f"{what} is a list or None, not {short(given)}")
+        raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(given)}")
     return given

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import chain, groupby
+from itertools import groupby
 from typing import Any, Final
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import RECALLED_HEAD
-from langmem_tiers.recall.budget import TokenCounter, choose, counted
-from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of
-from langmem_tiers.turn.pieces import Piece, alike, nothing, place, told, words
+from langmem_tiers.recall.budget import TokenCounter, counted
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, written
 
 _BETWEEN_SECTIONS: Final = "\n\n"
 _HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
@@ -106,14 +104,13 @@ def fit(
 
     A part that always stands, as a persona but for its backstory, gets room first, and is cut
     where it may be. Then stages get it by rank, each at most its share of what is left: fragments
-    that are no memories by their own ranks, memories by how useful they are together
-    (`recall.budget.choose`). The best memory gets it before all but the first rank: so a larger
-    budget does not lose it to what matters less. What is left in the end goes to what was left out,
-    by rank, whatever the shares. Each piece is in whole, or out, and costs what the whole text
-    grows by: of that `count_tokens` never finds more than `budget`, and nothing is out that it
-    would find room for. What an earlier stage shows is left out of the later ones: the same memory,
-    or one of the same words. So is a memory that says what `query`, the prompt, says. `spent` is
-    what earlier contexts of the turn took.
+    that are no memories by their own ranks, then memories, the best first. The best memory of all
+    gets it before all but the first rank: so a larger budget does not lose it to what matters less.
+    What is left in the end goes to what was left out, by rank, whatever the shares. Each piece is
+    in whole, or out, and costs what the whole text grows by: of that `count_tokens` never finds
+    more than `budget`, and nothing is out that it would find room for. What an earlier stage shows
+    is left out of the later ones: the same memory, or one of the same words. So is a memory that
+    says what `query`, the prompt, says. `spent` is what earlier contexts of the turn took.
 
     Raises:
         InvalidInputError: if the budget is negative or too small for what has to stand, or the
@@ -125,6 +122,57 @@ def fit(
     fitting = _Fitting(filled, layout, count_tokens, query, budget)
     fitting.fill(spent)
     return fitting.whole()
+
+
+def words(text: str) -> str:
+    """A text, whatever its case and spaces."""
+    return " ".join(text.split()).casefold()
+
+
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """A fragment of a stage, and what becomes of it."""
+
+    stage: Stage
+    fragment: Fragment
+    taken: bool = False
+    reason: str = ""
+    original: _Piece | None = None
+    """What says the same before it, of a memory."""
+    needless: bool = False
+    """Whether the model reads it anyway."""
+    written: str = field(init=False)
+    """As its stage writes it."""
+    said: tuple[object, ...] = field(init=False)
+    """What it is known by: its words, and as a memory its place."""
+
+    def __post_init__(self) -> None:
+        """Write it."""
+        memory = self.fragment.memory
+        self.says(self.fragment)
+        place = () if memory is None else ((memory.namespace, memory.key),)
+        self.said = (words(self.fragment.text), *place)
+
+    def says(self, fragment: Fragment) -> None:
+        """Say this much of it."""
+        self.fragment, self.written = fragment, written(fragment, self.stage)
+
+    @property
+    def late(self) -> bool:
+        """Tell whether it gets room after all else, as a memory that answers nothing."""
+        return self.fragment.memory is not None and self.fragment.rank > 0
+
+    @property
+    def precedence(self) -> tuple[bool, int, bool, float]:
+        """Where it stands among those that wait for room."""
+        memory = self.fragment.memory
+        matters = self.fragment.rank if memory is None else -memory.score
+        return self.late, self.stage.rank, memory is not None, matters
+
+    def repeats(self, other: _Piece) -> bool:
+        """Whether both say the same; of what is no memory, each stands for itself."""
+        memories = self.fragment.memory is not None or other.fragment.memory is not None
+        return memories and any(each in other.said for each in self.said)
 
 
 class _Fitting:
@@ -139,11 +187,11 @@ class _Fitting:
         budget: int,
     ) -> None:
         self._stages = [stage for stage, _ in filled]
-        self._sections = {
-            stage.source: [Piece(stage, one) for one in told(stage, section)]
+        self._all = [
+            _Piece(stage, one)
             for stage, section in filled
-        }
-        self._all = list(chain.from_iterable(self._sections.values()))
+            for one in [*section] or ([_nothing(stage)] if stage.empty else [])
+        ]
         self._gap = layout.gap
         self._count = cache(partial(counted, count_tokens=count_tokens))
         self._query = query
@@ -157,14 +205,15 @@ class _Fitting:
         for one in self._all:
             if one.fragment.least:
                 self._stand(one, spent)
+        waiting = sorted(self._all, key=lambda one: one.precedence)
         first, *others = sorted({stage.rank for stage in self._stages}) or [0]
-        self._take_rank(first)
-        self._lead(self._all)
+        self._take_rank(first, waiting)
+        self._take_best()
         for rank in others:
-            self._take_rank(rank)
-        for one in sorted(self._all, key=lambda one: one.precedence):
+            self._take_rank(rank, waiting)
+        for one in waiting:
             if not (one.taken or self._superfluous(one)):
-                self._put(one)
+                self._put(one, self._left)
 
     def whole(self) -> Assembled:
         """What was taken, as a text."""
@@ -185,7 +234,7 @@ class _Fitting:
             ),
         )
 
-    def _stand(self, one: Piece, spent: int) -> None:
+    def _stand(self, one: _Piece, spent: int) -> None:
         """Take what stands in any case, cut if need be.
 
         Together with all else that does, it fits as a whole; else there is no context.
@@ -208,11 +257,29 @@ class _Fitting:
             )
         self._left = self._budget - tokens
 
-    def _put(self, one: Piece, room: int | None = None) -> bool:
+    def _take_rank(self, rank: int, waiting: Sequence[_Piece]) -> None:
+        """Take of the stages of a rank what fits into their shares of what is left."""
+        room = {one.source: int(self._left * one.share) for one in self._stages}
+        for one in waiting:
+            if one.stage.rank != rank or one.late or one.taken or self._superfluous(one):
+                continue
+            before, source = self._left, one.stage.source
+            self._put(one, room[source])
+            room[source] -= before - self._left
+
+    def _take_best(self) -> None:
+        """Take the best memory before all that is still to come, or what stands for it."""
+        memories = [one for one in self._all if one.fragment.memory and not one.needless]
+        best = min(memories, key=lambda one: one.precedence[-1], default=None)
+        for one in () if best is None else filter(None, (best.original, best)):
+            if one.taken or self._put(one, self._left):
+                return
+
+    def _put(self, one: _Piece, room: int) -> bool:
         """Take a piece, if the text as a whole grows by no more than there is room for."""
-        room = self._left if room is None else min(room, self._left)
-        grown = self._grown(one)
-        one.taken = grown <= room
+        one.taken = True
+        grown = self._count(self._text()) - (self._budget - self._left)
+        one.taken = grown <= min(room, self._left)
         if one.taken:
             self._left -= grown
             one.reason = f"fits: {self._cost(one):,} tokens"
@@ -220,74 +287,12 @@ class _Fitting:
             title = one.original.stage.title
             one.reason = f"left out: {title} says the same, and that does not fit"
         else:
-            one.reason = f"left out: {grown:,} tokens do not fit into the {max(room, 0):,} left"
+            one.reason = f"left out: {grown:,} tokens do not fit into the {self._left:,} left"
         return one.taken
-
-    def _grown(self, one: Piece) -> int:
-        """The tokens by which the text grows with a piece, its section's heading among them."""
-        one.taken = True
-        tokens = self._count(self._text())
-        one.taken = False
-        return tokens - (self._budget - self._left)
-
-    def _lead(self, pieces: Sequence[Piece]) -> None:
-        """Take the best memory before all that is still to come, or what stands for it."""
-        memories = (one for one in pieces if one.fragment.memory is not None and not one.needless)
-        best = min(memories, key=lambda one: one.precedence[-1], default=None)
-        for one in () if best is None else filter(None, (best.original, best)):
-            if one.taken or self._put(one):
-                return
-
-    def _take_rank(self, rank: int) -> None:
-        """Take of the stages of a rank what fits into their shares of what is left."""
-        pieces = [one for one in self._all if one.stage.rank == rank]
-        self._by_rank([one for one in pieces if one.fragment.memory is None])
-        self._by_use([one for one in pieces if one.fragment.memory is not None])
-
-    def _by_rank(self, pieces: Sequence[Piece]) -> None:
-        """Take pieces in the order of their ranks while they fit."""
-        left, spent = self._left, Counter[str]()
-        for one in sorted(pieces, key=lambda one: one.fragment.rank):
-            if not (one.taken or self._superfluous(one)):
-                before, source = self._left, one.stage.source
-                self._put(one, int(left * one.stage.share) - spent[source])
-                spent[source] += before - self._left
-
-    def _by_use(self, pieces: Sequence[Piece]) -> None:
-        """Take the memories that are most useful together, the best of them in any case."""
-        self._lead(pieces)
-        waiting = [one for one in pieces if not (one.taken or one.late or self._superfluous(one))]
-        if not waiting:
-            return
-        end = self._left - int(self._left * max(one.stage.share for one in waiting))
-        rivals = {place(memory): one for one in pieces if (memory := one.fragment.memory)}
-        known = [one for one in rivals.values() if one.taken or one in waiting]
-        free = {one.written + "\n" for one in known if one.taken}
-        choice = choose(
-            [one.fragment.memory for one in known if one.fragment.memory is not None],
-            max(self._left - end - self._frames(waiting), 1),
-            lambda text: 0 if text in free else self._count(text),
-            query=self._query,
-            render=lambda memory: rivals[place(memory)].written + "\n",
-        )
-        for decision in choice.decisions:
-            one = rivals[place(decision.memory)]
-            if decision.chosen:
-                if not (one.taken or self._superfluous(one)):
-                    self._put(one, self._left - end)
-            elif decision.repeats is not None:
-                one.nearest = rivals[place(decision.repeats)]
-
-    def _frames(self, pieces: Sequence[Piece]) -> int:
-        """What the sections of pieces cost beside them, as far as they do not stand yet."""
-        firsts = {one.stage.source: one for one in reversed(pieces)}
-        shown = {one.stage.source for one in self._all if one.taken}
-        opened = (one for source, one in firsts.items() if source not in shown)
-        return sum(max(0, self._grown(one) - self._cost(one)) for one in opened)
 
     def _find_originals(self) -> None:
         """Find of each memory what says the same before it, and what the model reads anyway."""
-        seen: dict[object, Piece] = {}
+        seen: dict[object, _Piece] = {}
         for one in self._all:
             fragment = one.fragment
             if fragment.memory is not None:
@@ -301,20 +306,15 @@ class _Fitting:
             for each in one.said:
                 seen.setdefault(each, one)
 
-    def _superfluous(self, one: Piece) -> bool:
+    def _superfluous(self, one: _Piece) -> bool:
         """Whether the model reads elsewhere what a piece says."""
-        if one.needless:
-            return True
-        twins = (each for each in self._all if each.taken and alike(one, each))
-        if (twin := next(twins, None)) is not None:
+        twins = (each for each in self._all if each.taken and one.repeats(each))
+        if not one.needless and (twin := next(twins, None)) is not None:
             one.reason = f"left out: it stands under {twin.stage.title} already"
-        elif one.nearest is not None and one.nearest.taken:
-            one.reason = f"left out: repeats {one.nearest.fragment.key}"
-        else:
-            return False
-        return True
+            return True
+        return one.needless
 
-    def _cost(self, one: Piece) -> int:
+    def _cost(self, one: _Piece) -> int:
         return self._count(one.written + "\n")
 
     def _text(self) -> str:
@@ -323,15 +323,17 @@ class _Fitting:
     def _shown(self) -> Iterator[tuple[str, str]]:
         """Each section that has something, by its source."""
         explained = False
-        for stage in self._stages:
-            if pieces := [one for one in self._sections[stage.source] if one.taken]:
-                yield stage.source, self._section(stage, pieces, explained=explained)
-                recalled = not stage.dialogue and any(one.fragment.data for one in pieces)
-                explained = explained or recalled
+        taken = (one for one in self._all if one.taken)
+        for source, several in groupby(taken, key=lambda one: one.stage.source):
+            pieces = [*several]
+            stage = pieces[0].stage
+            yield source, self._section(stage, pieces, explained=explained)
+            recalled = not stage.dialogue and any(one.fragment.data for one in pieces)
+            explained = explained or recalled
 
-    def _section(self, stage: Stage, pieces: Sequence[Piece], *, explained: bool) -> str:
+    def _section(self, stage: Stage, pieces: Sequence[_Piece], *, explained: bool) -> str:
         """A section as it is shown: its own words as they are, data between fences."""
-        if [one.fragment for one in pieces] == [nothing(stage)]:
+        if [one.fragment for one in pieces] == [_nothing(stage)]:
             return stage.empty
         runs = []
         whole, tail = fence_of(stage)
@@ -341,3 +343,10 @@ class _Fitting:
             runs.append(f"{head}\n{text}\n{tail}" if data else text)
             explained = explained or data
         return f"{stage.title}{self._gap}" + "\n".join(runs)
+
+
+def _nothing(stage: Stage) -> Fragment:
+    """What stands in the place of a section that says nothing."""
+    return Fragment(
+        text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
+    )

@@ -10,15 +10,19 @@ from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
-from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.candidate import recalled_texts
 from langmem_tiers.remember.gate import Decision, route, trust_in
 from langmem_tiers.remember.gating import Gate, Judged, passed, result_of
 from langmem_tiers.remember.new import NewMemory, label, origin_keys, read_once
-from langmem_tiers.turn.progress import was_committed
+from langmem_tiers.state.flows import GOAL, Whose, look
+from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
 from langmem_tiers.turn.record import Invocation, called
-from langmem_tiers.turn.trace import beginning, discreet, shown
+from langmem_tiers.turn.trace import beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
+
+_NAMED = 5
+"""The most goals that an error names: our own choice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,51 +105,47 @@ def track_tool_invocation(
         relevance=relevance,
         call_id=call_id,
     )
-    _hear(turn, whole)
-    if not turn.settings.enable_tool_tracking:
-        return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
-    if given.tool in turn.settings.untracked_tools:
-        why = f"{given.tool} is among the settings' untracked_tools"
-        return Tracked(tracked=False, key=None, reason=why)
-    return _track(turn, given, whole)
-
-
-def _hear(turn: Turn, whole: str) -> None:
-    """Keep in mind how far is trusted what a tool brought, whether its call is kept or not."""
     gate = turn.memory.gate
-    told = gate.candidate(NewMemory(content=whole, source=Source.TOOL))
-    with changing(turn) as record:
-        record.heard = min(record.heard, trust_in(told, gate.policy))
-
-
-def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
-    """Keep a tool call that was checked, once; `whole` is what was told of it before it was cut."""
-    named = given.call_id
-    with changing(turn) as record:
-        known = [one for one in record.calls if named is not None and one.call_id == named]
+    trust = trust_in(gate.candidate(NewMemory(content=whole, source=Source.TOOL)), gate.policy)
+    with changing(turn) as record:  # what a tool brought is heard, whether its call is kept or not
+        record.heard = min(record.heard, trust)
+        if not turn.settings.enable_tool_tracking:
+            return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
+        if given.tool in turn.settings.untracked_tools:
+            why = f"{given.tool} is among the settings' untracked_tools"
+            return Tracked(tracked=False, key=None, reason=why)
+        known = [
+            one for one in record.calls if call_id is not None and one.call_id == given.call_id
+        ]
         if known:
             return Tracked(tracked=True, key=known[0].key, reason="tracked before")
         check(turn, "track a tool call")
-        one = replace(given, key=record.key("call", len(record.calls)))
-        memory = one.to_memory(turn.now, record.task)
-        gate = _of_a_tool(turn.memory.gate, memory, whole)
-        verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
-        stored = passed(memory, verdict, gate)
-        kept = [] if stored is None else [stored]
-        writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
-        record.calls.append(one)
-        record.wanted.append(record.wish(turn.context, one.key, memory.content))
-        record.pending += kept
-        tool, failed = shown(one.tool, turn.memory.gate), one.error is not None
-        why = f"{tool} {'failed' if failed else 'answered'}"
-        about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance}
-        held = verdict.decision is not Decision.ACCEPT
-        if held:
-            why = f"{why}; {verdict.reason}"
-            about |= beginning(memory, gate)
-        if not kept:
-            about["refused"] = True
-        spend(turn, "tracked", why, *writes, **about, failed=failed)
+        return _track(turn, given, whole)
+
+
+def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
+    """Keep a tool call that was checked; `whole` is what was told of it before it was cut."""
+    record = going_on(turn)
+    one = replace(given, key=record.key("call", len(record.calls)))
+    memory = one.to_memory(turn.now, record.task)
+    gate = _of_a_tool(turn.memory.gate, memory, whole)
+    verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
+    stored = passed(memory, verdict, gate)
+    kept = [] if stored is None else [stored]
+    writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
+    record.calls.append(one)
+    record.wanted.append(record.wish(turn.context, one.key, memory.content))
+    record.pending += kept
+    tool, failed = shown(one.tool, turn.memory.gate), one.error is not None
+    why = f"{tool} {'failed' if failed else 'answered'}"
+    about = {"tool": tool, "seconds": one.seconds, "relevance": one.relevance, "failed": failed}
+    held = verdict.decision is not Decision.ACCEPT
+    if held:
+        why = f"{why}; {verdict.reason}"
+        about |= beginning(memory, gate)
+    if not kept:
+        about["refused"] = True
+    spend(turn, "tracked", why, *writes, **about)
     key = one.key if kept else None
     return Tracked(tracked=True, key=key, reason=why, quarantined=bool(kept and held))
 
@@ -157,19 +157,12 @@ def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
     """
     texts = (call.content, whole)
     found = [one for text in texts for detect in gate.detectors for one in detect(text)]
-    return replace(
-        gate,
-        policy=replace(gate.policy, refuse_trivial=False, refuse_echoes=False),
-        reviewers=None,
-        detectors=(lambda _: found,),
-        panel=None,
-    )
+    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
+    return replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
 
 
 def memorize(
-    turn: Turn,
-    item: str | Mapping[str, Any],
-    metadata: Mapping[str, Any] | None = None,
+    turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None = None
 ) -> Flow[Memorized]:
     """Put something to the gate; what it lets pass is written by `commit`.
 
@@ -193,53 +186,11 @@ def memorize(
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
-    if not (isinstance(item, Mapping) and item.get("source") in PERSONS):
-        given = _after_tools(turn, given, named=isinstance(item, Mapping) and "source" in item)
     turn.memory.flows.checked(given, turn.context)
-    return _sound(turn, given)
-
-
-def _sound(turn: Turn, given: NewMemory) -> Flow[Memorized]:
-    """Put something to the gate, and make sure that the commit will be able to write it.
-
-    Raises:
-        InvalidInputError: if a memory that it is derived from is missing.
-    """
     (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
-    if why is not None and not (yield from unit(was_committed(turn))):
+    if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
-    return (yield from _put(turn, given))
-
-
-def _after_tools(turn: Turn, one: NewMemory, *, named: bool) -> NewMemory:
-    """What no person says, trusted no further than what the turn's tools brought."""
-    heard = going_on(turn).heard
-    if heard >= 1.0:
-        return one
-    source = one.source if named else Source.AGENT
-    return replace(one, source=source, trust=min(one.trust, heard))
-
-
-def _as_memory(
-    turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None
-) -> NewMemory:
-    """An item as a memory that can be read again; it has no type where none was named."""
-    (one,) = new_memories([item])
-    if isinstance(item, str) or item.get("memory_type") is None:
-        one = replace(one, memory_type=None)
-    one = read_once(one, turn.memory.tiered_store.options.bounds)
-    known, origins = recalled_texts(one.recalled), tuple(origin_keys(one))
-    one = replace(one, derived_from=origins, recalled=known)
-    if metadata is None:
-        return one
-    for given in (metadata, one.metadata):
-        if not isinstance(given, Mapping):
-            raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
-    return replace(one, metadata={**one.metadata, **metadata})
-
-
-def _put(turn: Turn, given: NewMemory) -> Flow[Memorized]:
-    """Put something that was checked to the gate; what the gate does not see is not wanted."""
+    # it has a name from then on that a retry has too; what the gate does not see is not wanted
     with changing(turn) as record:
         check(turn, "memorize")
         one = replace(given, key=given.key or record.key("item", record.spent))
@@ -249,19 +200,45 @@ def _put(turn: Turn, given: NewMemory) -> Flow[Memorized]:
     try:
         route = _routed(turn, given)
         judged, *again = yield from _judged(turn, one, route)
-        found = _memorized(turn, judged, route)
-        if found.pending:
-            _taken_up(turn, again)
+        return _keep(turn, judged, again, route)
     except BaseException:
         record.wanted.remove(wish)
         raise
-    return found
+
+
+def _as_memory(
+    turn: Turn, item: str | Mapping[str, Any], metadata: Mapping[str, Any] | None
+) -> NewMemory:
+    """An item as a memory that can be read again; it has no type where none was named.
+
+    What no person says is trusted no further than what the turn's tools brought.
+    """
+    (one,) = new_memories([item])
+    told = item if isinstance(item, Mapping) else {}
+    if told.get("memory_type") is None:
+        one = replace(one, memory_type=None)
+    one = read_once(one, turn.memory.tiered_store.options.bounds)
+    known, origins = recalled_texts(one.recalled), tuple(origin_keys(one))
+    one = replace(one, derived_from=origins, recalled=known)
+    heard = going_on(turn).heard
+    if heard < 1.0 and told.get("source") not in PERSONS:
+        source = one.source if "source" in told else Source.AGENT
+        one = replace(one, source=source, trust=min(one.trust, heard))
+    if metadata is None:
+        return one
+    for given in (metadata, one.metadata):
+        if not isinstance(given, Mapping):
+            raise InvalidTypeError(f"metadata is a mapping, not {type(given).__name__}")
+    return replace(one, metadata={**one.metadata, **metadata})
 
 
 def _routed(turn: Turn, one: NewMemory) -> Route:
-    """To its type; without one, where the turn's router sends it.
+    """To its type; without one, where the turn's router sends it, else where it goes by itself.
 
     A router that has no say answers None: an agent memorizes what it intends, or wants to know.
+
+    Raises:
+        InvalidInputError: for a type in its metadata that is not known.
     """
     told: object = turn.router(one) if turn.router and one.memory_type is None else None
     if isinstance(told, Route):
@@ -269,31 +246,23 @@ def _routed(turn: Turn, one: NewMemory) -> Route:
         return told
     if told is not None:
         raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
-    return Route(destinations=(_by_itself(turn, one),))
-
-
-def _by_itself(turn: Turn, one: NewMemory) -> Destination:
-    """Where something goes by what it is: of a type, of one that its metadata names, or said.
-
-    Raises:
-        InvalidInputError: for a type in its metadata that is not known.
-    """
     if one.memory_type is not None:
-        return route(one.memory_type)
+        return Route(destinations=(route(one.memory_type),))
     named = label(one.metadata.get("memory_type"), "memory_type of the metadata")
     if named is not None:
-        return Destination(turn.memory.types.get(named).name, "its metadata names the type")
-    if one.speaker is not None:
-        return Destination("episodic", "somebody said it")
-    return Destination("semantic", "it was memorized")
+        to = Destination(turn.memory.types.get(named).name, "its metadata names the type")
+    elif one.speaker is not None:
+        to = Destination("episodic", "somebody said it")
+    else:
+        to = Destination("semantic", "it was memorized")
+    return Route(destinations=(to,))
 
 
 def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
     """What the gate says of something, and of what the turn's changes leave unsaid with it."""
     record, gate = going_on(turn), turn.memory.gate
-    evicted = (*record.evicted, *route.evicted)
     new = {each.key: each.content for each in record.pending if each.key is not None}
-    leaving = {**dict.fromkeys(evicted), **new}
+    leaving = {**dict.fromkeys((*record.evicted, *route.evicted)), **new}
     if route.destinations:
         below = gate.policy.trust.below
         strictest = max(route.destinations, key=lambda to: below(to.memory_type))
@@ -309,67 +278,47 @@ def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
     return [found._replace(verdict=verdict), *others]
 
 
-def _taken_up(turn: Turn, again: Sequence[Judged]) -> None:
-    """Keep what repeated a memory that the turn has replaced since, or evicts."""
-    gate = turn.memory.gate
-    kept = [each for one in again if (each := passed(one.memory, one.verdict, gate))]
+def _keep(turn: Turn, one: Judged, again: Sequence[Judged], route: Route) -> Memorized:
+    """Keep what the gate lets pass, once for each type that it goes to, and note what it says.
+
+    With it is kept what repeated a memory that the turn has replaced since, or evicts.
+    """
+    gate, write, verdict = turn.memory.gate, turn.memory.flows.checked, one.verdict
     with changing(turn) as record:
-        taken = {str(each.key) for each in kept}
-        record.echoes = [one for one in record.echoes if one["memory"]["key"] not in taken]
-        record.pending += kept
-        for each in kept:
-            why = "what it repeats is replaced or evicted by the turn"
-            note(
-                turn,
-                "memorized",
-                why,
-                turn.memory.flows.checked(each, turn.context),
-                keys=[each.key],
-            )
-
-
-def _kept(turn: Turn, one: Judged, route: Route) -> list[NewMemory]:
-    """What the gate lets pass, once for each type that it goes to, under keys of their own."""
-    if not one.verdict.stored:
-        return []
-    first, keyed = str(one.memory.key), going_on(turn).key
-    several = (
-        passed(
-            replace(one.memory, key=keyed(first, place) if place else first),
-            replace(one.verdict, destination=to),
-            turn.memory.gate,
+        to = route.destinations if verdict.stored else ()
+        passing = [passed(one.memory, replace(verdict, destination=each), gate) for each in to]
+        kept = [
+            replace(each, key=record.key(each.key, place) if place else each.key)
+            for place, each in enumerate(passing)
+            if each is not None
+        ]
+        writes = [write(each, turn.context) for each in kept]
+        result = result_of(
+            verdict,
+            key=kept[0].key if kept else None,
+            tier=writes[0].tier if kept else None,
+            evicted=route.evicted if kept else (),
+            destinations=tuple(
+                place._replace(key=each.key, tier=each.tier)
+                for place, each in zip(to, writes, strict=bool(kept))
+            ),
         )
-        for place, to in enumerate(route.destinations)
-    )
-    return [each for each in several if each is not None]
-
-
-def _memorized(turn: Turn, one: Judged, route: Route) -> Memorized:
-    """Keep what the gate lets pass, and note what it says."""
-    gate, verdict = turn.memory.gate, one.verdict
-    kept = _kept(turn, one, route)
-    writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
-    result = result_of(
-        verdict,
-        key=kept[0].key if kept else None,
-        tier=writes[0].tier if kept else None,
-        evicted=route.evicted if kept else (),
-        destinations=tuple(
-            to._replace(key=each.key, tier=each.tier)
-            for to, each in zip(route.destinations, writes, strict=bool(kept))
-        ),
-    )
-    found = Memorized.of(result)
-    why = "; ".join(dict.fromkeys(to.reason for to in route.destinations))
-    about = _judgement(found)
-    if not kept or found.quarantined:
-        about |= beginning(one.memory, gate)
-    with changing(turn) as record:
+        found = Memorized.of(result)
         record.pending += kept
         record.evicted += found.evicted
         record.repeated(one.memory, one.repeats)
+        about = _judgement(found)
+        if not kept or found.quarantined:
+            about |= beginning(one.memory, gate)
+        why = "; ".join(dict.fromkeys(to.reason for to in route.destinations))
         reason = why if found.reason == "stored" else found.reason
         note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
+        for each in again if kept else ():
+            if (more := passed(each.memory, each.verdict, gate)) is not None:
+                record.echoes = [one for one in record.echoes if one["memory"]["key"] != more.key]
+                record.pending.append(more)
+                why = "what it repeats is replaced or evicted by the turn"
+                note(turn, "memorized", why, write(more, turn.context), keys=[more.key])
     return found
 
 
@@ -391,3 +340,42 @@ def _judgement(found: Memorized) -> dict[str, Any]:
         "private": list(found.private),
     }
     return {name: one for name, one in told.items() if one or isinstance(one, float)}
+
+
+def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[None]:
+    """Note how much nearer the turn brought a goal; `commit` adds it to the goal's progress.
+
+    Args:
+        goal_id: The id of a goal of `memory.state`.
+        delta: How much nearer, from -1 to 1.
+        reason: Why; one with private data that the policy does not accept is not kept.
+
+    Raises:
+        BudgetExceededError: if the turn has spent what it may.
+        InvalidInputError: for a wrong delta, or a goal that is not set; the rest of what is pending
+            stays so. The commit refuses a step whose goal is closed by then, by itself.
+    """
+    going_on(turn)
+    goal = checked_id(goal_id, "goal_id")
+    step = ProgressDelta(delta=delta, reason=reason, at=turn.now)
+    step = replace(step, reason=shown(step.reason, turn.memory.gate))
+    with changing(turn):
+        check(turn, "note progress")
+    known = yield from unit(look(Whose.of(turn.context), turn.now, kinds=(GOAL,)))
+    goals = [one.goal_id for one in known.goals]
+    if goal not in goals and not (yield from unit(_was_committed(turn))):
+        named = ", ".join(short(one) for one in goals[:_NAMED])
+        more = f", or name one of {named}{', …' if len(goals) > _NAMED else ''}" if goals else ""
+        raise InvalidInputError(f"there is no goal {short(goal)}: set it first{more}")
+    with changing(turn) as record:
+        check(turn, "note progress")
+        name = record.key("goal", len(record.goals))
+        record.goals.append({"goal": goal, **to_value(replace(step, delta_id=name))})
+        record.wanted.append(record.wish(turn.context, name, goal, step.delta, step.reason))
+        spend(turn, "progressed", step.reason, goal=goal, delta=step.delta, delta_id=name)
+
+
+def _was_committed(turn: Turn) -> Flow[bool]:
+    """Tell whether a committed turn is tried again; the commit then says what it stored."""
+    (rows,) = yield Query((ended_call(turn.context, going_on(turn).turn),), commit=True)
+    return bool(rows)

@@ -8,17 +8,10 @@ from dataclasses import dataclass, field, replace
 from string import Formatter
 from typing import Any, Final
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.prompts import (
-    DIALOGUE_HEAD,
-    DIALOGUE_TAIL,
-    RECALLED_FROM,
-    RECALLED_HEAD,
-    RECALLED_ONE,
-    RECALLED_TAIL,
-)
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
@@ -192,7 +185,7 @@ class Stage:
     between: str = "\n"
     """What stands between two fragments."""
     rank: int = 0
-    """Which stages get room first; those of one rank share it by how useful their memories are."""
+    """Which stages get room first; those of one rank share it, the best memories first."""
     share: float = 1.0
     """In 0…1: how much of the room that is left it may take at most, until all had their turn."""
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -260,21 +253,20 @@ class Layout:
             raise InvalidInputError("a layout has a stage at least, and each source in one stage")
 
     def with_stage(self, stage: Stage, *, before: str | None = None) -> Layout:
-        """This layout with one stage more, at the end or before that of a source."""
+        """This layout with a stage: at the end, before that of a source, or in its own's place."""
+        checked_kind(stage, Stage, "stage")
         names = [one.source for one in self.stages]
         named: object = before
         if named is not None and (not isinstance(named, str) or named not in names):
             raise InvalidInputError(
                 f"the layout {self.name!r} has no stage {short(before)}: it has {', '.join(names)}"
             )
+        if before is None and stage.source in names:
+            before = stage.source
         place = len(names) if before is None else names.index(before)
-        return replace(self, stages=(*self.stages[:place], stage, *self.stages[place:]))
-
-    def with_another(self, stage: Stage) -> Layout:
-        """This layout with a stage in the place of the one of its source."""
-        checked_kind(stage, Stage, "stage")
-        stages = (stage if one.source == stage.source else one for one in self.stages)
-        return replace(self, stages=tuple(stages))
+        after = place + 1 if before == stage.source else place
+        stages = (*self.stages[:place], stage, *self.stages[after:])
+        return replace(self, stages=stages)
 
 
 def written(fragment: Fragment, stage: Stage) -> str:
@@ -288,7 +280,7 @@ def written(fragment: Fragment, stage: Stage) -> str:
     names = ("source", "version", "key")
     labels = {name: labelled(getattr(fragment, name) or "") for name in names}
     if not fragment.fields and item == VERBATIM:
-        return RECALLED_FROM.format_map({**labels, "content": content})
+        return prompts.RECALLED_FROM.format_map({**labels, "content": content})
     if fragment.formatted or (not fragment.fields and item in _OWN_ITEMS):
         return content
     alone = item == VERBATIM or "\n{content}\n" in item
@@ -299,7 +291,11 @@ def written(fragment: Fragment, stage: Stage) -> str:
 
 def fence_of(stage: Stage) -> tuple[str, str]:
     """What begins and ends the data of a stage."""
-    return (DIALOGUE_HEAD, DIALOGUE_TAIL) if stage.dialogue else (RECALLED_HEAD, RECALLED_TAIL)
+    return (
+        (prompts.DIALOGUE_HEAD, prompts.DIALOGUE_TAIL)
+        if stage.dialogue
+        else (prompts.RECALLED_HEAD, prompts.RECALLED_TAIL)
+    )
 
 
 ORCHESTRATOR: Final = Layout(
@@ -318,7 +314,7 @@ ORCHESTRATOR: Final = Layout(
         Stage(
             source="working",
             title="## Working Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=3,
             share=0.5,
             options={
@@ -333,14 +329,14 @@ ORCHESTRATOR: Final = Layout(
         Stage(
             source="episodic",
             title="## Episodic Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=4,
             options={"memory_types": EPISODES, "limit": 10, "informed_by": CIRCUMSTANCES},
         ),
         Stage(
             source="semantic",
             title="## Semantic Memory",
-            item=RECALLED_ONE,
+            item=prompts.RECALLED_ONE,
             rank=4,
             options={
                 "other_than": (*EPISODES, *NOTES, *INTENTIONS),
@@ -379,12 +375,7 @@ PERSONA: Final = Layout(
             ),
             between="\n\n",
             rank=3,
-            options={
-                "limit": 5,
-                "min_importance": 0.70,
-                "own": True,
-                "other_than": INTENTIONS,
-            },
+            options={"limit": 5, "min_importance": 0.70, "own": True, "other_than": INTENTIONS},
         ),
         Stage(source="state", title="# CURRENT OPERATIONAL STATE", rank=1),
     ),

@@ -65,18 +65,15 @@ _LISTED: Final = re.compile(r"^- (.+?)(?: \(\d+% done\))?$", re.MULTILINE)
 class MemorySource:
     """Recalls memories, in one round trip, by its stage's options and the turn's filters.
 
-    Options are those of `get_context`; `query` stands for the prompt, and an empty one asks for the
-    newest, which then do not count as accessed; `other_than` names the memory types that are left
-    out, `informed_by` the earlier stages whose words it asks for as well, of a tuple's together;
-    `own` asks for what the agent remembered itself, where one is named. With `newest` the newest
-    memories follow those that answer, up to the limit, and do not count as accessed.
+    An empty prompt asks for the newest, which then do not count as accessed. Options are those of
+    `get_context`; `other_than` names the memory types that are left out, `informed_by` the earlier
+    stages whose words it asks for as well, of a tuple's together; `own` asks for what the agent
+    remembered itself, where one is named. With `newest` the newest memories follow those that
+    answer, up to the limit, and do not count as accessed.
     """
 
     name: str
-    known_options: ClassVar = (
-        *(*RECALL_OPTIONS, "query", "other_than", "informed_by", "own"),
-        "newest",
-    )
+    known_options: ClassVar = (*RECALL_OPTIONS, "other_than", "informed_by", "own", "newest")
 
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
@@ -84,7 +81,7 @@ class MemorySource:
         """The memories that matter for a prompt, best first."""
         options = dict(metadata["options"])
         said = memory.tiered_store.options.bounds.beginning(prompt)
-        query, stages = options.pop("query", said), options.pop("informed_by", ())
+        stages = options.pop("informed_by", ())
         types = _types(options, metadata["filters"], memory)
         if types == []:
             return Section()
@@ -92,11 +89,11 @@ class MemorySource:
             options["agent_id"] = metadata["agent_id"]
         newest = options.pop("newest", False)
         asked = {**options, **metadata["filters"], "memory_types": types}
-        ask = memory.asking.ask(query, memory.context, **asked)
+        ask = memory.asking.ask(said, memory.context, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = {} if alone else circumstances(metadata["sections"], stages)
         recalled = unit(_recalled(ask, told, metadata, memory, newest=newest and not alone))
-        about = {"query": query, "informed_by": told or None, **asked}
+        about = {"query": said, "informed_by": told or None, **asked}
         found = yield from recalling(f"recall {self.name}", memory, about, recalled)
         late = [newest and place >= NEWEST and not one.score for place, one in enumerate(found)]
         told_of = zip(found, late, strict=True)
@@ -176,9 +173,7 @@ def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
 
 
 def together(
-    direct: Sequence[Recollection],
-    informed: Mapping[str, Sequence[Recollection]],
-    limit: int,
+    direct: Sequence[Recollection], informed: Mapping[str, Sequence[Recollection]], limit: int
 ) -> list[Recollection]:
     """What answers the prompt, and what does in its circumstances, best first.
 
@@ -227,7 +222,6 @@ class Conversation:
     messages, none older than `minutes`, and whether there is a `summary`.
     """
 
-    messages: Sequence[Any] | None = None
     known_options: ClassVar = ("limit", "minutes", "summary")
 
     def flow(
@@ -235,8 +229,8 @@ class Conversation:
     ) -> Flow[Section]:
         """The conversation so far, oldest first; the prompt itself is no part of it."""
         options = metadata["options"]
-        given = metadata["messages"] if self.messages is None else self.messages
-        seen = self.messages is None and given is not None and not metadata["show_messages"]
+        given = metadata["messages"]
+        seen = given is not None and not metadata["show_messages"]
         said = (yield from _known(metadata, memory)) if given is None else list(_said(given))
         last_role = said[-1].fields["speaker"].lower() if said else ""
         if last_role not in ASSISTANT_ROLES and said and said[-1].text == prompt:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Self
+from typing import Self
 
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import checked_limit
-from langmem_tiers.postgres.flow import Call, Flow, Query, both, plain
+from langmem_tiers.postgres.flow import Flow, both, plain, rows_of
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.turn import assembly, ending, keeping, progress
+from langmem_tiers.turn import assembly, ending, keeping
 from langmem_tiers.turn.trace import EndedTurn, TurnTrace, trace_of
 from langmem_tiers.turn.turn import Turn
 
@@ -46,11 +46,7 @@ def turns(
     context, session = turn.context, label(session_id, "session_id")
     project = None if context.project_id is None else storable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
-    return _ended({**params, "session": session, "project": project})
-
-
-def _ended(params: Mapping[str, Any]) -> Flow[list[EndedTurn]]:
-    (rows,) = yield Query((Call("turns_ended", params),), commit=True)
+    rows = yield from rows_of("turns_ended", **params, session=session, project=project)
     return [
         EndedTurn(
             turn=turn,
@@ -92,7 +88,7 @@ class MemoryOrchestrator(Turn):
     assemble_context, aassemble_context = both(assembly.assemble_context, "tool")
     track_tool_invocation, atrack_tool_invocation = plain(keeping.track_tool_invocation)
     memorize, amemorize = both(keeping.memorize, "tool")
-    note_progress, anote_progress = both(progress.note_progress)
+    note_progress, anote_progress = both(keeping.note_progress)
     commit, acommit = both(ending.commit, "tool")
 
     get_budget_status, aget_budget_status = plain(Turn.get_budget_status)

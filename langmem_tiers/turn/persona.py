@@ -1,23 +1,31 @@
-"""Who an agent is, from a SOUL.md, and the state that it is in, as sections."""
+"""Who an agent is, from a SOUL.md, and the state that it is in, as sections.
+
+In a SOUL.md headings (`## Core Values`), labels (`**Name**: Nova`) and the keys of a front matter
+name a field, in the words of the specification and no others. A list is read if nothing but its
+items stands in its place. Otherwise that place is kept whole, as it is written. So no rule loses
+its second half, the condition that stands before it, or the heading that makes a "never" of it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import yaml  # type: ignore[import-untyped]
 
 from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.layout import Fragment, Section
-from langmem_tiers.turn.soul import read_soul
 
 _NAME: Final = "**Name**: "
 _BACKSTORY: Final = "**Backstory**: "
-_RULES: Final = {"MUST": "must_do", "MUST NOT": "must_not_do"}
 _LONGEST: Final = 80
 """The most characters that a message tells of a file's further parts: our own choice."""
 
@@ -50,14 +58,13 @@ class Persona:
 
     def __post_init__(self) -> None:
         """Refuse who has no name."""
-        for one in fields(self):
-            given = getattr(self, one.name)
-            if one.type == "str":
-                if not isinstance(given, str):
-                    raise InvalidTypeError(f"{one.name} is a text, not {type(given).__name__}")
-                utf8_bytes(given, one.name)
-                continue
-            object.__setattr__(self, one.name, tuple(checked_strings(given, one.name)))
+        for name in _TEXTS:
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                raise InvalidTypeError(f"{name} is a text, not {type(given).__name__}")
+            utf8_bytes(given, name)
+        for name in (*_LISTS, "further"):
+            object.__setattr__(self, name, tuple(checked_strings(getattr(self, name), name)))
         if not self.persona_name.strip():
             raise InvalidInputError(
                 "the persona has no name: begin its file with '# Name', or give persona_name"
@@ -84,7 +91,7 @@ class Persona:
             text = _file(text)
         if not isinstance(text, str):
             raise InvalidTypeError(f"a persona is a text or a Path, not {type(text).__name__}")
-        return cls(**read_soul(text))
+        return cls(**_read_soul(text))
 
     @property
     def version(self) -> str:
@@ -112,6 +119,10 @@ class Persona:
 
     def _text(self, backstory: str) -> str:
         values = "".join(f"\n- {one}" for one in self.core_values)
+        must, never = (
+            "\n".join(f"- {one}" for one in rules) for rules in (self.must_do, self.must_not_do)
+        )
+        rules = _lines({"MUST: ": must, "MUST NOT: ": never})
         parts = (
             _lines({_NAME: self.persona_name, _BACKSTORY: backstory}),
             _lines(
@@ -121,15 +132,10 @@ class Persona:
                 }
             ),
             _lines({"**Core Values**:": values}),
-            self._rules(),
+            f"**Behavioral Rules**:\n{rules}" if rules else "",
             *self.further,
         )
         return "\n\n".join(one for one in parts if one)
-
-    def _rules(self) -> str:
-        lists = {f"{name}: ": getattr(self, field) for name, field in _RULES.items()}
-        told = {name: "\n".join(f"- {one}" for one in rules) for name, rules in lists.items()}
-        return "\n".join(["**Behavioral Rules**:", _lines(told)]) if any(told.values()) else ""
 
 
 def _lines(told: Mapping[str, str]) -> str:
@@ -181,3 +187,344 @@ def _file(path: Path) -> str:
         raise InvalidInputError(
             f"the persona {short(str(path))} cannot be read ({error}): name a file in UTF-8"
         ) from error
+
+
+# Reading a SOUL.md
+
+_FRONT: Final = re.compile(
+    r"\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
+)
+_COMMENT: Final = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_HEADING: Final = re.compile(r"(?P<marks>#{1,6})\s+(?P<name>\S.*)")
+_UNDERLINE: Final = re.compile(r"(?:=+|--+)$")
+_BOLD: Final = re.compile(r"\*\*(?P<name>[^*:]{1,80})(?::\*\*|\*\*:|\*\*$)(?P<said>.*)$")
+_PLAIN: Final = re.compile(r"(?P<name>[A-Za-z][\w ]{0,79}):(?P<said>.*)$")
+_BULLET: Final = re.compile(r"(?:[-*+]|\d{1,9}[.)])\s+(?P<said>\S.*)$")
+_RULE: Final = re.compile(r"\*{0,2}must(?P<never> not)?\*{0,2}:\*{0,2}(?P<said>.*)$", re.IGNORECASE)
+"""The words that the specification writes before rules."""
+_CODE: Final = "```"
+_BOTH: Final = "behavioral_rules"
+"""The heading above both kinds of rules in the specification's text; it is no field."""
+_TEXTS: Final = ("persona_name", "backstory", "communication_tone")
+_LISTS: Final = ("voice_traits", "core_values", "must_do", "must_not_do")
+_NAMED: Final = {
+    "name": "persona_name",
+    "communication_style": "communication_tone",
+    "must": "must_do",
+    "must_not": "must_not_do",
+    **{name: name for name in (*_TEXTS, *_LISTS, _BOTH)},
+}
+"""The fields by their names in the specification."""
+_LABELLED: Final = 7
+"""The level of a label: below any heading."""
+
+
+def _read_soul(text: str) -> dict[str, Any]:
+    """Read what a SOUL.md says of each field, and its `further` parts.
+
+    Raises:
+        InvalidInputError: if its front matter is no YAML, or holds what no field can.
+    """
+    front, body = _parted(text)
+    commented, end, rest = body.rpartition("-->")
+    soul = _Soul()
+    further = soul.take(front)
+    soul.read(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
+    soul.blocks.append(_Block())
+    soul.read(further)
+    return soul.told()
+
+
+@dataclass(slots=True)
+class _Block:
+    """A part of a file: its opening words, and its lines."""
+
+    opener: str = ""
+    known: str | None = None
+    """The field that it names; None if none."""
+    level: int = 0
+    """The level of its heading; 0 is for the text below the title or before any heading."""
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def loose(self) -> bool:
+        """Tell whether it ends with the next label."""
+        return self.level in (0, _LABELLED)
+
+    def __str__(self) -> str:
+        """Return it as it is written; nothing if it says nothing."""
+        said = "\n".join(_trimmed(self.lines))
+        if not said or not self.opener:
+            return said or self.opener
+        beside = self.level == _LABELLED and self.lines[0].strip()
+        return f"{self.opener} {said}" if beside else f"{self.opener}\n{said}"
+
+
+class _Soul:
+    """The parts of a file, read line by line."""
+
+    def __init__(self) -> None:
+        self._title: _Block | None = None
+        """The text below the first heading of the first level."""
+        self.blocks = [_Block()]
+        """Each line belongs to the last one as it is read."""
+        self._above: list[tuple[int, str]] = []
+        """The headings above the next one that name no field."""
+        self._said: dict[str, list[str]] = defaultdict(list)
+
+    def take(self, front: Mapping[str, Any], above: str = "") -> list[str]:
+        """Take what a front matter says of fields; the rest of it, as lines of Markdown."""
+        further: list[str] = []
+        for key, value in front.items():
+            name, known, text = f"{above}{key}", _field(str(key)), isinstance(value, str)
+            if isinstance(value, dict) and known not in (*_TEXTS, *_LISTS):
+                further += self.take(value, f"{name} > ")
+            elif known in _TEXTS:
+                self._take_text(known, value if text else "\n".join(_listed(key, value)))
+            elif known in _LISTS:
+                items = _items(value.splitlines(), known) if text else [*_listed(key, value)]
+                if items is None:
+                    self.blocks.append(_Block(f"**{name}**:", None, 1, value.splitlines()))
+                self._take(known, items or ())
+            else:
+                further += [f"## {name}", *(f"- {each}" for each in _listed(key, value))]
+        return further
+
+    def read(self, lines: Iterable[str]) -> None:
+        """Take each line."""
+        code, several = False, [one.expandtabs(4).rstrip() for one in lines]
+        for place, line in enumerate(several):
+            code ^= (fence := line.lstrip().startswith(_CODE))
+            if code or fence:
+                self.blocks[-1].lines.append(line)
+            elif heading := _HEADING.match(line.strip()):
+                self._head(line, len(heading["marks"]), heading["name"])
+            else:
+                self._follow(line, several[place + 1 : place + 3])
+
+    def _head(self, line: str, level: int, name: str) -> None:
+        """Begin at a heading; one below a list, or below a part without field, is part of it."""
+        name = name.rstrip("#").rstrip() or name
+        known, current = _field(name), self.blocks[-1]
+        if known is None and level == 1 and self._title is None:
+            self._title = _Block(f"**{name}**:")
+            self.blocks.append(self._title)
+            return
+        self._above = [one for one in self._above if one[0] < level]
+        path = " > ".join([*(one for _, one in self._above), name])
+        if known is None:
+            self._above.append((level, name))
+        if known is None and 0 < current.level < level and current.known not in _TEXTS:
+            current.lines.append(line)
+        else:
+            self.blocks.append(_Block(f"**{path}**:", known, level))
+
+    def _follow(self, line: str, after: Sequence[str]) -> None:
+        """Take a line that is no heading; a label begins the block that follows it."""
+        current, said = self.blocks[-1], line.strip()
+        within = current.known == _BOTH and not current.opener  # rules within a text
+        item = _BULLET.match(said) or _RULE.match(said)
+        if within and said and said == line and not item and not current.lines[-1].strip():
+            # a paragraph of the text that they stand in
+            outer = next(one.known for one in reversed(self.blocks) if one.known != _BOTH)
+            text = outer in _TEXTS[1:]
+            current = _Block("", outer if text else None, 1 if text else 0)
+            self.blocks.append(current)
+        block = _labelled(said, current)
+        if block is None and current.known == "backstory" and _begins_list(said, after):
+            block = _Block(said, None, _LABELLED, [""])
+        if block is None:
+            current.lines.append(line)
+        else:
+            self.blocks.append(block)
+
+    def told(self) -> dict[str, Any]:
+        """Return the value of each field, and the further parts."""
+        named = self._said["persona_name"] or any(
+            one.known == "persona_name" and _trimmed(one.lines) for one in self.blocks
+        )
+        title = self._title
+        if title is not None and not named:
+            self._said["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
+        if title is not None and not (named and _trimmed(title.lines)):
+            title.opener = ""
+        further = [str(one) for one in self.blocks if not self._taken(one)]
+        name, _, beside = "\n".join(self._said.pop("persona_name")).partition("\n")
+        texts = {name: "\n\n".join(self._said.pop(name, ())) for name in _TEXTS[1:]}
+        kept = [one for one in (beside.strip(), *further) if one]
+        return {"persona_name": name, **texts, **self._said, "further": kept}
+
+    def _taken(self, block: _Block) -> bool:
+        """Take a block that says what a field is, and nothing else; False if it is none."""
+        known = block.known
+        if known in _TEXTS:
+            self._take_text(known, "\n".join(_trimmed(block.lines)))
+            return True
+        if known == _BOTH:
+            rules = _both_kinds(block.lines)
+            for name, items in rules or ():
+                self._take(name, items)
+            return rules is not None
+        found = None if known is None else _items(block.lines, known)
+        self._take(known or "", found or ())
+        return found is not None
+
+    def _take_text(self, name: str, said: str) -> None:
+        if said.strip():
+            self._said[name].append(said.strip())
+
+    def _take(self, name: str, items: Iterable[str]) -> None:
+        """Take items; one that names a kind of rule itself goes to that kind."""
+        for one in items:
+            rule = _RULE.match(one)
+            said = rule["said"].strip() if rule else ""
+            self._said[_kind(rule) if rule and said else name].append(said or one)
+
+
+# Lines, and the blocks that they open
+
+
+def _field(name: str) -> str | None:
+    """Find the field that the words of a heading name."""
+    return _NAMED.get("_".join(re.findall(r"[^\W\d_]+", name.lower())))
+
+
+def _kind(rule: re.Match[str]) -> str:
+    return "must_not_do" if rule["never"] else "must_do"
+
+
+def _begins_list(line: str, after: Sequence[str]) -> bool:
+    """Tell whether a line stands above a list, or is underlined, as a heading is."""
+    next_one = next((one.strip() for one in after if one.strip()), "")
+    listing = line.endswith(":") and _BULLET.match(next_one)
+    return bool(line and (listing or (after and _UNDERLINE.match(after[0].strip()))))
+
+
+def _labelled(line: str, current: _Block) -> _Block | None:
+    """Return the block that a line labels; None if the line is an entry of the current one."""
+    inner = current.known is None and current.level > 0
+    if _RULE.match(line):  # rules may stand by themselves in a text, or after a label
+        opens = not inner and current.known != _BOTH
+        text = current.loose or current.known in _TEXTS
+        return _Block("", _BOTH, 0, [line]) if opens and text else None
+    bullet = _BULLET.match(line) if current.loose and current.known not in _LISTS else None
+    said = bullet["said"] if bullet else line
+    bold = _BOLD.match(said)
+    found = bold or (_PLAIN.match(said) if current.loose else None)
+    known = _field(found["name"]) if found else None
+    keeps = current.known is None and current.level != _LABELLED
+    if found is None or (known is None and (bold is None or bullet or keeps)):
+        return None
+    opener = said.removesuffix(found["said"]) if found["said"] else said
+    return _Block(opener.strip(), known, _LABELLED, [found["said"].strip()])
+
+
+def _trimmed(lines: Sequence[str]) -> list[str]:
+    """Return lines without the empty ones at both ends."""
+    told = [place for place, line in enumerate(lines) if line.strip()]
+    return list(lines[told[0] : told[-1] + 1]) if told else []
+
+
+# Lists
+
+
+def _items(lines: Sequence[str], name: str) -> list[str] | None:
+    """Return the items of a list; None if anything else stands with them.
+
+    A single line is an item; commas part the voice's traits.
+    """
+    told = _trimmed(lines)
+    if not told or _BULLET.match(told[0].strip()):
+        return _bullets(told)
+    if name == "voice_traits" and not any(_BULLET.match(one.strip()) for one in told):
+        parts = (part.strip() for one in told for part in one.split(","))
+        return [part for part in parts if part]
+    return [told[0].strip()] if len(told) == 1 else None
+
+
+def _bullets(lines: Sequence[str]) -> list[str] | None:
+    """Return bullets, each with its further lines and its own list; None if there is more."""
+    items: list[str] = []
+    base = None
+    for line in lines:
+        said = line.strip()
+        depth = len(line) - len(line.lstrip())
+        base = depth if base is None else base
+        bullet = _BULLET.match(said)
+        if not said:
+            continue
+        if said.startswith((_CODE, "#")) or depth < base or (not bullet and _RULE.match(said)):
+            return None
+        if bullet and depth < base + 2:
+            items.append(bullet["said"])
+        elif bullet:
+            items[-1] += f"\n{line[base:]}"
+        elif depth == base:
+            return None
+        else:
+            items[-1] += f" {said}"
+    return items
+
+
+def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
+    """Return the rules after MUST and MUST NOT, as specified; None if there is more.
+
+    One rule, or a list of them, stands after each.
+    """
+    found: list[tuple[str, list[str]]] = []
+    for line in _trimmed(lines):
+        bullet = _BULLET.match(line.strip())
+        rule = _RULE.match(bullet["said"] if bullet else line.strip())
+        if rule:
+            found.append((_kind(rule), [rule["said"].strip()]))
+        elif found:
+            found[-1][1].append(line)
+        else:
+            return None
+    told = [(name, items) for name, said in found if (items := _after(said)) is not None]
+    return told if len(told) == len(found) else None
+
+
+def _after(lines: Sequence[str]) -> list[str] | None:
+    """Return the rule, or the list of them, that stands after a MUST."""
+    told = _trimmed(lines)
+    if not told or _BULLET.match(told[0].strip()):
+        return _bullets(told)
+    first, *others = told
+    said = [line.strip() for line in others]
+    torn = any(not one or _BULLET.match(one) or one.startswith((_CODE, "#")) for one in said)
+    if torn or any(line == one for line, one in zip(others, said, strict=True)):
+        return None
+    return [" ".join([first.strip(), *said])]
+
+
+# The front matter
+
+
+def _parted(text: str) -> tuple[dict[str, Any], str]:
+    """The front matter as texts, lists and mappings, and what stands after it."""
+    found = _FRONT.match(text)
+    if not found:
+        return {}, text
+    try:
+        # every scalar is a text, as it is written: "no" is no truth value
+        front = yaml.load(found["yaml"], Loader=yaml.BaseLoader)  # noqa: S506 - makes nothing else
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidInputError(
+            f"the persona's front matter is no YAML: {error}; quote what holds ': ' or begins with "
+            "a mark, or leave out the lines of ---"
+        ) from error
+    return (front, text[found.end() :]) if isinstance(front, dict) else ({}, text)
+
+
+def _listed(name: str, value: Any) -> Iterator[str]:
+    """The items of a list as they are written; `Cite: sources` is no mapping there."""
+    for one in value if isinstance(value, list) else [value]:
+        pair = next(iter(one.items())) if isinstance(one, dict) and len(one) == 1 else None
+        text = f"{pair[0]}: {pair[1]}" if pair and isinstance(pair[1], str) else one
+        if not isinstance(text, str):
+            raise InvalidInputError(
+                f"{name} in the persona's front matter is a text or a list of texts, not "
+                f"{short(one)}"
+            )
+        yield " ".join(text.split())

@@ -1,30 +1,29 @@
 """The sources of a turn: who the agent is, what it is about and may do, and what a user gives.
 
-Each has a `flow`, which is told the prompt, what `assemble_context` was, and the turn's memory.
+A source is a function, or has a `flow`, which is told the prompt, what `assemble_context` was, and
+the turn's memory. Functions are asked within their time, several side by side.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidTypeError,
-    short,
-)
+from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.threads import Daemons, adone_by, answer_awaited, done_by
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.flows import EMOTION, GOAL, TASK, Whose, look
 from langmem_tiers.state.state import ShortTermSnapshot
-from langmem_tiers.turn.asking import FunctionSource, answers
+from langmem_tiers.turn.fitting import words
 from langmem_tiers.turn.layout import Fragment, Layout, Section
 from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState, Persona
-from langmem_tiers.turn.pieces import words
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
@@ -35,21 +34,35 @@ _QUERIES: Final = (
     ("What governance rules apply?", "governance", False),
 )
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
-_LISTS: Final = ("active_goals", "pending_actions", "constraints")
-"""What a mapping of goals says."""
+_ASIDE: Final = Daemons(32)
+"""Where functions are asked side by side, and those that are waited for no longer than so long; one
+that hangs keeps its thread, so that there is an end to them: as many as `asyncio` has at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSource:
+    """What answers by a function, or by its async twin."""
+
+    verb: Callable[..., Any]
+    averb: Callable[..., Any]
+    waits: bool = True
+    """True if it may take time; a function that only arranges what is there takes none."""
+
+    @classmethod
+    def at_hand(cls, verb: Callable[..., Any]) -> FunctionSource:
+        """Make a source of a function that waits for nothing."""
+        return cls(verb, verb, waits=False)
 
 
 def built_in() -> dict[str, Any]:
     """The sources that a turn has by itself, by name."""
     recalling = ("working", "episodic", "semantic", "memories")
     return {
-        "identity": Identity({}),
+        "identity": FunctionSource.at_hand(lambda *_: None),
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": FunctionSource.at_hand(
-            lambda _, metadata: _tools(() if metadata["tools"] is None else metadata["tools"])
-        ),
+        "tools": FunctionSource.at_hand(_tools),
         **{name: MemorySource(name) for name in recalling},
     }
 
@@ -60,38 +73,41 @@ def as_source(name: str, given: Any) -> Any:
     Raises:
         InvalidTypeError: for what can answer nothing.
     """
-    if callable(getattr(given, "flow", None)):
-        return given
-    verbs = [getattr(given, one, None) for one in ("remember", "aremember")]
-    if any(map(callable, verbs)):
-        source = FunctionSource.of(*filter(callable, verbs), name=name)
-        return replace(source, waits=not isinstance(given, Persona | OperationalState))
+    if name == "identity" and isinstance(given, Mapping):
+        return FunctionSource.at_hand(partial(_stated, given))
     queried = getattr(given, "query", None)
-    if callable(queried):
+    named = (getattr(given, one, None) for one in ("remember", "aremember"))
+    verbs = [one for one in named if callable(one)]
+    if not verbs and callable(queried):
         if name == "identity":
             return Identity(given)
-        return FunctionSource.of(lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told}))
-    kind, made = _FORMS.get(name, (object, None))
-    if made is not None and isinstance(given, kind) and not isinstance(given, str):
-        return made(given)
-    if callable(given):
-        return FunctionSource.of(given, name=name)
-    raise InvalidTypeError(
-        f"a source is anything with remember(prompt, metadata), or such a function, not "
-        f"{type(given).__name__}; identity and goals may be mappings, tools and conversation lists"
+        verbs = [lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told})]
+    elif not verbs and callable(given):
+        verbs = [given]
+    if not verbs:
+        raise InvalidTypeError(
+            f"a source is anything with remember(prompt, metadata), or such a function, not "
+            f"{type(given).__name__}; identity may be a mapping as well"
+        )
+    for verb in verbs:
+        _check_parameters(name, verb)
+    return FunctionSource(
+        verbs[0], verbs[-1], waits=not isinstance(given, Persona | OperationalState)
     )
 
 
-def waits(source: Any, metadata: Mapping[str, Any]) -> bool:
-    """Tell whether a source may take time."""
-    if isinstance(source, FunctionSource):
-        return source.waits
-    if isinstance(source, Identity):
-        return not isinstance(source.answers, Mapping)
-    given = isinstance(source, Conversation) and (
-        source.messages is not None or metadata["messages"] is not None
-    )
-    return not given
+def _check_parameters(name: str, verb: Callable[..., Any]) -> None:
+    """Refuse a source's verb that cannot be told the prompt and the metadata."""
+    try:
+        signature = inspect.signature(verb)
+    except (TypeError, ValueError):  # it is not written in Python
+        return
+    try:
+        signature.bind("", {})
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"the source {name!r} takes (prompt, metadata), not {signature}"
+        ) from error
 
 
 def checked_stages(layout: Layout, sources: Mapping[str, Any]) -> None:
@@ -121,6 +137,86 @@ def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -
             )
 
 
+# Asking
+
+Outcome = tuple[Any, Exception | None]
+"""The answer of a source, or its error."""
+
+
+def answered(
+    asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str, memory: MemoryCoordinator
+) -> Flow[list[Outcome]]:
+    """Ask a source, or several functions, each with its metadata; return answers and errors."""
+    functions = [one for one, _ in asked if isinstance(one, FunctionSource)]
+    if len(functions) == len(asked):
+        seconds = asked[0][1]["seconds"] if any(one.waits for one in functions) else None
+        calls = [(one.verb, one.averb, (prompt, told)) for one, told in asked]
+        return (yield from _outcomes(calls, seconds))
+    ((source, metadata),) = asked
+    try:
+        return [((yield from source.flow(prompt, metadata, memory)), None)]
+    except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
+        return [(None, error)]
+
+
+def _outcomes(
+    asked: Sequence[tuple[Any, Any, tuple[Any, ...]]],
+    seconds: float | None,
+    *,
+    at_once: bool = False,
+) -> Flow[list[Outcome]]:
+    """Call functions, or await their twins, with what each is given.
+
+    Blocking ones are called one after another unless there is a time limit, or `at_once` is set.
+    """
+    daemons = _ASIDE if at_once or seconds is not None else None
+    calls = [partial(_outcome, partial(_answer_of, verb, *given)) for verb, _, given in asked]
+    acalls = [
+        partial(_aoutcome, partial(answer_awaited, averb, *given, daemons=daemons))
+        for _, averb, given in asked
+    ]
+
+    def call() -> list[Outcome | None]:
+        return [one() for one in calls] if daemons is None else done_by(seconds, calls, daemons)
+
+    found: list[Outcome | None] = yield Ask(call, partial(adone_by, seconds, acalls, len(acalls)))
+    late = TimeoutError(f"there was no answer within {seconds or 0:g} seconds")
+    return [(None, late) if one is None else one for one in found]
+
+
+def _outcome(call: Callable[[], Any]) -> Outcome:
+    try:
+        return call(), None
+    except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
+        return None, error
+
+
+async def _aoutcome(call: Callable[[], Awaitable[Any]]) -> Outcome:
+    try:
+        return await call(), None
+    except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
+        return None, error
+
+
+def _answer_of(verb: Any, *given: Any) -> Any:
+    """What a function answers at once.
+
+    Raises:
+        ConfigurationError: if it must be awaited.
+    """
+    answer = verb(*given)
+    if isinstance(answer, Future):
+        return answer.result()
+    if inspect.isawaitable(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()
+        raise ConfigurationError(
+            "a source is async and cannot be asked here: use `async with` and "
+            "aassemble_context, or give it a blocking twin, `remember`"
+        )
+    return answer
+
+
 # Who the agent is
 
 
@@ -128,33 +224,51 @@ def checked_names(given: Mapping[Any, Any], known: Collection[str], what: str) -
 class Identity:
     """Who the agent is and what it may do: four queries, which run side by side.
 
-    Of a mapping, or of an object with `query(question, metadata)`. Each answers
+    Of an object with `query(question, metadata)`. Each answers
     `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
 
-    answers: Any
+    daemon: Any
 
     def flow(
         self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
     ) -> Flow[Section]:
-        """Return the answers in the order of the queries; a text that two of them say stands once.
-
-        An `id` names an item within the answer to one query.
-        """
+        """Return the answers in the order of the queries."""
         del prompt, memory
-        mode = metadata["mode"]
-        if isinstance(self.answers, Mapping):
-            found = [_of_mapping(self.answers, name, mode) for _, name, _ in _QUERIES]
-        else:
-            verb = self.answers.query
-            asked = [(text, {"current_mode": mode} if moded else {}) for text, _, moded in _QUERIES]
-            found = yield from answers(verb, verb, asked, metadata["seconds"])
-        named = [
-            (question, one)
-            for (question, *_), answer in zip(_QUERIES, found, strict=True)
-            for one in items_of(answer, "identity", question)
-        ]
-        return Section(tuple(_once(named)))
+        verb, mode = self.daemon.query, {"current_mode": metadata["mode"]}
+        asked = [(verb, verb, (text, mode if moded else {})) for text, _, moded in _QUERIES]
+        found = yield from _outcomes(asked, metadata["seconds"], at_once=True)
+        for _, error in found:
+            if error is not None:
+                raise error
+        return _identity(answer for answer, _ in found)
+
+
+def _stated(answers: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
+    """Who the agent is by a mapping of what would be answered."""
+    return _identity(_of_mapping(answers, name, metadata["mode"]) for _, name, _ in _QUERIES)
+
+
+def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
+    """What a mapping answers to a query; `mandates` may be one for each mode."""
+    told = answers.get(name, ())
+    if name == "mandates" and isinstance(told, Mapping):
+        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
+    items = [{"content": one} if isinstance(one, str) else one for one in told]
+    return {"items": items, "effective_at": answers.get("effective_at")}
+
+
+def _identity(answers: Iterable[Any]) -> Section:
+    """Answers in the order of the queries; a text that two of them say stands once.
+
+    An `id` names an item within the answer to one query.
+    """
+    named = [
+        (question, one)
+        for (question, *_), answer in zip(_QUERIES, answers, strict=True)
+        for one in items_of(answer, "identity", question)
+    ]
+    return Section(tuple(_once(named)))
 
 
 def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
@@ -172,15 +286,6 @@ def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
         if one.key is not None:
             ids.add((question, one.key))
         yield replace(one, repeats=why)
-
-
-def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
-    """What a mapping answers to a query; `mandates` may be one for each mode."""
-    told = answers.get(name, ())
-    if name == "mandates" and isinstance(told, Mapping):
-        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
-    items = [{"content": one} if isinstance(one, str) else one for one in told]
-    return {"items": items, "effective_at": answers.get("effective_at")}
 
 
 def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
@@ -225,33 +330,22 @@ class FromState:
         return self.shown(known)
 
 
-def _goals(state: Mapping[str, Any], *, data: bool = False) -> Section:
-    """What the agent is about: three lists; those that are empty are left out."""
-    told = [(name.replace("_", " "), state.get(name, ())) for name in _LISTS]
-    shown = ((f"{name.capitalize()}:", name, items) for name, items in told if items)
-    return Section(
-        tuple(
-            Fragment(
-                text="\n- ".join([title, *map(str, items)]),
-                source="goals",
-                rationale=f"{name} of the turn",
-                rank=rank,
-                data=data,
-            )
-            for rank, (title, name, items) in enumerate(shown)
-        )
-    )
-
-
 def _known_goals(known: ShortTermSnapshot) -> Section:
     """Goals, tasks and constraints, as data: they were noted in other turns."""
     goals = [one for one in known.goals if one.status == "active"]
     state = {
-        "active_goals": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
-        "pending_actions": [f"{one.task_type} ({one.status})" for one in known.tasks],
-        "constraints": dict.fromkeys(each for one in goals for each in one.constraints),
+        "Active goals:": [f"{one.description} ({one.progress:.0%} done)" for one in goals],
+        "Pending actions:": [f"{one.task_type} ({one.status})" for one in known.tasks],
+        "Constraints:": list(dict.fromkeys(each for one in goals for each in one.constraints)),
     }
-    return _goals(state, data=True)
+    shown = [[title, *items] for title, items in state.items() if items]
+    why = "noted in the agent's state"
+    return Section(
+        tuple(
+            Fragment(text="\n- ".join(lines), source="goals", rationale=why, rank=rank)
+            for rank, lines in enumerate(shown)
+        )
+    )
 
 
 def _known_state(known: ShortTermSnapshot) -> Section:
@@ -261,8 +355,9 @@ def _known_state(known: ShortTermSnapshot) -> Section:
     return OperationalState(emotional_state=told, active_tasks=known.tasks).remember("", {})
 
 
-def _tools(tools: Iterable[Any]) -> Section:
+def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
     """What the agent can call, one a line: LangChain tools, or mappings."""
+    tools = () if metadata["tools"] is None else metadata["tools"]
     return Section(tuple(_tool(one, place) for place, one in enumerate(tools)))
 
 
@@ -280,12 +375,3 @@ def _tool(one: Any, place: int) -> Fragment:
 def _typed(schema: Any) -> str:
     kind = schema.get("type") if isinstance(schema, Mapping) else None
     return f": {kind}" if isinstance(kind, str) else ""
-
-
-_FORMS: Final[Mapping[str, tuple[type, Callable[[Any], Any]]]] = {
-    "identity": (Mapping, Identity),
-    "goals": (Mapping, lambda given: FunctionSource.at_hand(lambda *_: _goals(given))),
-    "tools": (Sequence, lambda given: FunctionSource.at_hand(lambda *_: _tools(given))),
-    "conversation": (Sequence, Conversation),
-}
-"""What may be given as a source that is neither asked nor called, and what is made of it."""

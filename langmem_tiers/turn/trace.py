@@ -23,13 +23,7 @@ from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.spending import BudgetStatus
 
 Kind = Literal[
-    "assembled",
-    "tracked",
-    "memorized",
-    "progressed",
-    "refused",
-    "committed",
-    "abandoned",
+    "assembled", "tracked", "memorized", "progressed", "refused", "committed", "abandoned"
 ]
 Ending = Literal["committed", "abandoned"]
 

@@ -70,9 +70,9 @@ class Turn:
             layout: `ORCHESTRATOR`, `PERSONA`, or a layout of one's own.
             sources: Sources by the name of their stage, in the place of those built in: anything
                 with `remember(prompt, metadata)`, or such a function; for `identity` and `goals`
-                also a mapping, or an object with `query(question, metadata)`; for `tools` and
-                `conversation` also a list. Those that the layout has no stage for get one at its
-                end, and are asked side by side. One that raises loses its own section.
+                also an object with `query(question, metadata)`; for `identity` also a mapping.
+                Those that the layout has no stage for get one at its end, and are asked side by
+                side. One that raises loses its own section.
             mode: The mode that the agent is in; its mandates depend on it.
             turn_id: A name that a retry of the turn has too; else a new one.
             settings: Filters for every recall, and what is tracked and extracted.
@@ -163,17 +163,13 @@ class Turn:
             raise InvalidInputError(f"the stage of {name!r} names the source {stage.source!r}")
         self.sources[name] = as_source(name, source)
         self.own_sources.add(name)
-        known = any(one.source == name for one in self.layout.stages)
-        if stage is not None and known:
-            self.layout = self.layout.with_another(stage)
-        elif not known:
-            if stage is None:  # without a place of its own it is asked beside others
-                self.beside.add(name)
+        if stage is None and all(one.source != name for one in self.layout.stages):
+            self.beside.add(name)  # without a place of its own it is asked beside others
             rank = max(one.rank for one in self.layout.stages)
             title = f"## {name.replace('_', ' ').title()}"
-            self.layout = self.layout.with_stage(
-                stage or Stage(source=name, title=title, rank=rank)
-            )
+            stage = Stage(source=name, title=title, rank=rank)
+        if stage is not None:
+            self.layout = self.layout.with_stage(stage)
 
     def begin(self, state: Mapping[str, Any] | None = None, *, about: str | None = None) -> Self:
         """Begin a turn, or go on with one that `to_state` told; `with` begins one by itself.

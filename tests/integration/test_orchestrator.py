@@ -280,6 +280,7 @@ STAGE = Stage(source="semantic", title="#", options=TYPO)
             r"the source 'mine' takes \(prompt, metadata\), not \(prompt\)",
         ),
         ({"sources": {"mine": "text"}}, "a source is anything with remember"),
+        ({"sources": {"goals": {}}}, "or such a function, not dict; identity may be a mapping"),
         ({"router": 5}, "router is a function or None, not 5"),
     ],
 )

@@ -25,6 +25,7 @@ TURNING = (
 )
 OTHERS = ("invoices", "contracts", "visitors", "parcels", "plants", "bicycles")
 GOAL = "Count the parcels and the invoices, and renew the contracts of the visitors"
+GOALS = {"goals": lambda *_: f"Active goals:\n- {GOAL}"}
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +79,7 @@ def looking_at(memory: MemoryCoordinator, one: str, stage: str) -> list[Any]:
     noted = f"Ann: {named}" if stage == "episodic" else named
     chat = coordinator(memory.tiered_store, project_id="ops", session_id=f"{stage}-{one}")
     chat.store(noted, stage, key=f"{stage}-{one}", tier="short_term")
-    return shown(chat, asked, sources={**who, "goals": {"active_goals": [GOAL]}})
+    return shown(chat, asked, sources={**who, **GOALS})
 
 
 @pytest.mark.parametrize("stage", ["identity", "working", "episodic"])
@@ -93,18 +94,17 @@ def test_what_an_agent_is_has_noted_or_finds_helps_to_find_what_it_is_about(
 def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
     memory: MemoryCoordinator,
 ) -> None:
-    goals = {"goals": {"active_goals": [GOAL]}}
     for one in TURNING:
         prompt = f"When do the {one} rotate?"
-        assert shown(memory, prompt, GOAL, sources=goals)[0].text == fact(one)
+        assert shown(memory, prompt, GOAL, sources=GOALS)[0].text == fact(one)
 
 
 def test_a_larger_budget_does_not_lose_the_answer(memory: MemoryCoordinator) -> None:
-    one, goals = TURNING[1], {"goals": {"active_goals": [GOAL]}}
+    one = TURNING[1]
     said = [f"Message {n}: the {each} are in order" for n, each in enumerate(TURNING)]
     answered = []
     for budget in range(60, 900, 10):
-        with MemoryOrchestrator(memory, sources=goals) as turn:
+        with MemoryOrchestrator(memory, sources=GOALS) as turn:
             found = turn.assemble_context(f"When do the {one} rotate?", budget, messages=said)
         answered.append(fact(one) in found.text)
 
@@ -116,10 +116,9 @@ def test_the_same_turn_shows_the_same_text_and_counts_each_memory_once(
     memory: MemoryCoordinator,
 ) -> None:
     before = memory.stats().accesses
-    goals = {"goals": {"active_goals": [GOAL]}}
     contexts = []
     for _ in range(2):
-        with MemoryOrchestrator(memory, sources=goals) as turn:
+        with MemoryOrchestrator(memory, sources=GOALS) as turn:
             contexts.append(turn.assemble_context("What is counted?", messages=[GOAL]))
 
     recalled = [one for one in contexts[0].decisions if one.fragment.memory is not None]
