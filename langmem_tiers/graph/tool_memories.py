@@ -49,8 +49,8 @@ from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import recall
 from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.pipeline import Gate, result_of, unjudged_as
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore

@@ -34,7 +34,7 @@ MAX_LIMIT = 1000
 """Memories, or what else there are many of, that one call answers at most."""
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE = frozenset(("parts", "echoes", "held", "threshold"))
+_OF_THE_GATE = frozenset(("parts", "stored", "echoes", "held", "threshold"))
 """What no caller says of a memory."""
 _OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items

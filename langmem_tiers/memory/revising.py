@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
@@ -24,7 +24,7 @@ from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.inquiry import Inquiry
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
-from langmem_tiers.remember.acts import Act, Decider, Earlier, decider_of, own_words
+from langmem_tiers.remember.acts import Message, Ways, decider_of, own_words
 from langmem_tiers.remember.new import checked_text, label
 
 _log = logging.getLogger(__name__)
@@ -77,45 +77,41 @@ def revise(
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
-    decider = decider_of(judge)
+    asks = decider_of(judge)
     said = own_words(checked_text(text, "text"))
     named = None if key is None else memory_key(key)
-    by = label(speaker, "speaker")
-    return _revised(memory, _Message(said, named, by), decider)
+    return _revised(memory, asks, said, named, label(speaker, "speaker"))
 
 
-class _Message(NamedTuple):
-    """A user's message."""
-
-    said: str
-    key: str | None
-    speaker: str | None
-
-
-def _revised(memory: Memory, message: _Message, decider: Decider) -> Flow[Revision]:
-    flows, context, (said, key, _) = memory.tiered_store.flows, memory.context, message
+def _revised(
+    memory: Memory, asks: Ways, said: str, key: str | None, speaker: str | None
+) -> Flow[Revision]:
+    flows, context = memory.tiered_store.flows, memory.context
     if not said or (key is not None and (yield from find(context, key, TIERS, flows))):
         return Revision()
-    before = yield from _earlier(memory, message)
-    if not before:
+    earlier = yield from _earlier(memory, said, key, speaker)
+    if not earlier:
         return Revision()
-    earlier = [_shown(one, memory) for one in before]
+    message = Message(said, earlier, context.session_id)
     try:
-        reading = yield Ask(
-            partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
-        )
+        told = yield Ask(partial(asks[0], message), partial(asks[1], message))
     except ModelError as error:
         return _failed(error)
-    if not reading.acts:
-        return Revision()
-    corrects = tuple(before[one.place] for one in reading.acts if one.kind == "correct")
-    retracted = list[Retraction]()
-    for act in (one for one in reading.acts if one.kind == "retract"):
+    corrects, retracted = list[Recollection](), list[Retraction]()
+    for one in told.acts:
+        before = earlier[one.memory - 1]
+        if one.act == "correct":
+            corrects.append(before)
+            continue
         try:
-            retracted.append((yield from _retracted(memory, before[act.place], act, key)))
+            retracted.append((yield from _retracted(memory, before, one.stands.strip(), key)))
         except InvalidInputError as error:  # it was deleted meanwhile
             return _failed(error, retracted)
-    return Revision(retracted=tuple(retracted), corrects=corrects, tells_more=reading.tells_more)
+    return Revision(
+        retracted=tuple(retracted),
+        corrects=tuple(corrects),
+        tells_more=told.tells_more or not told.acts,
+    )
 
 
 def _failed(
@@ -125,10 +121,10 @@ def _failed(
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
 
 
-def _retracted(memory: Memory, one: Recollection, act: Act, key: str | None) -> Flow[Retraction]:
+def _retracted(memory: Memory, one: Recollection, stands: str, key: str | None) -> Flow[Retraction]:
     """Retract what is taken back; of what still holds in it a part is stored first."""
-    if act.stands and one.memory_type != PROSPECTIVE:
-        yield from store(memory, act.stands, one.memory_type, **_beside(one))
+    if stands and one.memory_type != PROSPECTIVE:
+        yield from store(memory, stands, one.memory_type, **_beside(one))
     by = "what the user said" if key is None else f"the user's message {key}"
     retraction = yield from retract(memory, one.key, reason=f"taken back by {by}", answers=True)
     _log.info("%s, by %s", retraction, by)
@@ -142,16 +138,18 @@ def _beside(one: Recollection) -> dict[str, Any]:
     return {**told, "key": part, "occurred_at": one.occurred_at or one.created_at}
 
 
-def _earlier(memory: Memory, message: _Message) -> Flow[list[Recollection]]:
+def _earlier(
+    memory: Memory, said: str, key: str | None, speaker: str | None
+) -> Flow[list[Recollection]]:
     """What a message may take back or correct, the oldest first."""
-    spoken: dict[str, Any] = {"speaker": message.speaker or "user"}
-    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not message.speaker else spoken
-    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, message.said, _NEAR, others)]
+    spoken: dict[str, Any] = {"speaker": speaker or "user"}
+    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not speaker else spoken
+    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
     if (session := memory.context.session_id) is not None:
         asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
     several = yield from memory.flows.looked_up(asks)
     found = {(one.namespace, one.key): one for some in several for one in some}
-    mine = (one for one in found.values() if one.key != message.key and _may_go(one, memory))
+    mine = (one for one in found.values() if one.key != key and _may_go(one, memory))
     return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
 
 
@@ -168,8 +166,3 @@ def _may_go(one: Recollection, memory: Memory) -> bool:
     personal = one.memory_type not in types or types.get(one.memory_type).personal
     told = one.value.get("source", Source.USER) == Source.USER
     return personal and told and (one.speaker or "").lower() not in ASSISTANT_ROLES
-
-
-def _shown(one: Recollection, memory: Memory) -> Earlier:
-    here = one.session_id is not None and one.session_id == memory.context.session_id
-    return Earlier(one.content, one.occurred_at or one.created_at, here)

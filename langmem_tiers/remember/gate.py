@@ -17,9 +17,9 @@ from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.remember.candidate import Candidate, Known, Part, pasted_in
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
+from langmem_tiers.remember.new import Known, NewMemory, Part, pasted_in, recalled_texts
 from langmem_tiers.remember.review import Reviewers, instructing
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
 
@@ -176,45 +176,44 @@ class Verdict:
 
 
 def judge(
-    candidate: Candidate,
+    one: NewMemory,
     *,
     policy: GatePolicy = DEFAULT_POLICY,
     reviewers: Reviewers | None = None,
     review: ReviewResult | None = None,
     detectors: Sequence[Detector] = (),
 ) -> Verdict:
-    """What becomes of a candidate.
+    """What becomes of something that is to be remembered.
 
     Args:
-        candidate: The text, its source, and what is known already.
+        one: The text, its source, and what is known already.
         policy: How strict to be.
         reviewers: A panel whose functions score it.
         review: What chat models said of it already; what none of them answered for passes.
         detectors: What finds private data.
     """
-    copied = copy_of(candidate.content, candidate.stored)
-    early = _refused_unread(candidate, policy) or _known(candidate, copied, policy)
-    if early is not None:
-        return early
-    found = _found_by(detectors, candidate.content)
-    verdict = _private(found, policy)
-    if verdict is not None and verdict.decision is Decision.REJECT:
-        return verdict
-    own = reviewers.review_storage(candidate) if reviewers and review is None else None
+    copied = copy_of(one.content, one.stored)
+    if refused := _unread(one, policy) or _known(one, copied, policy):
+        return refused
+    found = _found_by(detectors, one.content)
+    private, why = _private(found, policy)
+    if private is Decision.REJECT:
+        return Verdict(decision=private, reason=why, private=found)
+    own = reviewers.review_storage(one) if reviewers and review is None else None
     review = own or review
-    findings = findings_in(candidate)
-    trust = _trust(candidate, findings, policy)
-    destination = route(candidate.memory_type)
-    held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
-    if held is None and own is not None and own.consensus_score is None and own.failures:
+    findings = findings_in(one)
+    trust = _trust(one, findings, policy)
+    destination = route(one.memory_type)
+    held = _held(trust, findings, destination.memory_type, policy) or why
+    if not held and own is not None and own.consensus_score is None and own.failures:
         held = f"unreviewed: {own}"
-    held = held or (None if review is None else instructing(review))
+    held = held or ("" if review is None else instructing(review) or "")
     score = None if review is None else review.consensus_score
-    if held is None and review is not None and review.refuses(policy.consensus):
-        why = f"below {policy.consensus:g}: {review}"
-        return Verdict(decision=Decision.REJECT, reason=why, review=review, score=score)
+    if not held and review is not None and review.refuses(policy.consensus):
+        below = f"below {policy.consensus:g}: {review}"
+        return Verdict(decision=Decision.REJECT, reason=below, review=review, score=score)
     return Verdict(
-        decision=Decision.ACCEPT if held is None else Decision.QUARANTINE,
+        decision=Decision.QUARANTINE if held else Decision.ACCEPT,
         reason=held or "stored",
         trust=trust,
         destination=destination,
@@ -226,74 +225,56 @@ def judge(
     )
 
 
-def needs_review(
-    candidate: Candidate,
-    policy: GatePolicy = DEFAULT_POLICY,
-    detectors: Sequence[Detector] = (),
-) -> bool:
-    """Whether reviewers have a say: no model is asked of what is refused or held without them."""
-    verdict = judge(candidate, policy=policy, detectors=detectors)
-    return verdict.decision is Decision.ACCEPT
-
-
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
     """A text that is no memory as it may be kept; one with private data that is refused may not."""
-    verdict = _private(_found_by(detectors, text), policy)
-    return "(private)" if verdict is not None and not verdict.stored else text
+    decided, _ = _private(_found_by(detectors, text), policy)
+    return "(private)" if decided is Decision.REJECT else text
 
 
-def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
-    length = len(candidate.content)
-    if length > policy.longest:
-        return _rejected(
-            f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
-            "or a summary"
-        )
-    kind = triviality(candidate.content) if policy.refuse_trivial else None
-    return None if kind is None else _rejected(f"trivial: {kind}")
-
-
-def trust_in(candidate: Candidate, policy: GatePolicy = DEFAULT_POLICY) -> float:
+def trust_in(one: NewMemory, policy: GatePolicy = DEFAULT_POLICY) -> float:
     """How far a text is trusted, in 0…1, whatever else becomes of it."""
-    return _trust(candidate, findings_in(candidate), policy)
+    return _trust(one, findings_in(one), policy)
 
 
-def _trust(candidate: Candidate, findings: Sequence[Finding], policy: GatePolicy) -> float:
-    own = min(policy.trust.of_source(candidate.source), candidate.trust)
+def _trust(one: NewMemory, findings: Sequence[Finding], policy: GatePolicy) -> float:
+    own = min(policy.trust.of_source(one.source), one.trust)
     return min(own, INSTRUCTS) if findings else own
 
 
-def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
+def findings_in(one: NewMemory) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
-    beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
-    told = [one for one in beside if len(one.split()) >= _SENTENCE]
-    whole = (Part(candidate.content), *pasted_in(candidate))
-    parts = (*(candidate.parts or whole), Part("\n".join(told)))
+    beside = [*one.beside, *(tag.replace("-", " ") for tag in one.tags)]
+    told = [each for each in beside if len(each.split()) >= _SENTENCE]
+    parts = (*(one.parts or (Part(one.content), *pasted_in(one))), Part("\n".join(told)))
     found = (
-        each
-        for one in parts
-        if one.text
-        for each in instructions_in(one.text, one.source or candidate.source)
+        finding
+        for part in parts
+        if part.text
+        for finding in instructions_in(part.text, part.source or one.source)
     )
-    return tuple(sorted(found, key=lambda one: -one.sure))
+    return tuple(sorted(found, key=lambda finding: -finding.sure))
 
 
-def _known(candidate: Candidate, copied: Known | None, policy: GatePolicy) -> Verdict | None:
+def _unread(one: NewMemory, policy: GatePolicy) -> Verdict | None:
+    """The refusal of what says nothing, or too much."""
+    length = len(one.content)
+    if length > policy.longest:
+        why = f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
+        return Verdict(decision=Decision.REJECT, reason=f"{why}or a summary")
+    kind = triviality(one.content) if policy.refuse_trivial else None
+    return None if kind is None else Verdict(decision=Decision.REJECT, reason=f"trivial: {kind}")
+
+
+def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict | None:
     """The refusal of what was recalled or is stored already."""
-    echo = echo_of(candidate.content, candidate.recalled) if policy.refuse_echoes else None
+    echo = echo_of(one.content, recalled_texts(one.recalled)) if policy.refuse_echoes else None
     if echo is not None:
         named = "" if echo.key is None else f" ({echo.key})"
-        return _rejected(
-            f"echo: it repeats what was recalled{named}, which is no new evidence",
-            repeats=echo.key,
-        )
-    own = policy.trust.of_source(candidate.source)
-    if copied is not None and own < policy.keep_copies_from:
-        return _rejected(
-            f"duplicate: it is stored already, and a {candidate.source} that says it again adds "
-            "nothing",
-            repeats=copied.key,
-        )
+        why = f"echo: it repeats what was recalled{named}, which is no new evidence"
+        return Verdict(decision=Decision.REJECT, reason=why, repeats=echo.key)
+    if copied is not None and policy.trust.of_source(one.source) < policy.keep_copies_from:
+        why = f"duplicate: it is stored already, and a {one.source} that says it again adds nothing"
+        return Verdict(decision=Decision.REJECT, reason=why, repeats=copied.key)
     return None
 
 
@@ -303,49 +284,32 @@ def _found_by(detectors: Sequence[Detector], content: str) -> tuple[Private, ...
     Raises:
         InvalidTypeError: if one returns anything else.
     """
-    several = (
-        checked_list(detect(content), "what a detector returns", _FOUND) for detect in detectors
-    )
-    return tuple(checked_kind(one, Private, _ONE_FOUND) for found in several for one in found)
+    what = "what a detector returns"
+    several = (checked_list(detect(content), what, _FOUND) for detect in detectors)
+    return tuple(checked_kind(one, Private, what) for found in several for one in found)
 
 
 _FOUND: Final = "Private(kind, start, end)"
-_ONE_FOUND: Final = "what a detector returns"
 
 
-def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
-    """What is decided for private data; the strictest decision holds."""
-    decided = {policy.private.get(one.kind, Decision.ACCEPT) for one in found}
+def _private(found: Sequence[Private], policy: GatePolicy) -> tuple[Decision, str]:
+    """What is decided for private data, and why; the strictest decision holds."""
     for decision in (Decision.REJECT, Decision.QUARANTINE):
-        if decision in decided:
-            kinds = sorted({one.kind for one in found if policy.private.get(one.kind) == decision})
-            return Verdict(
-                decision=decision,
-                reason=f"private: it holds {', '.join(kinds)}; store it without",
-                private=tuple(found),
-            )
-    return None
+        if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
+            return decision, f"private: it holds {', '.join(sorted(kinds))}; store it without"
+    return Decision.ACCEPT, ""
 
 
-def _held(
-    trust: float,
-    findings: Sequence[Finding],
-    memory_type: str,
-    policy: GatePolicy,
-) -> str | None:
-    """Why it is not to be recalled; None if it may be."""
+def _held(trust: float, findings: Sequence[Finding], memory_type: str, policy: GatePolicy) -> str:
+    """Why it is not to be recalled; nothing if it may be."""
     if not policy.trust.quarantines(trust, memory_type):
-        return None
+        return ""
     if findings:
         return f"instructs: {findings[0]}"
     return (
         f"trust: {trust:g} is below {policy.trust.below(memory_type):g}, what memories of type "
         f"{memory_type!r} need"
     )
-
-
-def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:
-    return Verdict(decision=Decision.REJECT, reason=reason, repeats=repeats)
 
 
 @lru_cache(maxsize=256)

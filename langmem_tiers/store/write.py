@@ -88,6 +88,11 @@ class Write:
     intends: Mapping[str, Any] | None = None
     """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
 
+    @property
+    def name(self) -> tuple[Place, str]:
+        """What no other memory has: where it is, and its key there."""
+        return self.place, self.key
+
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
     """One write a key: the last of a batch wins."""

@@ -24,8 +24,8 @@ from langmem_tiers.learn.skills import (
     stored_values,
 )
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, anew
-from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state.flows import Whose, put_goal, reading_goals
 from langmem_tiers.state.state import Goal, ProgressDelta
