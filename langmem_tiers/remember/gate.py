@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from langmem_tiers.core.checks import checked_kind, checked_list
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core import checks
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
 from langmem_tiers.remember.new import Known, NewMemory, Part, pasted_in, recalled_texts
-from langmem_tiers.remember.review import Reviewers, instructing
+from langmem_tiers.remember.review import BEST, Reviewers, instructing
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
 
 LONGEST: Final = 1_000_000
@@ -67,8 +67,7 @@ class GatePolicy:
     """How strict the gate is.
 
     Raises:
-        InvalidInputError: for a length below one, or a threshold outside of 0…10.
-        InvalidTypeError: for what is of another kind.
+        InvalidInputError: for what cannot be meant; the message says what can.
     """
 
     trust: TrustPolicy = field(default_factory=TrustPolicy)
@@ -90,57 +89,32 @@ class GatePolicy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name, (kinds, meant) in _KINDS.items():
-            given = getattr(self, name)
-            if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
-                raise InvalidTypeError(f"{name} is {meant}, not {short(given)}")
-        if self.longest < 1:
-            raise InvalidInputError(f"longest is {short(self.longest)}: use 1 or more characters")
-        if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
-            raise InvalidInputError(
-                f"consensus is {short(self.consensus)}: use a number from 0 to 10"
-            )
+        checks.checked_kind(self.trust, TrustPolicy, "trust")
+        checks.checked_flag(self.refuse_trivial, "refuse_trivial")
+        checks.checked_flag(self.refuse_echoes, "refuse_echoes")
         checked_trust(self.keep_copies_from, "keep_copies_from")
-        _check_private(self.private)
-        _check_capacity(self.capacity, "capacity")
-        _check_capacity(self.tier_capacity, "tier_capacity")
-        if unknown := self.tier_capacity.keys() - set(TIERS):
+        _check_most(self.longest, "longest")
+        if not checks.is_number(self.consensus) or not 0 <= self.consensus <= BEST:
             raise InvalidInputError(
-                f"tier_capacity has no {short(min(unknown))}: bound one of {', '.join(TIERS)}"
+                f"consensus is a number from 0 to 10, not {short(self.consensus)}"
             )
+        for kind, decision in checks.checked_mapping(self.private, "private", _PRIVATE).items():
+            checks.checked_kind(kind, str, f"a kind in private, {short(kind)},")
+            checks.checked_choice(decision, Decision, f"private[{short(kind)}]")
+        for what, known in (("capacity", None), ("tier_capacity", TIERS)):
+            for name, most in checks.checked_mapping(getattr(self, what), what, _BOUNDED).items():
+                checks.checked_kind(name, str, f"a name in {what}, {short(name)},")
+                checks.checked_choice(name, known or (name,), f"what {what} bounds")
+                _check_most(most, f"{what}[{short(name)}]")
 
 
-_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
-    "trust": ((TrustPolicy,), "a TrustPolicy"),
-    "longest": ((int,), "a whole number of characters"),
-    "consensus": ((int, float), "a number from 0 to 10"),
-    "private": ((Mapping,), "a mapping such as {'email': Decision.REJECT}"),
-    "refuse_trivial": ((bool,), "True or False"),
-    "refuse_echoes": ((bool,), "True or False"),
-    "keep_copies_from": ((int, float), "a trust from 0 to 1"),
-    "capacity": ((Mapping,), "a mapping such as {'semantic': 100}"),
-    "tier_capacity": ((Mapping,), "a mapping such as {'working': 1000}"),
-}
-"""Of which kinds each field of a policy is, and what to give it."""
+_PRIVATE, _BOUNDED = "{'email': Decision.REJECT}", "{'semantic': 100}"
+"""What the mappings of a policy are like."""
 
 
-def _check_private(private: Mapping[Any, Any]) -> None:
-    for kind, decision in private.items():
-        if not isinstance(kind, str) or not (
-            isinstance(decision, str) and decision in list(Decision)
-        ):
-            raise InvalidInputError(
-                f"private[{short(kind)}] is {short(decision)}: name a kind, and one of "
-                f"{', '.join(Decision)} for it"
-            )
-
-
-def _check_capacity(capacity: Mapping[Any, Any], what: str) -> None:
-    for name, most in capacity.items():
-        if not isinstance(name, str) or type(most) is not int or most < 1:
-            raise InvalidInputError(
-                f"{what}[{short(name)}] is {short(most)}: give a name 1 or more memories"
-            )
+def _check_most(most: object, what: str) -> None:
+    if type(most) is not int or most < 1:
+        raise InvalidInputError(f"{what} is a whole number from 1 on, not {short(most)}")
 
 
 DEFAULT_POLICY: Final = GatePolicy()
@@ -285,8 +259,8 @@ def _found_by(detectors: Sequence[Detector], content: str) -> tuple[Private, ...
         InvalidTypeError: if one returns anything else.
     """
     what = "what a detector returns"
-    several = (checked_list(detect(content), what, _FOUND) for detect in detectors)
-    return tuple(checked_kind(one, Private, what) for found in several for one in found)
+    several = (checks.checked_list(detect(content), what, _FOUND) for detect in detectors)
+    return tuple(checks.checked_kind(one, Private, what) for found in several for one in found)
 
 
 _FOUND: Final = "Private(kind, start, end)"

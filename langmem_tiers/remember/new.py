@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
+from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -182,7 +182,7 @@ def write_of(
 def normalised_tags(tags: object) -> list[str]:
     """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
     found = []
-    for tag in checked_list(tags, "tags", "strings, such as ['python']"):
+    for tag in checks.checked_list(tags, "tags", "strings, such as ['python']"):
         if not isinstance(tag, str):
             raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
         utf8_bytes(tag, "tag")
@@ -270,7 +270,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "turn": _turn(one),
         **_times(one),
         "importance": share(one.importance, "importance"),
-        "entities": checked_strings(one.entities, "entities"),
+        "entities": checks.checked_strings(one.entities, "entities"),
         "context": one.context
         if isinstance(one.context, str)
         else _mapping(one.context, "context"),
@@ -279,7 +279,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "success_metrics": _mapping(one.success_metrics, "success_metrics"),
         "source_task": _text(one.source_task, "source_task"),
         "metadata": _mapping(one.metadata, "metadata"),
-        "pinned": checked_flag(one.pinned, "pinned") or None,
+        "pinned": checks.checked_flag(one.pinned, "pinned") or None,
     }
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
 
@@ -357,7 +357,8 @@ def _times(one: NewMemory) -> dict[str, str]:
 def origin_keys(one: NewMemory) -> list[str]:
     """The keys of what it is derived from, each once."""
     return [
-        check_key(key) for key in dict.fromkeys(checked_strings(one.derived_from, "derived_from"))
+        check_key(key)
+        for key in dict.fromkeys(checks.checked_strings(one.derived_from, "derived_from"))
     ]
 
 
@@ -379,12 +380,7 @@ def label(named: object, what: str) -> str | None:
 def _turn(one: NewMemory) -> int | None:
     if one.turn is None:
         return None
-    if isinstance(one.turn, bool) or not isinstance(one.turn, int):
-        raise InvalidTypeError(f"turn is a whole number, not {type(one.turn).__name__}")
-    if not 0 <= one.turn < MAX_TURN:
-        raise InvalidInputError(
-            f"turn is {short(one.turn)}: use a number from 0 to {MAX_TURN - 1:,}"
-        )
+    checks.checked_count(one.turn, "turn", MAX_TURN - 1)
     if one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
     return one.turn
@@ -397,11 +393,7 @@ def _text(given: object, what: str) -> str | None:
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
-    return dict(given)
+    return {} if given is None else dict(checks.checked_mapping(given, what, "{'a': 1}"))
 
 
 def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from langmem_tiers.core.checks import is_number
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.checks import checked_kind, checked_mapping, is_number
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import THRESHOLD, Source
 
 SOURCES: Final[Mapping[str, float]] = {
@@ -61,12 +61,9 @@ class TrustPolicy:
     def __post_init__(self) -> None:
         """Refuse what is outside of 0…1."""
         checked_trust(self.threshold, "threshold")
-        given: dict[str, object] = {"sources": self.sources, "thresholds": self.thresholds}
-        for what, named in given.items():
-            if not (isinstance(named, Mapping) and all(isinstance(one, str) for one in named)):
-                meant = "a mapping of names to trusts"
-                raise InvalidTypeError(f"{what} is {meant}, not {short(named)}")
-            for name, value in named.items():
+        for what, named in (("sources", self.sources), ("thresholds", self.thresholds)):
+            for name, value in checked_mapping(named, what, "{'web': 0.4}").items():
+                checked_kind(name, str, f"a name in {what}, {short(name)},")
                 checked_trust(value, f"{what}[{short(name)}]")
 
     def of_source(self, source: str) -> float:

@@ -22,7 +22,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langmem_tiers.core.checks import checked_choice, checked_flag
+from langmem_tiers.core.checks import checked_choice, checked_count, checked_flag
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -160,7 +160,7 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
         conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
         limit=_limit(op.limit, bounds),
-        offset=_rows(op.offset, "offset"),
+        offset=checked_count(op.offset, "offset", _MAX_ROWS),
         refresh=_refresh(op.refresh_ttl),
     )
 
@@ -175,9 +175,9 @@ def _list_namespaces(op: ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
     return ListNamespaces(
         tenant=tenants.pop() if len(tenants) == 1 and "*" not in tenants else None,
         matches=[(kind, text_array(labels)) for kind, labels in conditions],
-        max_depth=None if depth is None else _rows(depth, "max_depth"),
+        max_depth=None if depth is None else checked_count(depth, "max_depth", _MAX_ROWS),
         limit=_limit(op.limit, bounds),
-        offset=_rows(op.offset, "offset"),
+        offset=checked_count(op.offset, "offset", _MAX_ROWS),
     )
 
 
@@ -198,17 +198,9 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _limit(number: object, bounds: Bounds) -> int:
-    limit = _rows(number, "limit")
+    limit = checked_count(number, "limit", _MAX_ROWS)
     bounds.check_limit(limit)
     return limit
-
-
-def _rows(number: object, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(number).__name__}")
-    if not 0 <= number <= _MAX_ROWS:
-        raise InvalidInputError(f"{what} is {short(number)}: use a number from 0 to {_MAX_ROWS:,}")
-    return number
 
 
 def _refresh(given: object) -> bool:
