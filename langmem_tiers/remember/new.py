@@ -356,10 +356,8 @@ def _times(one: NewMemory) -> dict[str, str]:
 
 def origin_keys(one: NewMemory) -> list[str]:
     """The keys of what it is derived from, each once."""
-    return [
-        check_key(key)
-        for key in dict.fromkeys(checks.checked_strings(one.derived_from, "derived_from"))
-    ]
+    named = checks.checked_strings(one.derived_from, "derived_from")
+    return [*map(check_key, dict.fromkeys(named))]
 
 
 def label(named: object, what: str) -> str | None:

@@ -6,24 +6,15 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
 
+from langmem_tiers.core import config
 from langmem_tiers.core.audit import Audit, checked_audit
 from langmem_tiers.core.checks import checked_clock
-from langmem_tiers.core.config import (
-    DEFAULT,
-    EXACT_LIMIT,
-    SHORT_TERM_TTL_MINUTES,
-    TRACE_DAYS,
-    Bounds,
-    StoreOptions,
-    check_ttl,
-    parse_index,
-)
+from langmem_tiers.core.config import Bounds, StoreOptions
 from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
@@ -73,9 +64,9 @@ class TieredStore(SweepingStore):
         ttl: TTLConfig | None = None,
         pool_config: Mapping[str, Any] | None = None,
         schema_prefix: str = "",
-        short_term_ttl: float | None = SHORT_TERM_TTL_MINUTES,
+        short_term_ttl: float | None = config.SHORT_TERM_TTL_MINUTES,
         exact_limit: int | None = None,
-        trace_days: float | None = TRACE_DAYS,
+        trace_days: float | None = config.TRACE_DAYS,
         bounds: Bounds | None = None,
         user_namespaces: Iterable[Sequence[str]] = (),
         clock: Callable[[], datetime] | None = None,
@@ -107,17 +98,17 @@ class TieredStore(SweepingStore):
         """
         super().__init__()
         self.options = StoreOptions(
-            index=None if index is None else parse_index(index),
+            index=None if index is None else config.parse_index(index),
             schema_prefix=schema_prefix,
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
-            exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
+            exact_limit=config.EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
-            bounds=DEFAULT if bounds is None else bounds,
+            bounds=config.DEFAULT if bounds is None else bounds,
             user_namespaces=user_templates(user_namespaces),
             roles=roles_of(schema_prefix, role, roles),
             audit=checked_audit(audit),
         )
-        check_ttl(ttl)
+        config.check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
@@ -191,12 +182,7 @@ class TieredStore(SweepingStore):
         self.runner.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close; see `close`."""
         self.close()
 
@@ -205,12 +191,7 @@ class TieredStore(SweepingStore):
         await self.runner.aopen()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close; see `aclose`."""
         await self.aclose()
 
