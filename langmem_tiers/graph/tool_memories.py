@@ -53,8 +53,7 @@ from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.pipeline import Gate, result_of, unjudged_as
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
-from langmem_tiers.store.store import TieredStore
-from langmem_tiers.store.tier import TierView
+from langmem_tiers.store.store import TieredStore, TierView
 from langmem_tiers.store.write import Write, keys_of
 
 _log = logging.getLogger(__name__)

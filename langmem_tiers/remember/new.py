@@ -300,17 +300,19 @@ def _small_talk(one: NewMemory) -> dict[str, Any]:
 
 
 def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
-    """A memory whose iterables can be read again.
+    """A memory whose iterables can be read again, and what the gate reads of it is checked.
 
     Raises:
-        TooLargeError: if one of them is too long.
+        InvalidInputError: for what is of another kind, or too long.
     """
+    if one.memory_type is not None:
+        checks.checked_kind(one.memory_type, str, "memory_type")
     label(one.source, "source")
     label(one.speaker, "speaker")
     share(one.trust, "trust")
     return replace(
         one,
-        tags=bounds.listed(one.tags, "a list of tags"),
+        tags=tuple(normalised_tags(bounds.listed(one.tags, "a list of tags"))),
         derived_from=bounds.listed(one.derived_from, "a list of origins"),
         entities=bounds.listed(one.entities, "a list of entities"),
         recalled=bounds.listed(one.recalled, "a list of what was recalled"),

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from langmem_tiers.core.context import Caller, MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, ReviewResult, Source, StoreResult, Tier
 from langmem_tiers.core.namespaces import Place, check_key, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
@@ -58,16 +58,9 @@ class Gate:
     """Chat models that score it in their place, before it is stored."""
 
     def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> NewMemory:
-        """A memory as the gate and the reviewers look at it: what they read of it is checked."""
-        if one.memory_type is not None and not isinstance(one.memory_type, str):
-            raise InvalidTypeError(f"memory_type is a name, not {type(one.memory_type).__name__}")
-        return replace(
-            one,
-            content=new.checked_content(one.content),
-            source=new.label(one.source, "source") or Source.UNKNOWN,
-            tags=tuple(new.normalised_tags(one.tags)),
-            recalled=recalled,
-        )
+        """A memory as the gate and the reviewers look at it, beside what it may repeat."""
+        content, source = new.checked_content(one.content), one.source or Source.UNKNOWN
+        return replace(one, content=content, source=source, recalled=recalled)
 
     def of(self, candidate: NewMemory, review: ReviewResult | None = None) -> Verdict:
         """What becomes of a candidate."""
