@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
@@ -21,8 +21,6 @@ from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
-from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.alike import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.inquiry import Reader, approximate_tokens
@@ -33,13 +31,7 @@ from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
 from langmem_tiers.remember.pipeline import Gate
 from langmem_tiers.remember.review import Reviewers, default_reviewers
 from langmem_tiers.remember.review_models import Panel, reviews_of
-from langmem_tiers.store.store import TieredStore
-
-_MODELS: Final[Mapping[type[OfflineEmbeddings], str]] = {
-    LocalEmbeddings: "local",
-    MiniLMEmbeddings: "minilm",
-    MultilingualEmbeddings: "multilingual",
-}
+from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
 
 
 class Memory:
@@ -145,7 +137,7 @@ class Memory:
 def model_of(store: object) -> str:
     """The name of the model that embeds a store's texts, if it comes from a wheel; else `other`."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
-    return next((name for kind, name in _MODELS.items() if isinstance(embed, kind)), OTHER)
+    return next((name for name, kind in LOCAL_MODELS.items() if isinstance(embed, kind)), OTHER)
 
 
 def _told_model(store: TieredStore) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from secrets import randbelow
@@ -29,6 +29,8 @@ LIFE: Final = timedelta(hours=1)
 """For how long, by the store's clock."""
 _LONGEST = 2**14
 """Turns of a run; the number of its first one is a multiple, drawn, so that no two runs touch."""
+_LAST = _LONGEST - 5
+"""The place of the last turn of a run in it."""
 _APART = timedelta(minutes=30)
 """What is stored later than this after the last is of another run: our own choice."""
 _MOST = 10_000
@@ -117,7 +119,7 @@ class Runs:
     def __init__(self) -> None:
         """Begin with none."""
         self._lock = threading.Lock()
-        self._of: OrderedDict[tuple[Caller, Place], tuple[Iterator[int], datetime]] = OrderedDict()
+        self._of: OrderedDict[tuple[Caller, Place], tuple[int, datetime]] = OrderedDict()
 
     def numbered(self, caller: Caller, one: Write, now: datetime) -> Write:
         """The write, with a turn if it has none and gets none in a session."""
@@ -129,13 +131,11 @@ class Runs:
         return replace(one, told=told._replace(turn=turn))
 
     def _next(self, place: tuple[Caller, Place], now: datetime) -> int:
-        turns, last = self._of.pop(place, (iter(()), now))
-        turn = next(turns, None) if abs(now - last) <= _APART else None
-        if turn is None:
-            first = _LONGEST * (1 + randbelow(MAX_TURN // _LONGEST - 2))
-            turns = iter(range(first + 1, first + _LONGEST - 4))
-            turn = first
-        self._of[place] = turns, now
+        turn, last = self._of.pop(place, (_LAST, now))
+        turn += 1
+        if turn % _LONGEST > _LAST or abs(now - last) > _APART:
+            turn = _LONGEST * (1 + randbelow(MAX_TURN // _LONGEST - 2))
+        self._of[place] = turn, now
         if len(self._of) > _MOST:
             self._of.popitem(last=False)
         return turn

