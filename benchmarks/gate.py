@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_left_out import print_left_out
-from langmem_tiers.remember.gate import Decision, Verdict, judge
+from langmem_tiers.remember.gate import Decision, Gate, Verdict
 from langmem_tiers.remember.new import Known, NewMemory
 
 Recalled = Callable[[Sample], bool]
@@ -67,7 +67,7 @@ def verdict(sample: Sample) -> Verdict:
         recalled=tuple(Known(content=one) for one in sample.recalled),
         stored=tuple(Known(content=one) for one in sample.stored),
     )
-    return judge(candidate)
+    return Gate().of(candidate)
 
 
 def gated(sample: Sample) -> bool:

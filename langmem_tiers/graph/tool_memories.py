@@ -48,9 +48,9 @@ from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.reach import below, visibility
 from langmem_tiers.recall.recall import recall
-from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.pipeline import Gate, result_of, unjudged_as
+from langmem_tiers.remember.pipeline import result_of, unjudged_as
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
 from langmem_tiers.store.store import TieredStore, TierView

@@ -27,8 +27,7 @@ from langmem_tiers.recall.inquiry import Reader, approximate_tokens
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
 from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.rerank import reranker_of
-from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
-from langmem_tiers.remember.pipeline import Gate
+from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.review import Reviewers, default_reviewers
 from langmem_tiers.remember.review_models import Panel, reviews_of
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore

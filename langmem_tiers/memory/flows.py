@@ -23,7 +23,8 @@ from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.recording import Recorder
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.callers import Recalled
-from langmem_tiers.remember.pipeline import Gate, Pipeline
+from langmem_tiers.remember.gate import Gate
+from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.store.flows import StoreFlows
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"

@@ -8,20 +8,31 @@ instructions and trust, the reviewers, then where it goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core import checks
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
+from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source, Tier
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
+from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
-from langmem_tiers.remember.new import Known, NewMemory, Part, pasted_in, recalled_texts
+from langmem_tiers.remember.new import (
+    Known,
+    NewMemory,
+    Part,
+    checked_content,
+    extent_of,
+    pasted_in,
+    recalled_texts,
+)
 from langmem_tiers.remember.review import BEST, Reviewers, instructing
+from langmem_tiers.remember.review_models import Panel
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
+from langmem_tiers.store.write import Room
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
@@ -149,54 +160,90 @@ class Verdict:
         return self.review is not None and self.review.consensus_score is not None
 
 
-def judge(
-    one: NewMemory,
-    *,
-    policy: GatePolicy = DEFAULT_POLICY,
-    reviewers: Reviewers | None = None,
-    review: ReviewResult | None = None,
-    detectors: Sequence[Detector] = (),
-) -> Verdict:
-    """What becomes of something that is to be remembered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What judges the memories of one coordinator."""
 
-    Args:
-        one: The text, its source, and what is known already.
-        policy: How strict to be.
-        reviewers: A panel whose functions score it.
-        review: What chat models said of it already; what none of them answered for passes.
-        detectors: What finds private data.
-    """
-    copied = copy_of(one.content, one.stored)
-    if refused := _unread(one, policy) or _known(one, copied, policy):
-        return refused
-    found = _found_by(detectors, one.content)
-    private, why = _private(found, policy)
-    if private is Decision.REJECT:
-        return Verdict(decision=private, reason=why, private=found)
-    own = reviewers.review_storage(one) if reviewers and review is None else None
-    review = own or review
-    findings = findings_in(one)
-    trust = _trust(one, findings, policy)
-    destination = route(one.memory_type)
-    held = _held(trust, findings, destination.memory_type, policy) or why
-    if not held and own is not None and own.consensus_score is None and own.failures:
-        held = f"unreviewed: {own}"
-    held = held or ("" if review is None else instructing(review) or "")
-    score = None if review is None else review.consensus_score
-    if not held and review is not None and review.refuses(policy.consensus):
-        below = f"below {policy.consensus:g}: {review}"
-        return Verdict(decision=Decision.REJECT, reason=below, review=review, score=score)
-    return Verdict(
-        decision=Decision.QUARANTINE if held else Decision.ACCEPT,
-        reason=held or "stored",
-        trust=trust,
-        destination=destination,
-        review=review,
-        score=policy.consensus if score is None else score,
-        repeats=None if copied is None else copied.key,
-        findings=findings,
-        private=found,
-    )
+    policy: GatePolicy = DEFAULT_POLICY
+    reviewers: Reviewers | None = None
+    """Whose functions score what is to be stored; nobody's if None."""
+    detectors: Sequence[Detector] = ()
+    panel: Panel | None = None
+    """Chat models that score it in their place, before it is stored."""
+
+    def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> NewMemory:
+        """A memory as the gate and the reviewers look at it, beside what it may repeat."""
+        content, source = checked_content(one.content), one.source or Source.UNKNOWN
+        return replace(one, content=content, source=source, recalled=recalled)
+
+    def of(self, one: NewMemory, review: ReviewResult | None = None) -> Verdict:
+        """What becomes of a memory, by its text, its source and what is known already.
+
+        With a `review`, which chat models gave, no function is asked for one; what none of them
+        answered for passes.
+        """
+        copied = copy_of(one.content, one.stored)
+        if refused := _unread(one, self.policy) or _known(one, copied, self.policy):
+            return refused
+        found = _found_by(self.detectors, one.content)
+        private, why = _private(found, self.policy)
+        if private is Decision.REJECT:
+            return Verdict(decision=private, reason=why, private=found)
+        own = self.reviewers.review_storage(one) if self.reviewers and review is None else None
+        review = own or review
+        findings = findings_in(one)
+        trust = _trust(one, findings, self.policy)
+        destination = route(one.memory_type)
+        held = _held(trust, findings, destination.memory_type, self.policy) or why
+        if not held and own is not None and own.consensus_score is None and own.failures:
+            held = f"unreviewed: {own}"
+        held = held or ("" if review is None else instructing(review) or "")
+        score = None if review is None else review.consensus_score
+        if not held and review is not None and review.refuses(self.policy.consensus):
+            below = f"below {self.policy.consensus:g}: {review}"
+            return Verdict(decision=Decision.REJECT, reason=below, review=review, score=score)
+        return Verdict(
+            decision=Decision.QUARANTINE if held else Decision.ACCEPT,
+            reason=held or "stored",
+            trust=trust,
+            destination=destination,
+            review=review,
+            score=self.policy.consensus if score is None else score,
+            repeats=None if copied is None else copied.key,
+            findings=findings,
+            private=found,
+        )
+
+    def asks(self, candidate: NewMemory) -> bool:
+        """Whether models have a say: none is asked of what is refused or held without them."""
+        return replace(self, reviewers=None).of(candidate).decision is Decision.ACCEPT
+
+    def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
+        """How many memories the place of such a memory holds."""
+        of_type = self.policy.capacity.get(memory_type)
+        of_tier = self.policy.tier_capacity.get(tier)
+        own = () if of_type is None else (Room(of_type, memory_type=memory_type),)
+        return own if of_tier is None else (*own, Room(of_tier, tier=tier))
+
+    def trusting(self, one: NewMemory) -> NewMemory:
+        """A memory that is trusted no further than its source, for what is not judged."""
+        return replace(one, trust=min(one.trust, self.policy.trust.of_source(one.source)))
+
+    def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
+        """Memories that are kept whatever they say, and held back if they instruct their reader."""
+        lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
+        gate = replace(self, policy=lenient, reviewers=None)
+
+        def screened(one: NewMemory) -> NewMemory:
+            verdict = gate.of(gate.candidate(one))
+            return replace(
+                one,
+                trust=min(one.trust, verdict.trust),
+                held=one.held if verdict.decision is Decision.ACCEPT else verdict.reason,
+                threshold=self.policy.trust.below(one.memory_type or "episodic"),
+            )
+
+        return apart(lambda: [*map(screened, memories)], extent_of(memories))
 
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:

@@ -24,85 +24,17 @@ from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, apart, exte
 from langmem_tiers.remember import new
 from langmem_tiers.remember.callers import RecalledLately, Runs
 from langmem_tiers.remember.echo import echo_of
-from langmem_tiers.remember.gate import (
-    DEFAULT_POLICY,
-    Decision,
-    Detector,
-    GatePolicy,
-    Verdict,
-    judge,
-)
+from langmem_tiers.remember.gate import Decision, Gate, Verdict
 from langmem_tiers.remember.new import Known, NewMemory
-from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.remember.review_models import Panel
 from langmem_tiers.remember.transaction import Applied, write
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.write import Room, Write
+from langmem_tiers.store.write import Write
 
 Places: TypeAlias = tuple[tuple[Place, str], ...]
 """Memories by their places and keys."""
 
 SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
 """Why something held is not stored."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """What judges the memories of one coordinator."""
-
-    policy: GatePolicy = DEFAULT_POLICY
-    reviewers: Reviewers | None = None
-    """Whose functions score what is to be stored; nobody's if None."""
-    detectors: Sequence[Detector] = ()
-    panel: Panel | None = None
-    """Chat models that score it in their place, before it is stored."""
-
-    def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> NewMemory:
-        """A memory as the gate and the reviewers look at it, beside what it may repeat."""
-        content, source = new.checked_content(one.content), one.source or Source.UNKNOWN
-        return replace(one, content=content, source=source, recalled=recalled)
-
-    def of(self, candidate: NewMemory, review: ReviewResult | None = None) -> Verdict:
-        """What becomes of a candidate."""
-        return judge(
-            candidate,
-            policy=self.policy,
-            reviewers=self.reviewers,
-            review=review,
-            detectors=self.detectors,
-        )
-
-    def asks(self, candidate: NewMemory) -> bool:
-        """Whether models have a say: none is asked of what is refused or held without them."""
-        verdict = judge(candidate, policy=self.policy, detectors=self.detectors)
-        return verdict.decision is Decision.ACCEPT
-
-    def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
-        """How many memories the place of such a memory holds."""
-        of_type = self.policy.capacity.get(memory_type)
-        of_tier = self.policy.tier_capacity.get(tier)
-        own = () if of_type is None else (Room(of_type, memory_type=memory_type),)
-        return own if of_tier is None else (*own, Room(of_tier, tier=tier))
-
-    def trusting(self, one: NewMemory) -> NewMemory:
-        """A memory that is trusted no further than its source, for what is not judged."""
-        return replace(one, trust=min(one.trust, self.policy.trust.of_source(one.source)))
-
-    def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
-        """Memories that are kept whatever they say, and held back if they instruct their reader."""
-        lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
-        gate = replace(self, policy=lenient, reviewers=None)
-
-        def screened(one: NewMemory) -> NewMemory:
-            verdict = gate.of(gate.candidate(one))
-            return replace(
-                one,
-                trust=min(one.trust, verdict.trust),
-                held=one.held if verdict.decision is Decision.ACCEPT else verdict.reason,
-                threshold=self.policy.trust.below(one.memory_type or "episodic"),
-            )
-
-        return apart(lambda: [*map(screened, memories)], new.extent_of(memories))
 
 
 class Judged(NamedTuple):

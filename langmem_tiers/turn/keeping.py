@@ -11,9 +11,9 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, unit
-from langmem_tiers.remember.gate import Decision, route, trust_in
+from langmem_tiers.remember.gate import Decision, Gate, route, trust_in
 from langmem_tiers.remember.new import NewMemory, label, origin_keys, read_once, recalled_texts
-from langmem_tiers.remember.pipeline import Gate, Judged, passed, result_of
+from langmem_tiers.remember.pipeline import Judged, passed, result_of
 from langmem_tiers.turn.progress import was_committed
 from langmem_tiers.turn.record import Invocation, called
 from langmem_tiers.turn.trace import beginning, discreet, shown
