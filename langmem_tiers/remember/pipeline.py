@@ -384,8 +384,8 @@ def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
 
 def without_held_twins(writes: Sequence[Write]) -> list[Write]:
     """The writes of a call, without what is held where something else takes the same key."""
-    open_keys = {(one.place, one.key) for one in writes if not one.held}
-    return [one for one in writes if not one.held or (one.place, one.key) not in open_keys]
+    open_keys = {one.name for one in writes if not one.held}
+    return [one for one in writes if not one.held or one.name not in open_keys]
 
 
 # What is answered once all is committed
@@ -395,9 +395,9 @@ def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreR
     """What is answered to whoever wanted something stored, once what passed is written."""
     if one is None or verdict.destination is None:
         return result_of(verdict)
-    done = applied.done.get((one.place, one.key))
+    done = applied.done.get(one.name)
     if done is None or (one.held and not done.held):
-        reason = applied.refused.get((one.place, one.key), SAME_KEY)
+        reason = applied.refused.get(one.name, SAME_KEY)
         return result_of(verdict, stored=False, quarantined=False, reason=reason)
     return result_of(
         verdict,
@@ -413,10 +413,10 @@ def admitted_as(verdict: Verdict, one: Write | None, applied: Applied) -> StoreR
 
 def unjudged_as(one: Write, applied: Applied) -> StoreResult:
     """What is answered of a memory that nobody judged, once it is written."""
-    refused = applied.refused.get((one.place, one.key))
+    refused = applied.refused.get(one.name)
     if refused is not None:
         return StoreResult(stored=False, key=one.key, reason=refused, trust=one.trust)
-    done = applied.done.get((one.place, one.key), one)
+    done = applied.done.get(one.name, one)
     return StoreResult(
         stored=True,
         key=one.key,

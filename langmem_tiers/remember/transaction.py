@@ -384,14 +384,14 @@ def derive_calls(
 ) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
     for tenant, mine in room.by_tenant(one for one in puts if one.sources):
-        events = {(one.place, one.key): event_of(one) for one in mine}
+        events = {one.name: event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
             **keys_of([one for one, _, _ in pairs]),
             "tenant": tenant,
             "source_namespaces": [place.namespace for _, place, _ in pairs],
             "source_keys": [key for _, _, key in pairs],
-            "events": [events[one.place, one.key] for one, _, _ in pairs],
+            "events": [events[one.name] for one, _, _ in pairs],
             "now": now,
         }
         yield Call("derive", params)
