@@ -95,15 +95,7 @@ class Memory:
         model, days = _told_model(store), self.settings.recall_days
         recorder = Recorder(reader, model=model, floor=DEFAULT_FLOOR, days=days)
         self.flows = MemoryFlows(store.flows, recorder, self.gate, context.caller)
-        self.asking = Asking(
-            self.types,
-            limit=self.settings.max_context_items,
-            floor=DEFAULT_FLOOR,
-            vector=store.options.index.vector if store.options.index else None,
-            reviewers=self.reviewers,
-            modelled=panel is not None,
-            bounds=store.options.bounds,
-        )
+        self.asking = self._asking(modelled=panel is not None)
 
     def __repr__(self) -> str:
         """Whose memory it is."""
@@ -118,6 +110,19 @@ class Memory:
     def local(self) -> bool:
         """Whether its texts are embedded by a model that our thresholds hold for."""
         return model_of(self.tiered_store) != OTHER
+
+    def _asking(self, *, modelled: bool) -> Asking:
+        """What checks what it is asked."""
+        options = self.tiered_store.options
+        return Asking(
+            self.types,
+            limit=self.settings.max_context_items,
+            floor=DEFAULT_FLOOR,
+            vector=options.index.vector if options.index else None,
+            reviewers=self.reviewers,
+            modelled=modelled,
+            bounds=options.bounds,
+        )
 
     def _panel(self, model: BaseChatModel) -> Panel:
         """The reviewers, as a model speaks for them."""
