@@ -192,13 +192,13 @@ class Pipeline(ABC):
         self, one: NewMemory, recalled: Sequence[Known], context: MemoryContext
     ) -> _Looked:
         """What is to be looked up of a memory that may repeat what was recalled."""
-        candidate, policy = self.gate.candidate(one, recalled=recalled), self.gate.policy
-        echo = echo_of(candidate.content, recalled) if policy.refuse_echoes else None
+        policy, content = self.gate.policy, new.checked_content(one.content)
+        echo = echo_of(content, recalled) if policy.refuse_echoes else None
         adds = policy.trust.of_source(one.source) >= policy.keep_copies_from
         place = None if adds else self._unkeyed(one, context).place
         if echo is not None and echo.key is None:  # there is nothing to look up
-            return _Looked(one, replace(candidate, recalled=(echo,)), place=place)
-        return _Looked(one, replace(candidate, recalled=()), echo=echo, place=place)
+            return _Looked(one, self.gate.candidate(one, recalled=(echo,)), place=place)
+        return _Looked(one, self.gate.candidate(one), echo=echo, place=place)
 
     def _look_up(self, several: Sequence[_Looked], context: MemoryContext) -> Flow[None]:
         """Fill in what is stored of what these may repeat, in one round trip."""
