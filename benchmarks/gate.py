@@ -16,8 +16,8 @@ from rich.table import Table
 
 from benchmarks.gate_corpus import ECHO_HALVES, HALVES, OBLIQUE, Half, Sample
 from benchmarks.gate_left_out import print_left_out
-from langmem_tiers.remember.candidate import Candidate, Known
-from langmem_tiers.remember.gate import Decision, Verdict, judge
+from langmem_tiers.remember.gate import Decision, Gate, Verdict
+from langmem_tiers.remember.new import Known, NewMemory
 
 Recalled = Callable[[Sample], bool]
 
@@ -61,13 +61,13 @@ class Rate:
 
 def verdict(sample: Sample) -> Verdict:
     """What the gate says."""
-    candidate = Candidate(
+    candidate = NewMemory(
         content=sample.text,
         source=sample.source,
         recalled=tuple(Known(content=one) for one in sample.recalled),
         stored=tuple(Known(content=one) for one in sample.stored),
     )
-    return judge(candidate)
+    return Gate().of(candidate)
 
 
 def gated(sample: Sample) -> bool:

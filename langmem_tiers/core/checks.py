@@ -34,6 +34,15 @@ def checked_whole(value: object, key: str, low: int, high: int) -> int:
     raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {short(value)}")
 
 
+def checked_count(value: object, what: str, most: int) -> int:
+    """A whole number from 0 to this."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(value).__name__}")
+    if not 0 <= value <= most:
+        raise InvalidInputError(f"{what} is {short(value)}: use a number from 0 to {most:,}")
+    return value
+
+
 def checked_number(
     value: object, key: str, low: float, high: float, *, but: Collection[float] = ()
 ) -> None:

@@ -18,8 +18,7 @@ from langmem_tiers.core.memory import Source
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, this_turn
 from langmem_tiers.graph.node import MISSING, SUMMARY, channel
-from langmem_tiers.remember.gate import trust_in
-from langmem_tiers.remember.gating import Gate
+from langmem_tiers.remember.gate import Gate, trust_in
 from langmem_tiers.remember.new import NewMemory
 
 TRUST: Final = "langmem_tiers_trust"

@@ -20,7 +20,7 @@ from langmem_tiers.graph.heard import trust_after
 from langmem_tiers.graph.node import MISSING, READ, SUMMARY, channel
 from langmem_tiers.graph.runs import asked
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.gating import Gate
+from langmem_tiers.remember.gate import Gate
 
 HEARD: Final = "memory_heard"
 """The key of an agent's state under which the middleware keeps what it heard in its turn."""

@@ -46,13 +46,12 @@ from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens, below, visibility
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import recall
-from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
+from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.pipeline import result_of, unjudged_as
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
-from langmem_tiers.store.store import TieredStore
-from langmem_tiers.store.tier import TierView
+from langmem_tiers.store.store import TieredStore, TierView
 from langmem_tiers.store.write import Write, keys_of
 
 _log = logging.getLogger(__name__)

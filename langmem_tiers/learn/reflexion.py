@@ -18,8 +18,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.candidate import Part
-from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
+from langmem_tiers.remember.new import NewMemory, Part, checked_text, label, normalised_tags
 from langmem_tiers.store.write import LOCK, lock_call
 
 PATTERN = "pattern"

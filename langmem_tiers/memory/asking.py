@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final, Unpack
 
-from langmem_tiers.core.checks import checked_flag, checked_list
+from langmem_tiers.core.checks import checked_count, checked_flag, checked_list
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
@@ -32,7 +32,7 @@ MAX_LIMIT = 1000
 """Memories, or what else there are many of, that one call answers at most."""
 _ROUTED = "memory_type"
 """What may be None and means something: it is left to what the content says."""
-_OF_THE_GATE = frozenset(("parts", "echoes", "held", "threshold"))
+_OF_THE_GATE = frozenset(("parts", "stored", "echoes", "held", "threshold"))
 """What no caller says of a memory."""
 _OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
@@ -185,11 +185,7 @@ def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
 
 def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
     """How many there are at most: a number from 0 on."""
-    if isinstance(limit, bool) or not isinstance(limit, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(limit).__name__}")
-    if not 0 <= limit <= most:
-        raise InvalidInputError(f"{what} is {short(limit)}: use a number from 0 to {most:,}")
-    return limit
+    return checked_count(limit, what, most)
 
 
 def checked_tokens(tokens: object) -> int | None:

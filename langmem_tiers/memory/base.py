@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_path
+from langmem_tiers.core.checks import checked_function, checked_list, checked_path
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
@@ -21,24 +21,14 @@ from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
 from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
-from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Reader, Reranker, approximate_tokens, reranker_of
+from langmem_tiers.recall.inquiry import Reader, approximate_tokens, reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
-from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, GatePolicy
-from langmem_tiers.remember.gating import Gate, checked_detectors
-from langmem_tiers.remember.panel import default_reviewers
-from langmem_tiers.remember.review import Panel, Reviewers, reviews_of
-from langmem_tiers.remember.review_models import panel_of
-from langmem_tiers.store.store import TieredStore
-
-_MODELS: Final[Mapping[type[OfflineEmbeddings], str]] = {
-    LocalEmbeddings: "local",
-    MiniLMEmbeddings: "minilm",
-    MultilingualEmbeddings: "multilingual",
-}
+from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
+from langmem_tiers.remember.review import Reviewers, default_reviewers
+from langmem_tiers.remember.review_models import Panel, reviews_of
+from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
 
 
 class Memory:
@@ -66,14 +56,17 @@ class Memory:
             ConfigurationError: if the store has no index, or the weights are none.
         """
         self.tiered_store = self.runner = _checked_store(store)
-        _check(context, MemoryContext, "context")
-        _check(types, MemoryTypes | None, "types")
-        _check(settings, CoordinatorSettings | None, "settings")
-        _check(reranker, BaseDocumentCompressor | None, "reranker")
-        _check(reviewers, Reviewers | None, "reviewers")
-        _check(gate, GatePolicy | None, "gate")
-        if count_tokens is not None and not callable(count_tokens):
-            raise InvalidTypeError("count_tokens is a function of a text, or None")
+        for what, given, kind in (
+            ("context", context, MemoryContext),
+            ("types", types, MemoryTypes | None),
+            ("settings", settings, CoordinatorSettings | None),
+            ("reranker", reranker, BaseDocumentCompressor | None),
+            ("reviewers", reviewers, Reviewers | None),
+            ("gate", gate, GatePolicy | None),
+        ):
+            _check(given, kind, what)
+        if count_tokens is not None:
+            checked_function(count_tokens, "count_tokens")
         self.context = context
         self.types = MemoryTypes() if types is None else types
         self.settings = settings or CoordinatorSettings()
@@ -82,12 +75,20 @@ class Memory:
         self.reviewers = default_reviewers() if reviewers is None else reviewers
         self.count_tokens = count_tokens or approximate_tokens
         panel = None if review_model is None else self._panel(review_model)
-        reader = self._reader(weights, reranker, reviews_of(self.reviewers, panel))
         self.gate = Gate(
             policy=DEFAULT_POLICY if gate is None else gate,
             reviewers=self.reviewers,
-            detectors=checked_detectors(detectors),
+            detectors=_checked_detectors(detectors),
             panel=panel,
+        )
+        reader = Reader(
+            weights=weights_for(store) if weights is None else _weights(weights, store),
+            words=words_of(store),
+            types=self.types,
+            count_tokens=self.count_tokens,
+            timeout_ms=self.settings.query_timeout_ms,
+            reranker=None if reranker is None else reranker_of(reranker),
+            reviews=reviews_of(self.reviewers, panel),
         )
         days = self.settings.recall_days
         self.flows = MemoryFlows(store.flows, reader, self.gate, context.caller, days)
@@ -97,40 +98,6 @@ class Memory:
         """Whose memory it is."""
         return f"{type(self).__name__}({self.context!r})"
 
-    def _reader(
-        self,
-        weights: str | os.PathLike[str] | None,
-        reranker: BaseDocumentCompressor | None,
-        reviews: Mapping[str, Reranker],
-    ) -> Reader:
-        """How its recalls go about it."""
-        return Reader(
-            weights=weights_for(self.tiered_store) if weights is None else self._weights(weights),
-            words=words_of(self.tiered_store),
-            types=self.types,
-            count_tokens=self.count_tokens,
-            timeout_ms=self.settings.query_timeout_ms,
-            reranker=None if reranker is None else reranker_of(reranker),
-            reviews=reviews,
-        )
-
-    def _weights(self, file: str | os.PathLike[str]) -> Weights:
-        """Weights of the caller's own."""
-        try:
-            weights = read_weights(checked_path(file, "weights").read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigurationError(
-                f"the weights cannot be read: {short(str(error), 400)}"
-            ) from error
-        index = self.tiered_store.options.index
-        dims = 0 if index is None or index.vector is None else index.vector.dims
-        if weights.meaning and len(weights.meaning) != dims:
-            raise ConfigurationError(
-                f"these weights are for vectors of {len(weights.meaning)} dimensions, the store's "
-                f"have {dims}: fit them with the store's model"
-            )
-        return weights
-
     @property
     def now(self) -> datetime:
         """The store's time, in the user's time zone."""
@@ -139,24 +106,24 @@ class Memory:
     @property
     def local(self) -> bool:
         """Whether its texts are embedded by a model that our thresholds hold for."""
-        return is_local(self.tiered_store)
+        return model_of(self.tiered_store) != OTHER
 
     def _asking(self, *, modelled: bool) -> Asking:
         """What checks what it is asked."""
-        store = self.tiered_store
+        options = self.tiered_store.options
         return Asking(
             self.types,
             limit=self.settings.max_context_items,
             floor=DEFAULT_FLOOR,
-            vector=store.options.index.vector if store.options.index else None,
+            vector=options.index.vector if options.index else None,
             reviewers=self.reviewers,
             modelled=modelled,
-            bounds=store.options.bounds,
+            bounds=options.bounds,
         )
 
     def _panel(self, model: BaseChatModel) -> Panel:
         """The reviewers, as a model speaks for them."""
-        return panel_of(
+        return Panel(
             model,
             self.reviewers,
             seconds=self.settings.review_timeout_ms / 1000,
@@ -171,12 +138,7 @@ class Memory:
 def model_of(store: object) -> str:
     """The name of the model that embeds a store's texts, if it comes from a wheel; else `other`."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
-    return next((name for kind, name in _MODELS.items() if isinstance(embed, kind)), OTHER)
-
-
-def is_local(store: object) -> bool:
-    """Whether a store's texts are embedded by a model that our thresholds hold for."""
-    return model_of(store) != OTHER
+    return next((name for name, kind in LOCAL_MODELS.items() if isinstance(embed, kind)), OTHER)
 
 
 def weights_for(store: object) -> Weights:
@@ -190,6 +152,22 @@ def words_of(store: object) -> Words | None:
     return embed if isinstance(embed, LocalEmbeddings | MiniLMEmbeddings) else None
 
 
+def _weights(file: str | os.PathLike[str], store: TieredStore) -> Weights:
+    """Weights of the caller's own."""
+    try:
+        weights = read_weights(checked_path(file, "weights").read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the weights cannot be read: {short(str(error), 400)}") from error
+    index = store.options.index
+    dims = 0 if index is None or index.vector is None else index.vector.dims
+    if weights.meaning and len(weights.meaning) != dims:
+        raise ConfigurationError(
+            f"these weights are for vectors of {len(weights.meaning)} dimensions, the store's "
+            f"have {dims}: fit them with the store's model"
+        )
+    return weights
+
+
 def _checked_store(store: object) -> TieredStore:
     if not isinstance(store, TieredStore):
         raise InvalidTypeError(f"a coordinator needs a TieredStore, not {type(store).__name__}")
@@ -199,6 +177,13 @@ def _checked_store(store: object) -> TieredStore:
             "index={'dims': …, 'embed': …}; index={} searches by words alone"
         )
     return store
+
+
+def _checked_detectors(given: object) -> tuple[Detector, ...]:
+    found = tuple(checked_list(given, "detectors", "functions: detectors('credit_card')"))
+    for one in found:
+        checked_function(one, "a detector")
+    return found
 
 
 def _check(given: object, kind: Any, what: str) -> None:

@@ -11,7 +11,6 @@ from langmem_tiers.memory import (
     forgetting,
     learning,
     moving,
-    pinning,
     recalling,
     reflecting,
     remembering,
@@ -75,9 +74,9 @@ class MemoryCoordinator(Memory):
     clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")
     stats, astats = both(recalling.stats)
 
-    pin, apin = both(pinning.pin, "tool")
-    unpin, aunpin = both(pinning.unpin, "tool")
-    pinned, apinned = both(pinning.pinned)
+    pin, apin = both(remembering.pin, "tool")
+    unpin, aunpin = both(remembering.unpin, "tool")
+    pinned, apinned = both(remembering.pinned)
 
     forget: ClassVar[forgetting.Forget]
     aforget: ClassVar[forgetting.AForget]

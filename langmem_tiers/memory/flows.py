@@ -6,59 +6,33 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from types import MappingProxyType
 from uuid import uuid4
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import as_handle
-from langmem_tiers.core.memory import (
-    TIERS,
-    MemoryStats,
-    Recollection,
-    Recollections,
-    StoreResult,
-    Tier,
-)
+from langmem_tiers.core.memory import TIERS, MemoryStats, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.learn.outcome import Showing, noted
 from langmem_tiers.memory.meant import Known, meant, own_or_only, reached, why_absent
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, lasts, only
+from langmem_tiers.postgres.flow import Call, Flow, Query, lasts, only
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.inquiry import POOL, Inquiry, Reader, reach, visibility
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.replay import Recording
 from langmem_tiers.recall.vectors import Vectors
-from langmem_tiers.remember.candidate import Recalled, RecalledLately
-from langmem_tiers.remember.gating import (
-    Gate,
-    Judged,
-    admitted_as,
-    judged,
-    passed,
-    unjudged_as,
-    without_held_twins,
-)
-from langmem_tiers.remember.known import Knowing
-from langmem_tiers.remember.new import (
-    NewMemory,
-    extent_of,
-    origin_keys,
-    read_once,
-    to_write,
-)
-from langmem_tiers.remember.runs import Runs
-from langmem_tiers.remember.transaction import write
+from langmem_tiers.remember.callers import Recalled
+from langmem_tiers.remember.gate import Gate
+from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.write import Write
 
 _STORE_FIRST = " to derive from: store it first, in a call of its own"
 
 
-class MemoryFlows:
+class MemoryFlows(Pipeline):
     """The flows of one coordinator, on those of its store."""
 
     def __init__(
@@ -73,156 +47,11 @@ class MemoryFlows:
 
         Recalls are recorded for so many days, if any.
         """
-        self._store = store
+        super().__init__(store, gate, reader.types, caller)
         self.reader = reader
         self._recall_days = recall_days
-        self._caller = caller
-        self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
-        self.gate = gate
 
-    def admit(
-        self, memories: Sequence[NewMemory], context: MemoryContext
-    ) -> Flow[list[StoreResult]]:
-        """Judge memories and store what the gate lets pass, in one transaction.
-
-        Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there;
-                nothing was.
-        """
-        yield from lasts(len(memories))
-        verdicts = yield from self.judged(memories, context)
-        kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
-        refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if some is None]
-        yield from self._checked(refused, context)
-        todo = [one for one in kept if one is not None]
-        repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
-        writes = yield from self.bounded(todo, context, repeated)
-        applied = yield from write(without_held_twins(writes), self._store)
-        own = iter(writes)
-        return [
-            admitted_as(one.verdict, None if some is None else next(own), applied)
-            for one, some in zip(verdicts, kept, strict=True)
-        ]
-
-    def judged(
-        self,
-        memories: Sequence[NewMemory],
-        context: MemoryContext,
-        leaving: Mapping[str, str | None] = MappingProxyType({}),
-    ) -> Flow[list[Judged]]:
-        """What the gate says of memories, by what was recalled lately and what is stored.
-
-        The keys that are `leaving` get another text, with which they are given, or go.
-        """
-        bounds = self._store.options.bounds
-        for one in memories:
-            bounds.check_content(one.content)
-        knowing = Knowing(
-            context=context,
-            types=self.reader.types,
-            options=self._store.options,
-            moment=self._store.moment(),
-            recalled=self._lately.known(self._caller, self._store.now),
-            leaving=leaving,
-            default_ttl=self._store.default_ttl,
-        )
-        return judged([read_once(one, bounds) for one in memories], self.gate, knowing)
-
-    def remember(
-        self, memories: Sequence[NewMemory], context: MemoryContext
-    ) -> Flow[list[StoreResult]]:
-        """Store memories that nobody judges, as they are derived or imported, all or none.
-
-        They are trusted as their source is.
-
-        Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there;
-                nothing was.
-        """
-        trusted = [self.gate.trusting(one) for one in memories]
-        written = yield from self.writes(trusted, context)
-        writes = [replace(one, named=False) for one in written]
-        applied = yield from write(writes, self._store)
-        return [unjudged_as(one, applied) for one in writes]
-
-    def writes(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
-        """What would store these memories.
-
-        Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there.
-        """
-        checked = yield from self._checked(memories, context)
-        types, by, now = self.reader.types, self._caller, self._store.now
-        writes = [
-            # what was learned stands by itself
-            write if types.learned(one.memory_type or "") else self._runs.numbered(by, write, now)
-            for one, write in zip(memories, checked, strict=True)
-        ]
-        origins = [origin_keys(one) for one in memories]
-        if any(origins):
-            keys = sorted({key for named in origins for key in named})
-            known = yield from self._known(keys, context)
-            writes = [
-                _derived(write, [known[key] for key in named])
-                for write, named in zip(writes, origins, strict=True)
-            ]
-        return writes
-
-    def lacking(
-        self, memories: Sequence[NewMemory], context: MemoryContext
-    ) -> Flow[list[str | None]]:
-        """Say why each of these cannot be derived from what it names; None where it can."""
-        several = [sorted(origin_keys(one)) for one in memories]
-        try:
-            if any(several):
-                yield from self._known(sorted(set(chain.from_iterable(several))), context)
-        except InvalidInputError as refused:
-            if len(memories) == 1:
-                return [str(refused)]
-        else:
-            return [None for _ in memories]
-        found: list[str | None] = []
-        for one in memories:
-            found += yield from self.lacking([one], context)
-        return found
-
-    def bounded(
-        self,
-        memories: Sequence[NewMemory],
-        context: MemoryContext,
-        spares: tuple[tuple[Place, str], ...],
-    ) -> Flow[list[Write]]:
-        """What would store what the gate let pass: where a place is full, all but `spares` may go.
-
-        Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there.
-        """
-        writes = yield from self.writes(memories, context)
-        types = [one.memory_type or "episodic" for one in memories]
-        return [
-            replace(write, rooms=self.gate.rooms(memory_type, write.tier), spares=spares)
-            for memory_type, write in zip(types, writes, strict=True)
-        ]
-
-    def checked(self, one: NewMemory, context: MemoryContext) -> Write:
-        """What would store a memory, but for what it is derived from.
-
-        Raises:
-            InvalidInputError: for what cannot be stored.
-        """
-        return to_write(
-            one,
-            context=context,
-            types=self.reader.types,
-            index=self._store.options.index,
-            default_ttl=self._store.default_ttl,
-            bounds=self._store.options.bounds,
-        )
-
-    def _checked(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
-        return apart(lambda: [self.checked(one, context) for one in memories], extent_of(memories))
-
-    def _known(
+    def places_of(
         self, keys: Sequence[str], context: MemoryContext
     ) -> Flow[Mapping[str, tuple[Place, str]]]:
         """Where the memories of these keys are.
@@ -367,9 +196,3 @@ class MemoryFlows:
             by_tier=by_tier,
             accesses=sum(row[3] for row in rows),
         )
-
-
-def _derived(write: Write, named: Sequence[tuple[Place, str]]) -> Write:
-    """A write that is derived from these as well; what is named is not only repeated."""
-    echoes = tuple(one for one in write.echoes if one not in named)
-    return replace(write, sources=(*named, *echoes), echoes=echoes)

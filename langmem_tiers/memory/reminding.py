@@ -20,8 +20,8 @@ from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, ne
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
+from langmem_tiers.remember.pipeline import admitted_as, passed, result_of
 from langmem_tiers.remind import closing, raising
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,

@@ -1,34 +1,59 @@
-"""The verb by which a named model says what a user's message takes back of what is remembered."""
+"""The verb by which a named model says what a user's message takes back of what is remembered.
+
+It takes some back, corrects some, or neither: a chat model that is named says so, in one request.
+What it is less sure of than `CONFIDENT` counts as neither, and so does what the user only quotes or
+pastes: it is not shown to the model.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
+from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.truth import Retraction
+from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.reading import ends_of
+from langmem_tiers.core.reading import ends_of, spaced
+from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.recall.fence import quoted
 from langmem_tiers.recall.inquiry import Inquiry
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
-from langmem_tiers.remember.acts import Act, Decider, Earlier, decider_of, own_words
 from langmem_tiers.remember.new import checked_text, label
 
 _log = logging.getLogger(__name__)
 
+CONFIDENT: Final = 0.8
+"""Below this nothing changes; our own choice."""
+LONGEST: Final = 500
+"""Characters of a message's own words up to which it may take something back: who pastes more is
+not asked about; our own choice."""
+_SHOWN: Final = 1_000
+"""Characters of a memory that a model is shown, from both its ends."""
+_LONG_QUOTE: Final = 80
+_ELSEWHERE: Final = re.compile(
+    r"```.*?(?:```|\Z)|^[ \t]*>[^\n]*"
+    rf'|"[^"]{{{_LONG_QUOTE},}}"|“[^“”]{{{_LONG_QUOTE},}}”|«[^«»]{{{_LONG_QUOTE},}}»',
+    re.DOTALL | re.MULTILINE,
+)
+"""What a message quotes: code, quoted lines, and long passages in quotation marks."""
 _LATELY: Final = 12
 """Memories of what users said last, in this session and in all, that a message may be about."""
 _NEAR: Final = 8
@@ -77,45 +102,41 @@ def revise(
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
-    decider = decider_of(judge)
+    asks = decider_of(judge)
     said = own_words(checked_text(text, "text"))
     named = None if key is None else memory_key(key)
-    by = label(speaker, "speaker")
-    return _revised(memory, _Message(said, named, by), decider)
+    return _revised(memory, asks, said, named, label(speaker, "speaker"))
 
 
-class _Message(NamedTuple):
-    """A user's message."""
-
-    said: str
-    key: str | None
-    speaker: str | None
-
-
-def _revised(memory: Memory, message: _Message, decider: Decider) -> Flow[Revision]:
-    flows, context, (said, key, _) = memory.tiered_store.flows, memory.context, message
+def _revised(
+    memory: Memory, asks: Ways, said: str, key: str | None, speaker: str | None
+) -> Flow[Revision]:
+    flows, context = memory.tiered_store.flows, memory.context
     if not said or (key is not None and (yield from find(context, key, TIERS, flows))):
         return Revision()
-    before = yield from _earlier(memory, message)
-    if not before:
+    earlier = yield from _earlier(memory, said, key, speaker)
+    if not earlier:
         return Revision()
-    earlier = [_shown(one, memory) for one in before]
+    message = Message(said, earlier, context.session_id)
     try:
-        reading = yield Ask(
-            partial(decider.call, said, earlier), partial(decider.acall, said, earlier)
-        )
+        told = yield Ask(partial(asks[0], message), partial(asks[1], message))
     except ModelError as error:
         return _failed(error)
-    if not reading.acts:
-        return Revision()
-    corrects = tuple(before[one.place] for one in reading.acts if one.kind == "correct")
-    retracted = list[Retraction]()
-    for act in (one for one in reading.acts if one.kind == "retract"):
+    corrects, retracted = list[Recollection](), list[Retraction]()
+    for one in told.acts:
+        before = earlier[one.memory - 1]
+        if one.act == "correct":
+            corrects.append(before)
+            continue
         try:
-            retracted.append((yield from _retracted(memory, before[act.place], act, key)))
+            retracted.append((yield from _retracted(memory, before, one.stands.strip(), key)))
         except InvalidInputError as error:  # it was deleted meanwhile
             return _failed(error, retracted)
-    return Revision(retracted=tuple(retracted), corrects=corrects, tells_more=reading.tells_more)
+    return Revision(
+        retracted=tuple(retracted),
+        corrects=tuple(corrects),
+        tells_more=told.tells_more or not told.acts,
+    )
 
 
 def _failed(
@@ -125,10 +146,10 @@ def _failed(
     return Revision(retracted=tuple(retracted), failed=f"{type(error).__name__}: {error}")
 
 
-def _retracted(memory: Memory, one: Recollection, act: Act, key: str | None) -> Flow[Retraction]:
+def _retracted(memory: Memory, one: Recollection, stands: str, key: str | None) -> Flow[Retraction]:
     """Retract what is taken back; of what still holds in it a part is stored first."""
-    if act.stands and one.memory_type != PROSPECTIVE:
-        yield from store(memory, act.stands, one.memory_type, **_beside(one))
+    if stands and one.memory_type != PROSPECTIVE:
+        yield from store(memory, stands, one.memory_type, **_beside(one))
     by = "what the user said" if key is None else f"the user's message {key}"
     retraction = yield from retract(memory, one.key, reason=f"taken back by {by}", answers=True)
     _log.info("%s, by %s", retraction, by)
@@ -142,16 +163,18 @@ def _beside(one: Recollection) -> dict[str, Any]:
     return {**told, "key": part, "occurred_at": one.occurred_at or one.created_at}
 
 
-def _earlier(memory: Memory, message: _Message) -> Flow[list[Recollection]]:
+def _earlier(
+    memory: Memory, said: str, key: str | None, speaker: str | None
+) -> Flow[list[Recollection]]:
     """What a message may take back or correct, the oldest first."""
-    spoken: dict[str, Any] = {"speaker": message.speaker or "user"}
-    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not message.speaker else spoken
-    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, message.said, _NEAR, others)]
+    spoken: dict[str, Any] = {"speaker": speaker or "user"}
+    others: dict[str, Any] = {"speaker": {"$ne": "assistant"}} if not speaker else spoken
+    asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
     if (session := memory.context.session_id) is not None:
         asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
     several = yield from memory.flows.looked_up(asks)
     found = {(one.namespace, one.key): one for some in several for one in some}
-    mine = (one for one in found.values() if one.key != message.key and _may_go(one, memory))
+    mine = (one for one in found.values() if one.key != key and _may_go(one, memory))
     return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
 
 
@@ -170,6 +193,94 @@ def _may_go(one: Recollection, memory: Memory) -> bool:
     return personal and told and (one.speaker or "").lower() not in ASSISTANT_ROLES
 
 
-def _shown(one: Recollection, memory: Memory) -> Earlier:
-    here = one.session_id is not None and one.session_id == memory.context.session_id
-    return Earlier(one.content, one.occurred_at or one.created_at, here)
+class Act(BaseModel):
+    """What a message does to one memory."""
+
+    memory: int = Field(description=prompts.ACT_MEMORY)
+    act: Literal["retract", "correct"] = Field(description=prompts.ACT_KIND)
+    confidence: float = Field(description=prompts.ACT_CONFIDENCE)
+    stands: str = Field(description=prompts.ACT_STANDS)
+
+
+class Acts(BaseModel):
+    """What a model is asked for."""
+
+    acts: list[Act] = Field(description=prompts.ACTS_JUDGED)
+    tells_more: bool = Field(description=prompts.ACTS_TELL_MORE)
+
+
+class Message(NamedTuple):
+    """A message of a user's, and the memories that it may take back or correct."""
+
+    text: str
+    earlier: Sequence[Recollection]
+    session_id: str | None
+    """In which it is said."""
+
+    def messages(self) -> list[BaseMessage]:
+        """What the model is told."""
+        memories = "\n".join(
+            prompts.ACTS_EARLIER.format(
+                number=number,
+                said=f"{(one.occurred_at or one.created_at).astimezone(UTC):%Y-%m-%d %H:%M}",
+                here="this" if one.session_id and one.session_id == self.session_id else "another",
+                content=quoted(ends_of(one.content, _SHOWN)),
+            )
+            for number, one in enumerate(self.earlier, 1)
+        )
+        shown = prompts.ACTS_SHOWN.format(memories=memories, message=quoted(self.text))
+        return [SystemMessage(prompts.ACTS), HumanMessage(shown)]
+
+    def read(self, answer: Acts) -> Acts:
+        """What an answer says as far as it is sure, of each memory once.
+
+        Raises:
+            InvalidInputError: if it names a memory that there is not, or words that none has.
+        """
+        for one in answer.acts:
+            self._check(one)
+        sure = {
+            one.memory: one
+            for one in answer.acts
+            if one.confidence >= CONFIDENT and not self._stands_whole(one)
+        }
+        return Acts(acts=list(sure.values()), tells_more=answer.tells_more)
+
+    def _check(self, one: Act) -> None:
+        last = len(self.earlier)
+        if not 1 <= one.memory <= last:
+            problem = prompts.NO_SUCH_MEMORY.format(number=one.memory, last=last)
+            raise InvalidInputError(problem)
+        if not 0 <= one.confidence <= 1:
+            problem = prompts.NO_SUCH_CONFIDENCE.format(confidence=one.confidence)
+            raise InvalidInputError(problem)
+        stands = one.stands.strip()
+        if one.act == "retract" and spaced(stands) not in spaced(
+            self.earlier[one.memory - 1].content
+        ):
+            problem = prompts.NOT_ITS_WORDS.format(stands=stands, number=one.memory)
+            raise InvalidInputError(problem)
+
+    def _stands_whole(self, one: Act) -> bool:
+        """Whether nothing of a memory is taken back."""
+        whole = self.earlier[one.memory - 1].content
+        return one.act == "retract" and one.stands.strip() == whole
+
+
+Ways: TypeAlias = tuple[Callable[[Message], Acts], Callable[[Message], Awaitable[Acts]]]
+"""Both ask a model what a message does, and raise ModelError if it does not say."""
+
+
+def decider_of(model: BaseChatModel) -> Ways:
+    """Two functions that ask a chat model once, one that blocks and one that is awaited.
+
+    Raises:
+        InvalidTypeError: for what is no chat model.
+    """
+    return ways_to_ask(model, Acts, lambda message: [message], lambda read, _: read[0])
+
+
+def own_words(text: str) -> str:
+    """A message without what it quotes; nothing if that is too long to take something back."""
+    said = _ELSEWHERE.sub(" … ", text).strip()
+    return said if len(said) <= LONGEST else ""

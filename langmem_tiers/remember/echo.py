@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from unicodedata import category
 
 from langmem_tiers.core.reading import listed, spaced
-from langmem_tiers.remember.candidate import Known
+from langmem_tiers.remember.new import Known
 
 _TAG: Final = re.compile(
     r"</?[a-z_]+(?: [a-z_]+=\"[^\"<]*\")*>"

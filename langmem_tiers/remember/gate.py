@@ -8,20 +8,31 @@ instructions and trust, the reviewers, then where it goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from langmem_tiers.core.checks import checked_kind, checked_list
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult
+from langmem_tiers.core import checks
+from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source, Tier
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
-from langmem_tiers.remember.candidate import Candidate, Known, Part, pasted_in
+from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.echo import copy_of, echo_of
 from langmem_tiers.remember.instructs import Finding, instructions_in
-from langmem_tiers.remember.review import Reviewers, instructing
+from langmem_tiers.remember.new import (
+    Known,
+    NewMemory,
+    Part,
+    checked_content,
+    extent_of,
+    pasted_in,
+    recalled_texts,
+)
+from langmem_tiers.remember.review import BEST, Reviewers, instructing
+from langmem_tiers.remember.review_models import Panel
 from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
+from langmem_tiers.store.write import Room
 
 LONGEST: Final = 1_000_000
 """Characters of one memory."""
@@ -67,8 +78,7 @@ class GatePolicy:
     """How strict the gate is.
 
     Raises:
-        InvalidInputError: for a length below one, or a threshold outside of 0…10.
-        InvalidTypeError: for what is of another kind.
+        InvalidInputError: for what cannot be meant; the message says what can.
     """
 
     trust: TrustPolicy = field(default_factory=TrustPolicy)
@@ -90,57 +100,32 @@ class GatePolicy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        for name, (kinds, meant) in _KINDS.items():
-            given = getattr(self, name)
-            if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
-                raise InvalidTypeError(f"{name} is {meant}, not {short(given)}")
-        if self.longest < 1:
-            raise InvalidInputError(f"longest is {short(self.longest)}: use 1 or more characters")
-        if not 0 <= self.consensus <= 10:  # noqa: PLR2004 - the scale
-            raise InvalidInputError(
-                f"consensus is {short(self.consensus)}: use a number from 0 to 10"
-            )
+        checks.checked_kind(self.trust, TrustPolicy, "trust")
+        checks.checked_flag(self.refuse_trivial, "refuse_trivial")
+        checks.checked_flag(self.refuse_echoes, "refuse_echoes")
         checked_trust(self.keep_copies_from, "keep_copies_from")
-        _check_private(self.private)
-        _check_capacity(self.capacity, "capacity")
-        _check_capacity(self.tier_capacity, "tier_capacity")
-        if unknown := self.tier_capacity.keys() - set(TIERS):
+        _check_most(self.longest, "longest")
+        if not checks.is_number(self.consensus) or not 0 <= self.consensus <= BEST:
             raise InvalidInputError(
-                f"tier_capacity has no {short(min(unknown))}: bound one of {', '.join(TIERS)}"
+                f"consensus is a number from 0 to 10, not {short(self.consensus)}"
             )
+        for kind, decision in checks.checked_mapping(self.private, "private", _PRIVATE).items():
+            checks.checked_kind(kind, str, f"a kind in private, {short(kind)},")
+            checks.checked_choice(decision, Decision, f"private[{short(kind)}]")
+        for what, known in (("capacity", None), ("tier_capacity", TIERS)):
+            for name, most in checks.checked_mapping(getattr(self, what), what, _BOUNDED).items():
+                checks.checked_kind(name, str, f"a name in {what}, {short(name)},")
+                checks.checked_choice(name, known or (name,), f"what {what} bounds")
+                _check_most(most, f"{what}[{short(name)}]")
 
 
-_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
-    "trust": ((TrustPolicy,), "a TrustPolicy"),
-    "longest": ((int,), "a whole number of characters"),
-    "consensus": ((int, float), "a number from 0 to 10"),
-    "private": ((Mapping,), "a mapping such as {'email': Decision.REJECT}"),
-    "refuse_trivial": ((bool,), "True or False"),
-    "refuse_echoes": ((bool,), "True or False"),
-    "keep_copies_from": ((int, float), "a trust from 0 to 1"),
-    "capacity": ((Mapping,), "a mapping such as {'semantic': 100}"),
-    "tier_capacity": ((Mapping,), "a mapping such as {'working': 1000}"),
-}
-"""Of which kinds each field of a policy is, and what to give it."""
+_PRIVATE, _BOUNDED = "{'email': Decision.REJECT}", "{'semantic': 100}"
+"""What the mappings of a policy are like."""
 
 
-def _check_private(private: Mapping[Any, Any]) -> None:
-    for kind, decision in private.items():
-        if not isinstance(kind, str) or not (
-            isinstance(decision, str) and decision in list(Decision)
-        ):
-            raise InvalidInputError(
-                f"private[{short(kind)}] is {short(decision)}: name a kind, and one of "
-                f"{', '.join(Decision)} for it"
-            )
-
-
-def _check_capacity(capacity: Mapping[Any, Any], what: str) -> None:
-    for name, most in capacity.items():
-        if not isinstance(name, str) or type(most) is not int or most < 1:
-            raise InvalidInputError(
-                f"{what}[{short(name)}] is {short(most)}: give a name 1 or more memories"
-            )
+def _check_most(most: object, what: str) -> None:
+    if type(most) is not int or most < 1:
+        raise InvalidInputError(f"{what} is a whole number from 1 on, not {short(most)}")
 
 
 DEFAULT_POLICY: Final = GatePolicy()
@@ -175,125 +160,142 @@ class Verdict:
         return self.review is not None and self.review.consensus_score is not None
 
 
-def judge(
-    candidate: Candidate,
-    *,
-    policy: GatePolicy = DEFAULT_POLICY,
-    reviewers: Reviewers | None = None,
-    review: ReviewResult | None = None,
-    detectors: Sequence[Detector] = (),
-) -> Verdict:
-    """What becomes of a candidate.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What judges the memories of one coordinator."""
 
-    Args:
-        candidate: The text, its source, and what is known already.
-        policy: How strict to be.
-        reviewers: A panel whose functions score it.
-        review: What chat models said of it already; what none of them answered for passes.
-        detectors: What finds private data.
-    """
-    copied = copy_of(candidate.content, candidate.stored)
-    early = _refused_unread(candidate, policy) or _known(candidate, copied, policy)
-    if early is not None:
-        return early
-    found = _found_by(detectors, candidate.content)
-    verdict = _private(found, policy)
-    if verdict is not None and verdict.decision is Decision.REJECT:
-        return verdict
-    own = reviewers.review_storage(candidate) if reviewers and review is None else None
-    review = own or review
-    findings = findings_in(candidate)
-    trust = _trust(candidate, findings, policy)
-    destination = route(candidate.memory_type)
-    held = _held(trust, findings, destination.memory_type, policy) or (verdict and verdict.reason)
-    if held is None and own is not None and own.consensus_score is None and own.failures:
-        held = f"unreviewed: {own}"
-    held = held or (None if review is None else instructing(review))
-    score = None if review is None else review.consensus_score
-    if held is None and review is not None and review.refuses(policy.consensus):
-        why = f"below {policy.consensus:g}: {review}"
-        return Verdict(decision=Decision.REJECT, reason=why, review=review, score=score)
-    return Verdict(
-        decision=Decision.ACCEPT if held is None else Decision.QUARANTINE,
-        reason=held or "stored",
-        trust=trust,
-        destination=destination,
-        review=review,
-        score=policy.consensus if score is None else score,
-        repeats=None if copied is None else copied.key,
-        findings=findings,
-        private=found,
-    )
+    policy: GatePolicy = DEFAULT_POLICY
+    reviewers: Reviewers | None = None
+    """Whose functions score what is to be stored; nobody's if None."""
+    detectors: Sequence[Detector] = ()
+    panel: Panel | None = None
+    """Chat models that score it in their place, before it is stored."""
 
+    def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> NewMemory:
+        """A memory as the gate and the reviewers look at it, beside what it may repeat."""
+        content, source = checked_content(one.content), one.source or Source.UNKNOWN
+        return replace(one, content=content, source=source, recalled=recalled)
 
-def needs_review(
-    candidate: Candidate,
-    policy: GatePolicy = DEFAULT_POLICY,
-    detectors: Sequence[Detector] = (),
-) -> bool:
-    """Whether reviewers have a say: no model is asked of what is refused or held without them."""
-    verdict = judge(candidate, policy=policy, detectors=detectors)
-    return verdict.decision is Decision.ACCEPT
+    def of(self, one: NewMemory, review: ReviewResult | None = None) -> Verdict:
+        """What becomes of a memory, by its text, its source and what is known already.
+
+        With a `review`, which chat models gave, no function is asked for one; what none of them
+        answered for passes.
+        """
+        copied = copy_of(one.content, one.stored)
+        if refused := _unread(one, self.policy) or _known(one, copied, self.policy):
+            return refused
+        found = _found_by(self.detectors, one.content)
+        private, why = _private(found, self.policy)
+        if private is Decision.REJECT:
+            return Verdict(decision=private, reason=why, private=found)
+        own = self.reviewers.review_storage(one) if self.reviewers and review is None else None
+        review = own or review
+        findings = findings_in(one)
+        trust = _trust(one, findings, self.policy)
+        destination = route(one.memory_type)
+        held = _held(trust, findings, destination.memory_type, self.policy) or why
+        if not held and own is not None and own.consensus_score is None and own.failures:
+            held = f"unreviewed: {own}"
+        held = held or ("" if review is None else instructing(review) or "")
+        score = None if review is None else review.consensus_score
+        if not held and review is not None and review.refuses(self.policy.consensus):
+            below = f"below {self.policy.consensus:g}: {review}"
+            return Verdict(decision=Decision.REJECT, reason=below, review=review, score=score)
+        return Verdict(
+            decision=Decision.QUARANTINE if held else Decision.ACCEPT,
+            reason=held or "stored",
+            trust=trust,
+            destination=destination,
+            review=review,
+            score=self.policy.consensus if score is None else score,
+            repeats=None if copied is None else copied.key,
+            findings=findings,
+            private=found,
+        )
+
+    def asks(self, candidate: NewMemory) -> bool:
+        """Whether models have a say: none is asked of what is refused or held without them."""
+        return replace(self, reviewers=None).of(candidate).decision is Decision.ACCEPT
+
+    def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
+        """How many memories the place of such a memory holds."""
+        of_type = self.policy.capacity.get(memory_type)
+        of_tier = self.policy.tier_capacity.get(tier)
+        own = () if of_type is None else (Room(of_type, memory_type=memory_type),)
+        return own if of_tier is None else (*own, Room(of_tier, tier=tier))
+
+    def trusting(self, one: NewMemory) -> NewMemory:
+        """A memory that is trusted no further than its source, for what is not judged."""
+        return replace(one, trust=min(one.trust, self.policy.trust.of_source(one.source)))
+
+    def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
+        """Memories that are kept whatever they say, and held back if they instruct their reader."""
+        lenient = replace(self.policy, refuse_trivial=False, refuse_echoes=False)
+        gate = replace(self, policy=lenient, reviewers=None)
+
+        def screened(one: NewMemory) -> NewMemory:
+            verdict = gate.of(gate.candidate(one))
+            return replace(
+                one,
+                trust=min(one.trust, verdict.trust),
+                held=one.held if verdict.decision is Decision.ACCEPT else verdict.reason,
+                threshold=self.policy.trust.below(one.memory_type or "episodic"),
+            )
+
+        return apart(lambda: [*map(screened, memories)], extent_of(memories))
 
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
     """A text that is no memory as it may be kept; one with private data that is refused may not."""
-    verdict = _private(_found_by(detectors, text), policy)
-    return "(private)" if verdict is not None and not verdict.stored else text
+    decided, _ = _private(_found_by(detectors, text), policy)
+    return "(private)" if decided is Decision.REJECT else text
 
 
-def _refused_unread(candidate: Candidate, policy: GatePolicy) -> Verdict | None:
-    length = len(candidate.content)
-    if length > policy.longest:
-        return _rejected(
-            f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
-            "or a summary"
-        )
-    kind = triviality(candidate.content) if policy.refuse_trivial else None
-    return None if kind is None else _rejected(f"trivial: {kind}")
-
-
-def trust_in(candidate: Candidate, policy: GatePolicy = DEFAULT_POLICY) -> float:
+def trust_in(one: NewMemory, policy: GatePolicy = DEFAULT_POLICY) -> float:
     """How far a text is trusted, in 0…1, whatever else becomes of it."""
-    return _trust(candidate, findings_in(candidate), policy)
+    return _trust(one, findings_in(one), policy)
 
 
-def _trust(candidate: Candidate, findings: Sequence[Finding], policy: GatePolicy) -> float:
-    own = min(policy.trust.of_source(candidate.source), candidate.trust)
+def _trust(one: NewMemory, findings: Sequence[Finding], policy: GatePolicy) -> float:
+    own = min(policy.trust.of_source(one.source), one.trust)
     return min(own, INSTRUCTS) if findings else own
 
 
-def findings_in(candidate: Candidate) -> tuple[Finding, ...]:
+def findings_in(one: NewMemory) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
-    beside = [*candidate.beside, *(tag.replace("-", " ") for tag in candidate.tags)]
-    told = [one for one in beside if len(one.split()) >= _SENTENCE]
-    whole = (Part(candidate.content), *pasted_in(candidate))
-    parts = (*(candidate.parts or whole), Part("\n".join(told)))
+    beside = [*one.beside, *(tag.replace("-", " ") for tag in one.tags)]
+    told = [each for each in beside if len(each.split()) >= _SENTENCE]
+    parts = (*(one.parts or (Part(one.content), *pasted_in(one))), Part("\n".join(told)))
     found = (
-        each
-        for one in parts
-        if one.text
-        for each in instructions_in(one.text, one.source or candidate.source)
+        finding
+        for part in parts
+        if part.text
+        for finding in instructions_in(part.text, part.source or one.source)
     )
-    return tuple(sorted(found, key=lambda one: -one.sure))
+    return tuple(sorted(found, key=lambda finding: -finding.sure))
 
 
-def _known(candidate: Candidate, copied: Known | None, policy: GatePolicy) -> Verdict | None:
+def _unread(one: NewMemory, policy: GatePolicy) -> Verdict | None:
+    """The refusal of what says nothing, or too much."""
+    length = len(one.content)
+    if length > policy.longest:
+        why = f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
+        return Verdict(decision=Decision.REJECT, reason=f"{why}or a summary")
+    kind = triviality(one.content) if policy.refuse_trivial else None
+    return None if kind is None else Verdict(decision=Decision.REJECT, reason=f"trivial: {kind}")
+
+
+def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict | None:
     """The refusal of what was recalled or is stored already."""
-    echo = echo_of(candidate.content, candidate.recalled) if policy.refuse_echoes else None
+    echo = echo_of(one.content, recalled_texts(one.recalled)) if policy.refuse_echoes else None
     if echo is not None:
         named = "" if echo.key is None else f" ({echo.key})"
-        return _rejected(
-            f"echo: it repeats what was recalled{named}, which is no new evidence",
-            repeats=echo.key,
-        )
-    own = policy.trust.of_source(candidate.source)
-    if copied is not None and own < policy.keep_copies_from:
-        return _rejected(
-            f"duplicate: it is stored already, and a {candidate.source} that says it again adds "
-            "nothing",
-            repeats=copied.key,
-        )
+        why = f"echo: it repeats what was recalled{named}, which is no new evidence"
+        return Verdict(decision=Decision.REJECT, reason=why, repeats=echo.key)
+    if copied is not None and policy.trust.of_source(one.source) < policy.keep_copies_from:
+        why = f"duplicate: it is stored already, and a {one.source} that says it again adds nothing"
+        return Verdict(decision=Decision.REJECT, reason=why, repeats=copied.key)
     return None
 
 
@@ -303,49 +305,32 @@ def _found_by(detectors: Sequence[Detector], content: str) -> tuple[Private, ...
     Raises:
         InvalidTypeError: if one returns anything else.
     """
-    several = (
-        checked_list(detect(content), "what a detector returns", _FOUND) for detect in detectors
-    )
-    return tuple(checked_kind(one, Private, _ONE_FOUND) for found in several for one in found)
+    what = "what a detector returns"
+    several = (checks.checked_list(detect(content), what, _FOUND) for detect in detectors)
+    return tuple(checks.checked_kind(one, Private, what) for found in several for one in found)
 
 
 _FOUND: Final = "Private(kind, start, end)"
-_ONE_FOUND: Final = "what a detector returns"
 
 
-def _private(found: Sequence[Private], policy: GatePolicy) -> Verdict | None:
-    """What is decided for private data; the strictest decision holds."""
-    decided = {policy.private.get(one.kind, Decision.ACCEPT) for one in found}
+def _private(found: Sequence[Private], policy: GatePolicy) -> tuple[Decision, str]:
+    """What is decided for private data, and why; the strictest decision holds."""
     for decision in (Decision.REJECT, Decision.QUARANTINE):
-        if decision in decided:
-            kinds = sorted({one.kind for one in found if policy.private.get(one.kind) == decision})
-            return Verdict(
-                decision=decision,
-                reason=f"private: it holds {', '.join(kinds)}; store it without",
-                private=tuple(found),
-            )
-    return None
+        if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
+            return decision, f"private: it holds {', '.join(sorted(kinds))}; store it without"
+    return Decision.ACCEPT, ""
 
 
-def _held(
-    trust: float,
-    findings: Sequence[Finding],
-    memory_type: str,
-    policy: GatePolicy,
-) -> str | None:
-    """Why it is not to be recalled; None if it may be."""
+def _held(trust: float, findings: Sequence[Finding], memory_type: str, policy: GatePolicy) -> str:
+    """Why it is not to be recalled; nothing if it may be."""
     if not policy.trust.quarantines(trust, memory_type):
-        return None
+        return ""
     if findings:
         return f"instructs: {findings[0]}"
     return (
         f"trust: {trust:g} is below {policy.trust.below(memory_type):g}, what memories of type "
         f"{memory_type!r} need"
     )
-
-
-def _rejected(reason: str, *, repeats: str | None = None) -> Verdict:
-    return Verdict(decision=Decision.REJECT, reason=reason, repeats=repeats)
 
 
 @lru_cache(maxsize=256)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_flag, checked_list, checked_strings
+from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -20,16 +21,38 @@ from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
 from langmem_tiers.recall.means import means
 from langmem_tiers.recall.question import SMALL_TALK
-from langmem_tiers.remember.candidate import Part
 from langmem_tiers.store.write import Write
 
 FIELD = "content"
 """The name of a memory's one indexed field."""
+_TYPED: Final = 300
+"""Characters up to which a message counts as typed: our own choice."""
+_PARAGRAPHS: Final = re.compile(r"\n[ \t]*\n")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A text that is known already, by the key of its memory."""
+
+    content: str
+    key: str | None = None
+    namespace: tuple[str, ...] | None = None
+
+
+class Part(NamedTuple):
+    """One of the texts that a content was put together of, and whose word it is."""
+
+    text: str
+    source: str | None = None
+    """None for that of the whole."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewMemory:
-    """Something to be remembered, as a caller gives it; `store` says what each field means."""
+    """Something to be remembered, as a caller gives it; `store` says what each field means.
+
+    The gate and reviewers are given it once its text, source, tags and type were checked.
+    """
 
     content: str
     memory_type: str | None = "episodic"
@@ -60,6 +83,10 @@ class NewMemory:
     pinned: bool = False
     source: str = Source.USER
     recalled: Iterable[object] = ()
+    """What was recalled in its run, and what the agent runs under: what repeats it is no new
+    evidence."""
+    stored: Sequence[Known] = ()
+    """What is stored and might say the same."""
     echoes: Iterable[Sequence[str]] = ()
     """What it repeats, by stored namespace and key: it is derived from what is left of that."""
     further: Mapping[str, Any] = field(default_factory=dict)
@@ -70,6 +97,11 @@ class NewMemory:
     """Why it is quarantined; None if it is not."""
     threshold: float = THRESHOLD
     """Below this trust it is quarantined, should what it is derived from be trusted less."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What else a prompt may say of it: who said it, and the circumstances."""
+        return tuple(one for one in (self.speaker, self.context) if isinstance(one, str))
 
 
 def to_write(
@@ -150,7 +182,7 @@ def write_of(
 def normalised_tags(tags: object) -> list[str]:
     """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
     found = []
-    for tag in checked_list(tags, "tags", "strings, such as ['python']"):
+    for tag in checks.checked_list(tags, "tags", "strings, such as ['python']"):
         if not isinstance(tag, str):
             raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
         utf8_bytes(tag, "tag")
@@ -164,7 +196,8 @@ def parsed_moment(moment: datetime | str, what: str) -> datetime:
     """A moment in UTC, from a datetime or from ISO 8601.
 
     Raises:
-        InvalidInputError: for one without a time zone, or text that is no date.
+        InvalidInputError: for one without a time zone, text that is no date, or what is beyond the
+            years 1 to 9999.
     """
     if isinstance(moment, str):
         try:
@@ -175,15 +208,6 @@ def parsed_moment(moment: datetime | str, what: str) -> datetime:
             ) from error
     if not isinstance(moment, datetime):
         raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
-    return utc(moment, what)
-
-
-def utc(moment: datetime, what: str) -> datetime:
-    """A moment in UTC.
-
-    Raises:
-        InvalidInputError: for one without a time zone, or beyond the years 1 to 9999.
-    """
     if moment.tzinfo is None:
         raise InvalidInputError(
             f"{what} needs a time zone: datetime(…, tzinfo=UTC) or an ISO 8601 text with +00:00"
@@ -222,7 +246,7 @@ def share(number: object, what: str) -> float | None:
 
 
 def checked_content(content: object) -> str:
-    """A text that is to be remembered.
+    """A text that is to be remembered, or looked at by the gate, whatever signs it has.
 
     Raises:
         InvalidInputError: for anything else.
@@ -246,7 +270,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "turn": _turn(one),
         **_times(one),
         "importance": share(one.importance, "importance"),
-        "entities": _texts(one.entities, "entities"),
+        "entities": checks.checked_strings(one.entities, "entities"),
         "context": one.context
         if isinstance(one.context, str)
         else _mapping(one.context, "context"),
@@ -255,7 +279,7 @@ def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
         "success_metrics": _mapping(one.success_metrics, "success_metrics"),
         "source_task": _text(one.source_task, "source_task"),
         "metadata": _mapping(one.metadata, "metadata"),
-        "pinned": checked_flag(one.pinned, "pinned") or None,
+        "pinned": checks.checked_flag(one.pinned, "pinned") or None,
     }
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
 
@@ -276,17 +300,19 @@ def _small_talk(one: NewMemory) -> dict[str, Any]:
 
 
 def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
-    """A memory whose iterables can be read again.
+    """A memory whose iterables can be read again, and what the gate reads of it is checked.
 
     Raises:
-        TooLargeError: if one of them is too long.
+        InvalidInputError: for what is of another kind, or too long.
     """
+    if one.memory_type is not None:
+        checks.checked_kind(one.memory_type, str, "memory_type")
     label(one.source, "source")
     label(one.speaker, "speaker")
     share(one.trust, "trust")
     return replace(
         one,
-        tags=bounds.listed(one.tags, "a list of tags"),
+        tags=tuple(normalised_tags(bounds.listed(one.tags, "a list of tags"))),
         derived_from=bounds.listed(one.derived_from, "a list of origins"),
         entities=bounds.listed(one.entities, "a list of entities"),
         recalled=bounds.listed(one.recalled, "a list of what was recalled"),
@@ -332,7 +358,8 @@ def _times(one: NewMemory) -> dict[str, str]:
 
 def origin_keys(one: NewMemory) -> list[str]:
     """The keys of what it is derived from, each once."""
-    return [check_key(key) for key in dict.fromkeys(_texts(one.derived_from, "derived_from"))]
+    named = checks.checked_strings(one.derived_from, "derived_from")
+    return [*map(check_key, dict.fromkeys(named))]
 
 
 def label(named: object, what: str) -> str | None:
@@ -353,12 +380,7 @@ def label(named: object, what: str) -> str | None:
 def _turn(one: NewMemory) -> int | None:
     if one.turn is None:
         return None
-    if isinstance(one.turn, bool) or not isinstance(one.turn, int):
-        raise InvalidTypeError(f"turn is a whole number, not {type(one.turn).__name__}")
-    if not 0 <= one.turn < MAX_TURN:
-        raise InvalidInputError(
-            f"turn is {short(one.turn)}: use a number from 0 to {MAX_TURN - 1:,}"
-        )
+    checks.checked_count(one.turn, "turn", MAX_TURN - 1)
     if one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
     return one.turn
@@ -371,12 +393,44 @@ def _text(given: object, what: str) -> str | None:
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
-    return dict(given)
+    return {} if given is None else dict(checks.checked_mapping(given, what, "{'a': 1}"))
 
 
-def _texts(texts: object, what: str) -> list[str]:
-    return checked_strings(texts, what)
+def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:
+    """What was recalled, as texts, recollections or their facts as mappings, for the gate.
+
+    Raises:
+        InvalidTypeError: for anything else.
+    """
+    if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+        raise InvalidTypeError(f"recalled is a list of what was recalled, not {short(given)}")
+    return tuple(map(_recalled, given))
+
+
+def _recalled(one: object) -> Known:
+    if isinstance(one, Known):
+        return one
+    if isinstance(one, str):
+        return Known(content=one)
+    names = ("content", "key", "namespace")
+    if isinstance(one, Mapping):
+        content, key, labels = (one.get(name) for name in names)
+    else:
+        content, key, labels = (getattr(one, name, None) for name in names)
+    if not isinstance(content, str) or not isinstance(key, str | None):
+        raise InvalidTypeError(
+            f"what was recalled is a text or a recollection, not {type(one).__name__}: pass what "
+            "get_context returned, or the state's `recalled`"
+        )
+    return Known(content=content, key=key, namespace=None if labels is None else tuple(labels))
+
+
+def pasted_in(one: NewMemory) -> tuple[Part, ...]:
+    """Find what a user pasted, which is a page's word: what follows the first of its paragraphs.
+
+    A short message is the user's own, however it is laid out.
+    """
+    if one.source != Source.USER or len(one.content) <= _TYPED:
+        return ()
+    _, *further = _PARAGRAPHS.split(one.content.strip(), maxsplit=1)
+    return tuple(Part(text, Source.WEB) for text in further)

@@ -9,15 +9,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from langmem_tiers.core import errors
+from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConflictError,
-    InvalidInputError,
-    InvalidTypeError,
-    NotQuarantinedError,
-    short,
-)
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
@@ -102,7 +97,7 @@ def named(context: MemoryContext, key: str, moment: Moment) -> Flow[Located]:
     (rows,) = yield Query((_call(context, moment, 2, key=key),), commit=True)
     _checked(rows, key)
     if len(rows) > 1:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             f"several quarantined memories have the key {key!r}: use a coordinator whose context "
             "names the project and the session"
         )
@@ -208,15 +203,15 @@ def _call(
 
 def _looked_at(one: Located, options: StoreOptions, version: datetime | None) -> Flow[Any]:
     """The value of what is quarantined, locked; of that version, if one is given."""
-    if version is not None and not isinstance(version, datetime):
-        raise InvalidTypeError(f"version is what list_quarantined told, not {short(version)}")
+    if version is not None:
+        checked_kind(version, datetime, "the version that list_quarantined told")
     lock = lock_call([(*one.place, one.key), (one.place.tenant, "", LOCK)], options)
     held = Call("held", {"tenant": one.place.tenant, "id": one.id})
     _, rows = yield Query((lock, held))
     _checked(rows, one.key)
     value, stands = rows[0]
     if version is not None and version != stands:
-        raise ConflictError(
+        raise errors.ConflictError(
             f"the memory {one.key!r} was written again at {stands.isoformat()}, after it was "
             "listed: look at it again with list_quarantined(); nothing was done"
         )
@@ -225,7 +220,9 @@ def _looked_at(one: Located, options: StoreOptions, version: datetime | None) ->
 
 def _checked(rows: Sequence[Row], key: str) -> None:
     if not rows:
-        raise NotQuarantinedError(f"{key!r} is not quarantined: list_quarantined() names what is")
+        raise errors.NotQuarantinedError(
+            f"{key!r} is not quarantined: list_quarantined() names what is"
+        )
 
 
 def _quarantined(row: Row, tenant: str) -> Quarantined:

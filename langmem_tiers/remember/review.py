@@ -7,17 +7,16 @@ named. As re-rankers they score recalled memories for relevance, and the best co
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Final, NamedTuple, TypeAlias
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_function
 from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.memory import Recollection, ReviewResult
-from langmem_tiers.recall.inquiry import Reranker, Shortlist
-from langmem_tiers.remember.candidate import Candidate
+from langmem_tiers.core.memory import ReviewResult
+from langmem_tiers.remember.new import NewMemory
 
 BEST: Final = 10.0
 INJECTION: Final = "injection"
@@ -39,7 +38,7 @@ class Score(NamedTuple):
     reason: str
 
 
-StorageRule: TypeAlias = Callable[[Candidate], tuple[float, str]]
+StorageRule: TypeAlias = Callable[[NewMemory], tuple[float, str]]
 """How much a candidate is worth storing, in 0…10, and why."""
 RelevanceRule: TypeAlias = Callable[[str, str], tuple[float, str]]
 """How well a memory's content (the first) helps with a query, in 0…1, and why."""
@@ -54,11 +53,11 @@ class Reviewer:
 
     Example:
         ```python
-        from langmem_tiers.remember.candidate import Candidate
+        from langmem_tiers.remember.new import NewMemory
         from langmem_tiers.remember.review import Reviewer
 
 
-        def about_security(memory: Candidate) -> tuple[float, str]:
+        def about_security(memory: NewMemory) -> tuple[float, str]:
             known = ("auth", "password", "token", "encryption", "vulnerability")
             found = any(word in memory.content.lower() for word in known)
             return 8.0 if found else 5.0, "keywords of security"
@@ -77,23 +76,19 @@ class Reviewer:
 
     def __post_init__(self) -> None:
         """Refuse what could say nothing."""
-        _check_name(self.name)
-        for rule in (self.storage, self.relevance):
-            if rule is not None:
-                checked_function(rule, f"a rule of reviewer {short(self.name)}")
-        forms = (
-            self.storage,
-            self.relevance,
-            self.storage_question,
-            self.relevance_question,
-        )
-        if all(one is None for one in forms):
+        name: object = self.name
+        if not isinstance(name, str) or not name.strip():
+            raise InvalidInputError(f"a reviewer has a name, not {short(name)}")
+        rules = [one for one in (self.storage, self.relevance) if one is not None]
+        for rule in rules:
+            checked_function(rule, f"a rule of reviewer {short(self.name)}")
+        if not rules and self.storage_question is None and self.relevance_question is None:
             raise InvalidInputError(
                 f"reviewer {self.name!r} reviews nothing: give it `storage` or `relevance`, a "
                 "function that returns a score and a reason"
             )
 
-    def score_storage(self, candidate: Candidate) -> Score | str | None:
+    def score_storage(self, candidate: NewMemory) -> Score | str | None:
         """What its rule says of a candidate, or what was wrong; None if it has no rule."""
         rule = self.storage
         return None if rule is None else _said(partial(rule, candidate), BEST)
@@ -161,7 +156,7 @@ class Reviewers:
             raise InvalidInputError(f"no reviewer {name!r}; known: {known}")
         del self._reviewers[name]
 
-    def review_storage(self, candidate: Candidate) -> ReviewResult:
+    def review_storage(self, candidate: NewMemory) -> ReviewResult:
         """What the members' rules say of a candidate."""
         return consensus({one.name: one.score_storage(candidate) for one in self})
 
@@ -192,17 +187,30 @@ class Reviewers:
         return len(self._reviewers)
 
 
-class Panel(NamedTuple):
-    """A panel that is asked from above, such as chat models, for storage and for relevance.
+def default_reviewers() -> Reviewers:
+    """A panel of the three that are specified, two of which score relevance, and `injection`.
 
-    It is asked of several candidates, or pairs of a content and a query, at once, and answers in
-    their order. Nothing is raised for a member that fails: the result says so.
+    What something is worth is for a model to judge, where one is named, or for reviewers of a
+    user's own. Without either nobody reviews.
     """
-
-    call: Callable[[Sequence[Candidate]], Sequence[ReviewResult]]
-    acall: Callable[[Sequence[Candidate]], Awaitable[Sequence[ReviewResult]]]
-    relevance: Callable[[Sequence[tuple[str, str]]], Sequence[ReviewResult]]
-    arelevance: Callable[[Sequence[tuple[str, str]]], Awaitable[Sequence[ReviewResult]]]
+    return Reviewers(
+        (
+            Reviewer(
+                name="analyzer",
+                storage_question=prompts.ANALYZER_STORAGE,
+                relevance_question=prompts.ANALYZER_RELEVANCE,
+            ),
+            Reviewer(
+                name="patterns",
+                storage_question=prompts.PATTERNS_STORAGE,
+                relevance_question=prompts.PATTERNS_RELEVANCE,
+            ),
+            Reviewer(
+                name="knowledge-archaeologist", storage_question=prompts.ARCHAEOLOGIST_STORAGE
+            ),
+            Reviewer(name=INJECTION, storage_question=prompts.INJECTION_STORAGE),
+        )
+    )
 
 
 def instructing(review: ReviewResult) -> str | None:
@@ -249,56 +257,3 @@ def checked_score(said: object, most: float) -> Score:
     raise InvalidInputError(
         f"a reviewer returns a score from 0 to {most:g} and a reason, not {short(said)}"
     )
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name.strip():
-        raise InvalidInputError(f"a reviewer has a name, not {short(name)}")
-
-
-def reviews_of(reviewers: Reviewers, panel: Panel | None) -> Mapping[str, Reranker]:
-    """The reviews that a coordinator can be asked for: `own`, and with a panel also `model`.
-
-    What nobody scored keeps its place behind what somebody did.
-    """
-
-    def own(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(several, [reviewers.review_relevance(*pair) for pair in _pairs(several)])
-
-    async def aown(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return own(several)
-
-    names = ", ".join(one.name for one in reviewers)
-    reviews = {OWN: Reranker(own, aown, f"functions of {names}")}
-    if panel is None:
-        return reviews
-
-    async def asked(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(several, await panel.arelevance(_pairs(several)))
-
-    def blocking(several: Sequence[Shortlist]) -> list[list[Recollection]]:
-        return _ordered(several, panel.relevance(_pairs(several)))
-
-    return {**reviews, MODEL: Reranker(blocking, asked, f"a model for {names}")}
-
-
-def _pairs(shortlists: Sequence[Shortlist]) -> list[tuple[str, str]]:
-    return [(one.content, query) for query, best in shortlists for one in best]
-
-
-def _ordered(
-    shortlists: Sequence[Shortlist], reviews: Sequence[ReviewResult]
-) -> list[list[Recollection]]:
-    given = iter(reviews)
-    ordered = []
-    for _, best in shortlists:
-        own = list(islice(given, len(best)))
-        ordered.append([_with_review(best[at], own[at]) for at in most_relevant(own, len(own))])
-    return ordered
-
-
-def _with_review(memory: Recollection, review: ReviewResult) -> Recollection:
-    if review.consensus_score is None:
-        return replace(memory, review=review)
-    evidence = {**memory.evidence, "relevance": review.consensus_score}
-    return replace(memory, review=review, evidence=evidence)

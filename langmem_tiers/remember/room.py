@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langmem_tiers.core.checks import is_number
@@ -24,7 +24,7 @@ _UNSAID: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Occupant:
-    """What is known of a memory that may have to go; a row of standing_in_place after its id."""
+    """What is known of a memory that may have to go; a row of standing_in_place."""
 
     key: str
     created_at: datetime
@@ -36,6 +36,8 @@ class Occupant:
     """In 0…1: it makes room for nothing that is trusted less."""
     entered: bool = False
     """True if it comes in with the write that needs room."""
+    id: int | None = None
+    """Of a memory that stands there."""
 
 
 class Located(NamedTuple):
@@ -59,12 +61,7 @@ class Evicted(NamedTuple):
         return self.memory.place
 
 
-class _Placed(Protocol):
-    @property
-    def place(self) -> Place: ...
-
-
-P = TypeVar("P", bound=_Placed)
+P = TypeVar("P", Evicted, Write)
 
 
 def by_tenant(several: Iterable[P]) -> list[tuple[str, list[P]]]:
@@ -140,18 +137,8 @@ def standing_calls(
     ]
 
 
-class _Entered(NamedTuple):
-    """A write that found room, and takes some as a standing memory does."""
-
-    write: Write
-    occupant: Occupant
-
-
-class _Leaving(NamedTuple):
-    """The memories, and the writes of its batch, that go for a write, with their reasons."""
-
-    memories: dict[int, Evicted]
-    writes: dict[str, str]
+_Name = tuple[str, bool]
+"""Of an occupant: its key, and whether it came in with the write."""
 
 
 class _Rooms:
@@ -164,11 +151,9 @@ class _Rooms:
         now: datetime,
     ) -> None:
         """Hold the memories of each bounded place, and the keys that are taken."""
-        self._standing = {
-            where: {row[0]: Occupant(*row[1:]) for row in rows} for where, rows in standing.items()
-        }
-        self._entered: dict[tuple[Place, Room], dict[str, _Entered]] = {
-            where: {} for where in standing
+        self._there: dict[tuple[Place, Room], dict[_Name, Occupant]] = {
+            where: {(told[0], False): replace(Occupant(*told), id=number) for number, *told in rows}
+            for where, rows in standing.items()
         }
         self._replacing, self._now = replacing, now
         self.evicted: dict[int, Evicted] = {}
@@ -177,74 +162,64 @@ class _Rooms:
 
     def admit(self, one: Write) -> None:
         """Let a write in, and let the least worthy in each of its places go for it."""
-        gone = _Leaving({}, {})
+        gone: dict[_Name, str] = {}
         for where in _rooms(one):
             found = self._leaving(one, where, gone)
             if found is None:
-                self.full[one.place, one.key] = (
+                self.full[one.name] = (
                     f"full: the place holds {where[1].most}, and what is there is trusted more, "
                     "came in with it and is worth as much, or is what it came from"
                 )
                 return
-            gone = _Leaving(gone.memories | found.memories, gone.writes | found.writes)
-        self._let_go(one, gone)
+            gone |= found
+        for name, reason in gone.items():
+            self._let_go(one, name, reason)
         for where in _rooms(one):
-            self._entered[where][one.key] = _Entered(one, _occupant(one, self._now))
+            self._there[where][one.key, True] = _occupant(one, self._now)
 
-    def _let_go(self, one: Write, gone: _Leaving) -> None:
-        self.evicted |= gone.memories
-        for there in self._standing.values():
-            for number in gone.memories:
-                there.pop(number, None)
-        for key, reason in gone.writes.items():
-            self.full[one.place, key] = f"full: {reason}"
-            for where, entered in self._entered.items():
-                if where[0] == one.place:
-                    entered.pop(key, None)
-            for number, each in self.evicted.items():
-                if (each.place, each.by) == (one.place, key):
-                    self.evicted[number] = each._replace(by=one.key)
+    def _let_go(self, one: Write, name: _Name, reason: str) -> None:
+        """Let a memory go for a write, or one that came in with it."""
+        rooms = [there for (place, _), there in self._there.items() if place == one.place]
+        left, *_ = [there.pop(name) for there in rooms if name in there]
+        if left.id is not None:
+            memory = Located(one.place, left.key, left.id)
+            self.evicted[left.id] = Evicted(memory, reason, one.key)
+            return
+        self.full[one.place, left.key] = f"full: {reason}"
+        for number, each in self.evicted.items():
+            if (each.place, each.by) == (one.place, left.key):
+                self.evicted[number] = each._replace(by=one.key)
 
-    def _leaving(self, one: Write, where: tuple[Place, Room], gone: _Leaving) -> _Leaving | None:
-        """Find what goes from a place for a write; None if that is not enough.
+    def _leaving(
+        self, one: Write, where: tuple[Place, Room], gone: Collection[_Name]
+    ) -> dict[_Name, str] | None:
+        """Find what goes from a place for a write, and why; None if that is not enough.
 
         A spared memory takes no room.
         """
-        spared = {key for place, key in one.spares if place == one.place}
-        there = {
-            number: each
-            for number, each in self._standing[where].items()
-            if number not in gone.memories and each.key not in spared
-        }
-        entered = [each for key, each in self._entered[where].items() if key not in gone.writes]
-        surplus = len(there) + len(entered) + 1 - where[1].most
+        spared = {(key, False) for place, key in one.spares if place == one.place}
+        there = [
+            each
+            for name, each in self._there[where].items()
+            if name not in gone and name not in spared
+        ]
+        surplus = len(there) + 1 - where[1].most
         if surplus <= 0:
-            return _Leaving({}, {})
-        free = {each.key: number for number, each in there.items() if _yields(each, one)}
-        came = {
-            each.write.key: each.occupant
-            for each in entered
-            if _yields(each.occupant, one) and (one.place, each.write.key) not in self._replacing
-        }
-        several = [*(there[number] for number in free.values()), *came.values()]
-        leaving = dict(evictions(several, surplus, where[1].most, self._now))
+            return {}
+        free = [each for each in there if self._yields(each, one)]
+        told = dict(evictions(free, surplus, where[1].most, self._now))
+        leaving = [each for each in free if each.key in told]
         least = worth(_occupant(one, self._now), self._now)
-        as_good = any(worth(came[key], self._now) >= least for key in leaving.keys() & came.keys())
+        as_good = any(each.entered and worth(each, self._now) >= least for each in leaving)
         if len(leaving) < surplus or as_good:
             return None
-        return _Leaving(
-            {
-                free[key]: Evicted(Located(one.place, key, free[key]), reason, one.key)
-                for key, reason in leaving.items()
-                if key in free
-            },
-            {key: reason for key, reason in leaving.items() if key in came},
-        )
+        return {(each.key, each.entered): told[each.key] for each in leaving}
 
-
-def _yields(there: Occupant, one: Write) -> bool:
-    """Tell whether a memory may go for a write: trusted no more, and no source of it."""
-    return there.trust <= one.trust and (one.place, there.key) not in one.sources
+    def _yields(self, there: Occupant, one: Write) -> bool:
+        """Tell whether a memory may go for a write: trusted no more, and no source of it."""
+        name = (one.place, there.key)
+        taken = there.entered and name in self._replacing
+        return there.trust <= one.trust and name not in one.sources and not taken
 
 
 def making_room(

@@ -14,37 +14,25 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import user_of
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import QUARANTINED, THRESHOLD, TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
-from langmem_tiers.remember.room import (
-    Evicted,
-    by_tenant,
-    evicted_calls,
-    incoming,
-    making_room,
-    standing_calls,
-)
-from langmem_tiers.remember.trust import SPOKEN_FOR, Origin, settled_by
+from langmem_tiers.remember import room
+from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
+from langmem_tiers.store import write as stored
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.write import (
-    Write,
-    Writing,
-    carry_out,
-    delete_calls,
-    embed,
-    keys_of,
-    last_writes,
-    lock_writes,
-)
+from langmem_tiers.store.write import Write, Writing, keys_of
+
+A_USERS_OWN: Final = "what is a user's own"
+"""What is told of a memory, in place of its key, where everybody reads it."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +43,7 @@ class Applied:
     """What was written, as it was: with the trust that it had in the end."""
     refused: Mapping[tuple[Place, str], str] = field(default_factory=dict)
     """What was not, and why."""
-    evicted: Sequence[Evicted] = ()
+    evicted: Sequence[room.Evicted] = ()
     """What made room."""
     new: bool = False
     """Whether nothing, alive or dead, stood under any of the keys."""
@@ -63,7 +51,7 @@ class Applied:
     @cached_property
     def done(self) -> Mapping[tuple[Place, str], Write]:
         """What was written, by its place and key."""
-        return {(one.place, one.key): one for one in self.writes}
+        return {one.name: one for one in self.writes}
 
 
 class _Standing(NamedTuple):
@@ -104,18 +92,27 @@ def write(
 ) -> Flow[Applied]:
     """Put and delete what was checked already, all or nothing; what was written in the end.
 
+    What is quarantined and would replace a memory that is trusted more is left out.
+
     Raises:
-        TierConflictError, InvalidInputError: see `apply`.
+        TierConflictError: if `tier` is given and a key lives in another one.
+        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
+            from it.
     """
-    last = last_writes(writes)
+    last = stored.last_writes(writes)
     if not last:
         return Applied()
     yield from store.refresh_state()
-    writing = Writing(last, (yield from embed(last, store.options)), store.moment())
-    if check is not None or needs_admission(last):
-        return (yield from apply(writing, options=store.options, tier=tier, check=check))
-    yield store.together(writing)
-    return Applied(last)
+    writing = Writing(last, (yield from stored.embed(last, store.options)), store.moment())
+    if check is None and not needs_admission(last):
+        yield store.together(writing)
+        return Applied(last)
+    lock: tuple[Call, ...] = (stored.lock_writes(last, store.options),)
+    if check is not None:
+        *_, rows = yield Query((*lock, check.looks(writing.moment)))
+        check.judges(rows)
+        lock = ()
+    return (yield from _apply(writing, store.options, lock, tier=tier))
 
 
 def write_if(
@@ -139,59 +136,41 @@ def write_if(
     are given.
     """
     if vectors is None:
-        vectors = yield from embed(writes, options)
+        vectors = yield from stored.embed(writes, options)
+    lock: tuple[Call, ...] = (stored.lock_writes(writes, options, keys),)
     if calls:
-        _, *answers = yield Query((lock_writes(writes, options, keys), *calls))
+        _, *answers = yield Query((*lock, *calls))
         if not stands(answers):
             yield Query((), commit=True)  # which lets go of the locks
             return None
+        lock = ()
     writing = Writing(writes, vectors, moment)
-    locked = bool(calls)
-    return (
-        yield from apply(writing, options=options, locked=locked, further=further, sparing=sparing)
-    )
+    return (yield from _apply(writing, options, lock, further=further, sparing=sparing))
 
 
-def apply(
+def _apply(
     writing: Writing,
-    *,
     options: StoreOptions,
+    lock: tuple[Call, ...],
+    *,
     tier: Tier | None = None,
-    locked: bool = False,
-    check: Check | None = None,
     further: Callable[[Applied], Sequence[Call]] = lambda _: (),
     sparing: bool = False,
 ) -> Flow[Applied]:
-    """Admit writes and carry them out, all or none; `locked` if their keys are already.
-
-    What there is to `check` is looked at once they are, and the calls that are to be made `further`
-    of what was written follow in the same transaction. What is quarantined and would replace a
-    memory that is trusted more is left out: the answer says what was written and what was refused.
-
-    Raises:
-        TierConflictError: if `tier` is given and a key lives in another one.
-        InvalidInputError: if what a memory is said to be derived from is gone by now, or came
-            from it.
-    """
-    writes = writing.writes
-    lock = () if locked else (lock_writes(writes, options),)
-    if check is not None:
-        *_, rows = yield Query((*lock, check.looks(writing.moment)))
-        check.judges(rows)
+    """Admit writes and carry them out, all or none; `lock` is empty if their keys are locked."""
+    applied, now = Applied(writing.writes), writing.moment.now
+    if needs_admission(writing.writes):
+        applied = yield from _admitted(writing.writes, lock, writing.moment, sparing=sparing)
         lock = ()
-    applied = Applied(writes)
-    if needs_admission(writes):
-        applied = yield from _admitted(writes, lock, writing.moment, sparing=sparing)
-        lock = ()
-    now, puts = writing.moment.now, [one for one in applied.writes if one.value is not None]
+    puts = [one for one in applied.writes if one.value is not None]
     leaving = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
-    yield from carry_out(
+    yield from stored.carry_out(
         writing._replace(writes=applied.writes),
         options=options,
         tier=tier,
         lock=lock,
         new=applied.new,
-        before=(*evicted_calls(applied.evicted, now), *delete_calls(leaving, TIERS)),
+        before=(*room.evicted_calls(applied.evicted, now), *stored.delete_calls(leaving, TIERS)),
         after=(
             *_quarantine_calls(puts, now),
             *derive_calls(puts, now),
@@ -202,6 +181,17 @@ def apply(
     return applied
 
 
+class Origin(NamedTuple):
+    """A memory that another is derived from; a row of origins_of_writes, in this order."""
+
+    source: str
+    there: bool
+    circular: bool
+    trust: float
+    held: bool
+
+
+_There: TypeAlias = Mapping[tuple[Place, str], _Standing]
 _CHANGING = "{key!r} is itself derived or deleted by this call: derive from it in a call of its own"
 
 
@@ -214,89 +204,133 @@ def _admitted(
         InvalidInputError: if the source that a memory names is gone by now, or came from it; with
             `sparing` that memory is refused by itself.
     """
-    spared: dict[tuple[Place, str], str] | None = {} if sparing else None
-    pairs = [(one, place, key) for one in writes for place, key in one.sources]
-    changing = {(one.place, one.key) for one in writes if one.sources or one.value is None}
-    for one, place, key in pairs:
-        if (place, key) in changing and (place, key) not in one.echoes:
-            _spare(spared, one, InvalidInputError(_CHANGING.format(key=key)))
+    changing = {one.name for one in writes if one.sources or one.value is None}
+    refused = {
+        one.name: _CHANGING.format(key=source[1])
+        for one in writes
+        for source in one.sources
+        if source in changing and source not in one.echoes
+    }
+    if refused and not sparing:
+        raise InvalidInputError(next(iter(refused.values())))
+    origins, there, new = yield from _found(writes, lock, moment)
+    kept: list[Write] = []
+    for one in (one for one in writes if one.name not in refused):
+        try:
+            settled = _settled(one, origins[one.name], changing)
+        except InvalidInputError as why:
+            if not sparing:
+                raise
+            refused[one.name] = str(why)
+        else:
+            kept.append(_said_again(settled, there.get(one.name)))
+    refused |= {one.name: no for one in kept if (no := _refusal(one, there.get(one.name)))}
+    kept = [one for one in kept if one.name not in refused]
+    wanted = room.incoming(kept)
+    rooms = (yield Query(tuple(room.standing_calls(wanted, moment)))) if wanted else ()
+    bounded = dict(zip(wanted, rooms, strict=True))
+    evicted, full = room.making_room(kept, bounded, there, moment.now)
+    written = [one for one in kept if one.name not in full]
+    return Applied(written, {**refused, **full}, evicted, new=new)
+
+
+def _found(
+    writes: Sequence[Write], lock: Sequence[Call], moment: Moment
+) -> Flow[tuple[Mapping[tuple[Place, str], Sequence[Origin]], _There, bool]]:
+    """What each write comes from, what stands under the keys, and whether nothing ever did."""
+    pairs = [(one, source) for one in writes for source in one.sources]
     named = {
-        **keys_of([one for one, _, _ in pairs]),
-        "source_namespaces": [place.namespace for _, place, _ in pairs],
-        "source_keys": [key for _, _, key in pairs],
+        **keys_of([one for one, _ in pairs]),
+        "source_namespaces": [place.namespace for _, (place, _) in pairs],
+        "source_keys": [key for _, (_, key) in pairs],
         "alive_at": moment.alive_at,
     }
-    origins = [Call("origins_of_writes", named)] if pairs else []
+    calls = [Call("origins_of_writes", named)] if pairs else []
     standing = Call("replaced_by_writes", {**keys_of(writes), "alive_at": moment.alive_at})
-    *rows, replaced = (yield Query((*lock, *origins, standing)))[len(lock) :]
+    *rows, replaced = (yield Query((*lock, *calls, standing)))[len(lock) :]
+    found = iter([Origin(*row) for several in rows for row in several])
+    origins = {one.name: [next(found) for _ in one.sources] for one in writes}
     there = {
         (Place(tenant, namespace), key): known
         for tenant, namespace, key, *told in replaced
         if (known := _Standing(*told)).alive
     }
-    found = (Origin(*row) for row in chain.from_iterable(rows))
-    origin = [[next(found) for _ in one.sources] for one in writes]
-    derived = [
-        found_out
-        for one, mine in zip(writes, origin, strict=True)
-        if (found_out := _settled(one, mine, changing, spared)) is not None
-    ]
-    settled = [_said_again(one, there.get((one.place, one.key))) for one in derived]
-    refused = {
-        (one.place, one.key): why
-        for one in settled
-        if (stands := there.get((one.place, one.key))) and (why := _refusal(one, stands))
-    }
-    kept = [one for one in settled if (one.place, one.key) not in refused]
-    wanted = incoming(kept)
-    rooms = (yield Query(tuple(standing_calls(wanted, moment)))) if wanted else ()
-    evicted, full = making_room(kept, dict(zip(wanted, rooms, strict=True)), there, moment.now)
-    written = [one for one in kept if (one.place, one.key) not in full]
-    return Applied(written, {**(spared or {}), **refused, **full}, evicted, new=not replaced)
+    return origins, there, not replaced
 
 
 def _settled(
-    one: Write,
-    origins: Sequence[Origin],
-    changing: Container[tuple[Place, str]],
-    spared: dict[tuple[Place, str], str] | None,
-) -> Write | None:
-    """Resolve the sources of a write; None if it is refused by itself."""
-    if spared and (one.place, one.key) in spared:
-        return None
-    try:
-        return settled_by(one, origins, changing)
-    except InvalidInputError as why:
-        _spare(spared, one, why)
-        return None
+    one: Write, origins: Sequence[Origin], changing: Container[tuple[Place, str]]
+) -> Write:
+    """A write that is derived from its origins, without those that it only repeats and cannot have.
+
+    It is trusted no further than these either, as long as they are there.
+
+    Raises:
+        InvalidInputError: if an origin that it names is gone, or came from it.
+    """
+    had: list[tuple[Place, str]] = []
+    there: list[Origin] = []
+    for source, origin in zip(one.sources, origins, strict=True):
+        repeated = source in one.echoes
+        if not repeated and not origin.there:
+            raise InvalidInputError(f"{origin.source!r} is gone by now: derive from what is there")
+        if not repeated and origin.circular:
+            raise InvalidInputError(
+                f"{origin.source!r} came from the memory that is to be derived from it: leave it "
+                "out"
+            )
+        if not repeated or (origin.there and not origin.circular and source not in changing):
+            had.append(source)
+        if origin.there:
+            private = user_of(source[0]) not in (None, user_of(one.place))
+            there.append(origin._replace(source=A_USERS_OWN) if private else origin)
+    return replace(_derived(one, there), sources=tuple(had))
 
 
-def _spare(spared: dict[tuple[Place, str], str] | None, one: Write, why: InvalidInputError) -> None:
-    """Refuse a write by itself if the others are to be spared; else raise."""
-    if spared is None:
-        raise why
-    spared.setdefault((one.place, one.key), str(why))
+def _derived(one: Write, origins: Sequence[Origin]) -> Write:
+    """A write, trusted no further than what it is derived from."""
+    if not origins:
+        return one
+    least = min(origins, key=lambda each: each.trust)
+    settled = _trusted(one, derived_trust(one.trust, [least.trust]))
+    if settled.held is not None:
+        return settled
+    held = next((each for each in origins if each.held), None)
+    if held is not None:
+        return replace(settled, held=f"derived: it came from {held.source}, which is quarantined")
+    if settled.trust < one.threshold:
+        reason = (
+            f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
+        )
+        return replace(settled, held=reason)
+    return settled
+
+
+def _trusted(one: Write, trust: float, **told: object) -> Write:
+    """A put that is trusted no further than this; its value says so."""
+    if trust >= one.trust or one.value is None:
+        return one
+    value = encode_value({**json.loads(one.value), "trust": trust, **told})
+    return replace(one, trust=trust, value=value)
 
 
 def _said_again(one: Write, there: _Standing | None) -> Write:
     """A write as it will stand: what says the same is trusted no further, and held as before."""
     if one.value is None or there is None or there.bound is None:
         return one
-    value = json.loads(one.value)
-    same = content_of(value) == content_of(there.bound)
-    if same and there.trust < one.trust:
+    same = content_of(json.loads(one.value)) == content_of(there.bound)
+    if same:
         source = there.bound.get("source", Source.UNKNOWN)
-        value = encode_value({**value, "trust": there.trust, "source": source})
-        one = replace(one, trust=there.trust, value=value)
+        one = _trusted(one, there.trust, source=source)
     if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
         return one
     reasons = "; ".join(map(str, there.reasons or ()))
     return replace(one, held=reasons, stays=True)
 
 
-def _refusal(one: Write, there: _Standing) -> str | None:
+def _refusal(one: Write, there: _Standing | None) -> str | None:
     """Why a write does not replace what stands under its key; None if it does."""
-    if one.value is None or there.state == QUARANTINED:
+    if one.value is None or there is None or there.state == QUARANTINED:
         return None
     if one.held and there.state == "retracted":
         return (
@@ -333,7 +367,7 @@ def _quarantine_calls(puts: Sequence[Write], now: datetime) -> list[Call]:
                 "now": now,
             },
         )
-        for tenant, mine in by_tenant(one for one in puts if one.held and not one.stays)
+        for tenant, mine in room.by_tenant(one for one in puts if one.held and not one.stays)
     ]
 
 
@@ -349,15 +383,15 @@ def derive_calls(
     puts: Sequence[Write], now: datetime, event_of: Callable[[Write], str] = lambda _: str(uuid4())
 ) -> Iterator[Call]:
     """The calls that say what was derived from what, and whether it is suspect; once a tenant."""
-    for tenant, mine in by_tenant(one for one in puts if one.sources):
-        events = {(one.place, one.key): event_of(one) for one in mine}
+    for tenant, mine in room.by_tenant(one for one in puts if one.sources):
+        events = {one.name: event_of(one) for one in mine}
         pairs = [(one, place, key) for one in mine for place, key in one.sources]
         params = {
             **keys_of([one for one, _, _ in pairs]),
             "tenant": tenant,
             "source_namespaces": [place.namespace for _, place, _ in pairs],
             "source_keys": [key for _, _, key in pairs],
-            "events": [events[one.place, one.key] for one, _, _ in pairs],
+            "events": [events[one.name] for one, _, _ in pairs],
             "now": now,
         }
         yield Call("derive", params)

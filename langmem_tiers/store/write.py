@@ -88,10 +88,15 @@ class Write:
     intends: Mapping[str, Any] | None = None
     """When it is to be raised, as the statement `intend` takes it; None if nothing is intended."""
 
+    @property
+    def name(self) -> tuple[Place, str]:
+        """What no other memory has: where it is, and its key there."""
+        return self.place, self.key
+
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
     """One write a key: the last of a batch wins."""
-    return list({(one.place, one.key): one for one in writes}.values())
+    return list({one.name: one for one in writes}.values())
 
 
 class Writing(NamedTuple):
@@ -112,7 +117,7 @@ def merged(several: Sequence[Writing]) -> Writing:
     last: dict[tuple[Place, str], Write] = {}
     deleted: dict[tuple[Place, str], Write] = {}
     for write in (write for one in several for write in one.writes):
-        place = (write.place, write.key)
+        place = write.name
         earlier = last.get(place)
         if earlier is not None and earlier.value is None:
             deleted[place] = earlier

@@ -18,7 +18,7 @@ from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, rows_of
 from langmem_tiers.recall.dedupe import words
-from langmem_tiers.remember.gating import SAME_KEY, without_held_twins
+from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
 from langmem_tiers.state.state import Goal

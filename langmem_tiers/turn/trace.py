@@ -16,9 +16,9 @@ from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
-from langmem_tiers.remember.gate import Decision
-from langmem_tiers.remember.gating import Gate, Judged
+from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.pipeline import Judged
 from langmem_tiers.turn.layout import EPISODES
 from langmem_tiers.turn.spending import BudgetStatus
 

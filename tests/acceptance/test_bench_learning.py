@@ -27,8 +27,8 @@ from benchmarks.learning_data import programming as programming_of
 from benchmarks.learning_mbpp import OURS, WITH_PROMPT, Found
 from benchmarks.learning_node import CONTEXT, NODE, ONE_TOOL, Shown, of_logs, recorded
 from langmem_tiers.learn.signature import signature
-from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.gate import Decision, judge
+from langmem_tiers.remember.gate import Decision, Gate
+from langmem_tiers.remember.new import NewMemory
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_no_real_reflexion_is_held_back_as_an_agents_word(data: Path) -> None:
     held = [
         one
         for one in dict.fromkeys(told)
-        if judge(Candidate(content=one, source="agent")).decision is Decision.QUARANTINE
+        if Gate().of(NewMemory(content=one, source="agent")).decision is Decision.QUARANTINE
     ]
     assert len(told) > 2_000
     assert held == []

@@ -19,8 +19,8 @@ from langmem_tiers import (
     Tier,
 )
 from langmem_tiers.recall.ranking import time_weighted
-from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.remember.review import default_reviewers
 from tests.acceptance.conftest import Agent
 from tests.support.agents import ScriptedModel, calls
 from tests.support.coordinating import beside
@@ -115,7 +115,7 @@ def test_a_consensus_below_6_is_not_stored_and_says_who_gave_what(agent: Agent) 
 
 
 def test_the_security_reviewer_takes_part_with_its_keywords(agent: Agent) -> None:
-    def score_security(memory: Candidate) -> tuple[float, str]:
+    def score_security(memory: NewMemory) -> tuple[float, str]:
         security_keywords = ["auth", "password", "token", "encryption", "vulnerability"]
         score = 5.0
         if any(kw in memory.content.lower() for kw in security_keywords):
@@ -267,7 +267,7 @@ def test_a_social_type_has_its_own_extraction_review_and_retrieval_scoring(agent
     def score_social_retrieval(memory: Recollection, query: str) -> float:
         return 1.0 if any(name in query for name in memory.entities) else 0.0
 
-    def score_social_memory(memory: Candidate) -> tuple[float, str]:
+    def score_social_memory(memory: NewMemory) -> tuple[float, str]:
         if memory.memory_type == "social":
             return 9.0, "people matter"
         return 6.0, "no people"

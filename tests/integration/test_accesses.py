@@ -17,7 +17,6 @@ from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.postgres.flow import Query
 from langmem_tiers.store import accesses
-from langmem_tiers.store import flows as store_flows
 from langmem_tiers.store.accesses import FLUSH_ENTRIES, AccessBuffer
 from langmem_tiers.store.read import Found
 from langmem_tiers.testing import Mode
@@ -46,14 +45,14 @@ def filled(store: TieredStore) -> TieredStore:
 def due(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every count is due at once, and nothing waits long to write it."""
     monkeypatch.setattr(accesses, "FLUSH_SECONDS", 0.0)
-    monkeypatch.setattr(store_flows, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(accesses, "PATIENCE_SECONDS", 0.3)
 
 
 @pytest.fixture
 def stubborn(due: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a lock goes on waiting, however slow the machine is."""
     assert due is None
-    monkeypatch.setattr(store_flows, "PATIENCE_SECONDS", 60.0)
+    monkeypatch.setattr(accesses, "PATIENCE_SECONDS", 60.0)
 
 
 def test_a_read_does_not_wait_for_a_put_of_what_it_counts(filled: TieredStore, url: str) -> None:

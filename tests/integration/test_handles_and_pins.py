@@ -16,7 +16,7 @@ from langmem_tiers import GatePolicy, MemoryContext, MemoryCoordinator, TieredSt
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import as_handle, handle_of
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.memory.pinning import PINNED_TOKENS
+from langmem_tiers.memory.remembering import PINNED_TOKENS
 from tests.support.opening import Clock
 
 ACME = MemoryContext(tenant="acme", user_id="ada", session_id="monday")

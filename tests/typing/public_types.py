@@ -30,7 +30,7 @@ from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory.buffer import BufferedMemory
 from langmem_tiers.state.state import Goal, ShortTermSnapshot, Task
-from langmem_tiers.store.tier import TierView
+from langmem_tiers.store.store import TierView
 
 
 def blocking(url: str) -> None:

@@ -17,8 +17,8 @@ from langmem_tiers.core.prompts import (
     RECALLED_REPLACES,
     RECALLED_SAID,
 )
-from langmem_tiers.remember.candidate import Known
 from langmem_tiers.remember.echo import copy_of, echo_of
+from langmem_tiers.remember.new import Known
 
 PORT = Known(content="The deployment port is 80.", key="port")
 FRAMES = (

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ReviewResult
-from langmem_tiers.remember.candidate import Candidate
-from langmem_tiers.remember.panel import default_reviewers
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.review import (
     INJECTION,
     Reviewer,
     Score,
     consensus,
+    default_reviewers,
     instructing,
     most_relevant,
 )
@@ -28,7 +28,7 @@ scores = st.dictionaries(
 )
 
 
-def security(memory: Candidate) -> tuple[float, str]:
+def security(memory: NewMemory) -> tuple[float, str]:
     """The specification's example of a reviewer of one's own."""
     score = 5.0
     if any(one in memory.content.lower() for one in KEYWORDS):
@@ -66,14 +66,14 @@ def test_the_consensus_is_the_mean_of_those_who_answered(
 
 
 def test_a_reviewer_that_fails_is_reported_and_the_others_decide() -> None:
-    def broken(_: Candidate) -> tuple[float, str]:
+    def broken(_: NewMemory) -> tuple[float, str]:
         raise KeyError("weights")
 
     reviewers = default_reviewers()
     reviewers.register(Reviewer(name="broken", storage=broken))
     reviewers.register(Reviewer(name="wild", storage=lambda _: (11.0, "more than the most")))
     reviewers.register(Reviewer(name="security", storage=security))
-    result = reviewers.review_storage(Candidate(content="The port is 80."))
+    result = reviewers.review_storage(NewMemory(content="The port is 80."))
 
     assert result.failures["broken"] == "KeyError: 'weights'"
     assert "from 0 to 10" in result.failures["wild"]
@@ -93,7 +93,7 @@ def test_a_panel_refuses_two_of_a_name_and_members_that_review_nothing() -> None
         reviewers.remove("nobody")
 
     reviewers.register(Reviewer(name="analyzer", storage=security), replace=True)
-    assert reviewers.review_storage(Candidate(content="a token")).agent_scores["analyzer"] == 8.0
+    assert reviewers.review_storage(NewMemory(content="a token")).agent_scores["analyzer"] == 8.0
     reviewers.remove("analyzer")
     assert "analyzer" not in reviewers
     assert len(reviewers) == 3
@@ -119,7 +119,7 @@ def test_without_a_model_the_specified_reviewers_are_there_by_name_and_say_nothi
         "knowledge-archaeologist",
         "injection",
     ]
-    assert reviewers.review_storage(Candidate(content="so be it")) == ReviewResult(
+    assert reviewers.review_storage(NewMemory(content="so be it")) == ReviewResult(
         consensus_score=None
     )
     assert reviewers.review_relevance("so be it", "what?") == ReviewResult(consensus_score=None)

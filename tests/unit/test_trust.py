@@ -14,15 +14,9 @@ from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.candidate import (
-    CHARACTERS,
-    LIFE,
-    MOST,
-    MOST_OF_ALL,
-    RecalledLately,
-    recalled_texts,
-)
+from langmem_tiers.remember.callers import CHARACTERS, LIFE, MOST, MOST_OF_ALL, RecalledLately
 from langmem_tiers.remember.gate import GatePolicy
+from langmem_tiers.remember.new import recalled_texts
 from langmem_tiers.remember.trust import (
     INSTRUCTS,
     SOURCES,
