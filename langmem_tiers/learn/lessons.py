@@ -78,16 +78,6 @@ class Evidence(NamedTuple):
     asked: str
 
 
-class _Sought(NamedTuple):
-    """What was sought for a concern, and what Postgres found."""
-
-    question: Question
-    evidence: Evidence
-    rows: Rows
-    floor: Floor
-    """That of a match that is all that speaks for a lesson: none where no vector could be made."""
-
-
 def lessons(
     concern: Concern, reader: Reader, store: StoreFlows
 ) -> Flow[tuple[list[Recollection], list[Candidate]]]:
@@ -99,22 +89,21 @@ def lessons(
     of_any = concern.failures or concern.tools or concern.ask.query.strip()
     if not (concern.ask.limit and of_any):
         return [], []
-    sought = yield from _sought(concern, reader, store)
-    candidates, searched = read_rows(sought.rows, store.distance)
+    question, evidence, rows, floor = yield from _sought(concern, reader, store)
+    candidates, searched = read_rows(rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, concern.approach)]
-    alike = likeness(candidates, sought.question, searched, reader.words)
+    alike = likeness(candidates, question, searched, reader.words)
     found = [
         (recollection(one.candidate, one.match, one.evidence), one.candidate)
-        for one in judge(candidates, sought.question, searched, reader.weights, alike)
+        for one in judge(candidates, question, searched, reader.weights, alike)
     ]
     shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
     scored = [
-        (scored_by(memory, sought.evidence, share), row)
+        (scored_by(memory, evidence, share), row)
         for (memory, row), share in zip(found, shares, strict=True)
     ]
-    best_match = max((one.match for one, _ in scored), default=0.0)
-    least = sought.floor.least_lesson(best_match)
-    asked = bool(sought.evidence.asked)
+    least = floor.least_lesson(max((one.match for one, _ in scored), default=0.0))
+    asked = bool(evidence.asked)
     wanted = [one for one in scored if _matters(one[0], least, concern.tools, asked=asked)]
     wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
     best = _distinct(wanted)[: concern.ask.limit]
@@ -137,8 +126,13 @@ def stop_holding(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[in
     return len(held)
 
 
-def _sought(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[_Sought]:
-    """What is known of the failures, and what Postgres finds for them."""
+def _sought(
+    concern: Concern, reader: Reader, store: StoreFlows
+) -> Flow[tuple[Question, Evidence, Rows, Floor]]:
+    """What is known of the failures, what Postgres finds for them, and the floor of a match.
+
+    There is none where no vector could be made.
+    """
     whose = {"tenant": concern.ask.reach.tenant, "user_id": concern.ask.reach.user_id}
     # What was tried in just this form is not sought by words.
     told = (concern.ask.query, *(one.said for one in concern.failures))
@@ -166,26 +160,27 @@ def _sought(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[_Sought
     evidence = Evidence(
         signed=frozenset(signed),
         in_tools=frozenset(in_tools),
-        rarity=_rarity(dict(counts[0])) if counts else {},
+        rarity=_rarity(dict(*counts)),
         tools=frozenset((*concern.tools, *(one.tool for one in concern.failures if one.tool))),
         asked=" ".join(concern.ask.query.split()),
     )
-    return _Sought(question, evidence, rows, NO_FLOOR if vectors.failed else DEFAULT_FLOOR)
+    return question, evidence, rows, NO_FLOOR if vectors.failed else DEFAULT_FLOOR
 
 
 def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
     """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
     bare = [one for one in failures if one.tool is None]
-    if not bare:
-        return []
-    (rows,) = yield Query((Call("failed_tools", {"tenant": tenant}),))
+    (rows,) = (yield Query((Call("failed_tools", {"tenant": tenant}),))) if bare else ([],)
     return [str(replace(one, tool=tool)) for one in bare for (tool,) in rows]
 
 
 def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
     """Of each signature how rare it is, if it is known; `None` is of all of them."""
-    known = {one: often for one, often in counts.items() if one is not None and often}
-    return {one: math.log((counts[None] + 1) / often) for one, often in known.items()}
+    return {
+        one: math.log((counts[None] + 1) / often)
+        for one, often in counts.items()
+        if one is not None and often
+    }
 
 
 def _is_of(row: Candidate, approach: str | None) -> bool:
@@ -248,12 +243,13 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
     return memory.value.get("tool") in tools or memory.match >= least
 
 
-def _distinct(
-    scored: Sequence[tuple[Recollection, Candidate]],
-) -> list[tuple[Recollection, Candidate]]:
+Found = tuple[Recollection, Candidate]
+
+
+def _distinct(scored: Sequence[Found]) -> list[Found]:
     """Of what says the same the best one, and no attempt whose lesson is there as well."""
     answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
-    distinct: dict[object, tuple[Recollection, Candidate]] = {}
+    distinct: dict[object, Found] = {}
     for memory, row in scored:
         said = memory.value
         if memory.memory_type == REFLEXION or said.get("signature") not in answered:

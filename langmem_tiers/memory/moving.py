@@ -13,7 +13,7 @@ from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Re
 from langmem_tiers.core.checks import checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.namespaces import Place, check_key, utf8_bytes
+from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn.explain import Explanation
@@ -76,7 +76,7 @@ def promote_to_long_term(
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
     named, chosen, generaliser = memory_key(key), _policy(memory, policy), _generaliser(model)
-    alike = [check_key(memory_key(one)) for one in checked_list(same, "same", "keys")]
+    alike = [memory_key(one) for one in checked_list(same, "same", "keys")]
     words = None if general is None else checked_text(general, "general")
     yield from _ready(memory)
     how = _promoting(memory, chosen, generaliser)
@@ -84,8 +84,9 @@ def promote_to_long_term(
     sources = yield from evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
-    meant_by = {sources[0].id: [_near(sources[0], one) for one in alike]}
-    return (yield from promote_one(sources[0], how._replace(same=meant_by), words))
+    source = sources[0]
+    how = how._replace(same={source.id: [_near(source, one) for one in alike]})
+    return (yield from promote_one(source, how, words))
 
 
 def _near(source: Promotable, key: str) -> int:
@@ -206,13 +207,12 @@ def _move(move: object) -> str:
         raise InvalidTypeError(
             f"rollback takes one move: pass {whose} one by one, the latest first"
         )
-    found = label(move, "move")
-    if found is None:
+    if move is None:
         raise InvalidTypeError(
             "nothing was promoted or demoted: the move is None. The moves of a memory are in "
             "explain(key).history"
         )
-    return found
+    return str(label(move, "move"))
 
 
 def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:

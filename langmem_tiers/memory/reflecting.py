@@ -6,10 +6,10 @@ import asyncio
 import logging
 import threading
 from collections.abc import Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 from langchain_core.language_models import BaseChatModel
 
@@ -28,12 +28,11 @@ from langmem_tiers.postgres.flow import Ask, Flow, unhurried
 from langmem_tiers.remember.new import NewMemory, drawn_from
 
 _log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 _KNOWN: Final = 3
 """Lessons that a model is shown as known already, at most: our own choice."""
 _MOST: Final = 100
-"""Results that are kept for a caller until they are told, the latest: our own choice."""
+"""Turns whose results are kept for a caller until they are told, the latest: our own choice."""
 _MOST_CALLERS: Final = 1_000
 """Callers whose results are kept, the latest: our own choice."""
 
@@ -63,7 +62,7 @@ def reflect(
     reflector = None if model is None else reflector_of(model)
     kept = yield from _kept(memory, given)
     if reflector is None:
-        return [*kept.values()]
+        return kept
     return (yield from _learned(memory, Experience(attempts=given), reflector))
 
 
@@ -74,16 +73,10 @@ def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[l
     return (yield from _learned(memory, told, reflector))
 
 
-def _kept(
-    memory: Memory, attempts: Sequence[FailedAttempt]
-) -> Flow[dict[FailedAttempt, StoreResult]]:
-    """Store attempts, and say what became of each."""
-    several = list(dict.fromkeys(attempts))
-    if not several:
-        return {}
-    own = yield from _attempts(memory, several)
-    results = yield from memory.flows.remember(own, memory.context)
-    return dict(zip(several, results, strict=True))
+def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
+    """Store attempts, each once, and say what became of each."""
+    own = yield from _attempts(memory, list(dict.fromkeys(attempts)))
+    return (yield from memory.flows.remember(own, memory.context)) if own else []
 
 
 def _attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[NewMemory]]:
@@ -144,63 +137,50 @@ def _stored(memory: Memory, told: Experience, drawn: Sequence[Drawn]) -> Flow[li
 
 
 class Reflections:
-    """What models draw in the background for each caller, and what came of it until it is told."""
+    """What models draw in the background for each caller, until it is told."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._changed = threading.Condition()
-        self._under_way: dict[Future[list[StoreResult]], Caller] = {}
-        self._learned: dict[Caller, list[StoreResult]] = {}
-        self._failed: dict[Caller, TieredMemoryError] = {}
+        self._lock = threading.Lock()
+        self._begun: dict[Caller, list[Future[list[StoreResult]]]] = {}
 
     def add(self, caller: Caller, future: Future[list[StoreResult]]) -> None:
-        """Keep it until it is done."""
-        with self._changed:
-            self._under_way[future] = caller
-        future.add_done_callback(self._ended)
+        """Keep it until what came of it is told."""
+        with self._lock:
+            begun = self._begun.pop(caller, [])
+            ended = [one for one in begun if one.done()][-_MOST:]
+            self._begun[caller] = [*ended, *(one for one in begun if not one.done()), future]
+            idle = [one for one, begun in self._begun.items() if all(map(Future.done, begun))]
+            for oldest in idle[:-_MOST_CALLERS]:
+                del self._begun[oldest]
+        future.add_done_callback(_ended)
 
     def finish(self, caller: Caller, timeout: float | None) -> bool:
         """Wait for what is under way for a caller now, and tell whether it is done."""
         if timeout is not None and not is_number(timeout):
             raise InvalidTypeError(f"timeout is a number of seconds or None, not {short(timeout)}")
-        with self._changed:
-            mine = {one for one, whose in self._under_way.items() if whose == caller}
-            return self._changed.wait_for(lambda: mine.isdisjoint(self._under_way), timeout)
+        with self._lock:
+            mine = list(self._begun.get(caller, ()))
+        return not wait(mine, timeout).not_done
 
     def told(self, caller: Caller) -> list[StoreResult]:
         """Return what was learned for a caller since it was told last; if nothing was, why not."""
-        with self._changed:
-            found = self._learned.pop(caller, [])
-            if not found and caller in self._failed:
-                raise self._failed.pop(caller)
-            return found
-
-    def _ended(self, future: Future[list[StoreResult]]) -> None:
-        found: list[StoreResult] = []
-        failed: TieredMemoryError | None = None
-        try:
-            found = future.result()
-        except CancelledError:
-            pass
-        except TieredMemoryError as error:
-            _log.warning("nothing was learned from a turn: %s", error)
-            failed = error
-        finally:
-            with self._changed:
-                caller = self._under_way.pop(future)
-                if found:
-                    _keep(self._learned, caller, [*self._learned.get(caller, []), *found][-_MOST:])
-                if failed is not None:
-                    _keep(self._failed, caller, failed)
-                self._changed.notify_all()
+        with self._lock:
+            begun = self._begun.pop(caller, [])
+            ended = [one for one in begun if one.done() and not one.cancelled()]
+            found = [each for one in ended if one.exception() is None for each in one.result()]
+            failed = [one for one in ended if isinstance(one.exception(), TieredMemoryError)]
+            left = [*(failed if found else ()), *(one for one in begun if not one.done())]
+            if left:
+                self._begun[caller] = left
+        if failed and not found:
+            failed[-1].result()
+        return found
 
 
-def _keep(kept: dict[Caller, T], caller: Caller, one: T) -> None:
-    """Keep something for a caller, and for the latest callers alone."""
-    kept.pop(caller, None)
-    kept[caller] = one
-    for oldest in list(kept)[:-_MOST_CALLERS]:
-        del kept[oldest]
+def _ended(future: Future[list[StoreResult]]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.warning("nothing was learned from a turn: %s", error)
 
 
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
