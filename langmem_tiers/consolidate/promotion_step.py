@@ -6,19 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.models import Judge, judged
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    Finding,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    counted,
-    decision,
-    version,
-)
 from langmem_tiers.consolidate.stored import move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
@@ -45,7 +35,7 @@ _HARDLY_HARM = 0.05
 HOLDS = "later outcomes have not turned against it"
 
 
-class Promote(CycleStep):
+class Promote(steps.CycleStep):
     """Promotes what has proven itself."""
 
     name = "promote"
@@ -58,17 +48,17 @@ class Promote(CycleStep):
         self._generaliser = generaliser
         self._judge = judge
 
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+    def select(self, cycle: steps.Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
         return promote.candidates(self._how(cycle), after, limit)
 
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+    def propose(self, cycle: steps.Cycle, ids: Sequence[int]) -> Flow[steps.Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
         sources = yield from promote.evidence(cycle.tenant, ids)
         how = self._how(cycle)
         how = how._replace(same=(yield from self._same(cycle, sources, how)))
-        decisions: list[StepDecision] = []
-        findings: list[Finding] = []
+        decisions: list[steps.StepDecision] = []
+        findings: list[steps.Finding] = []
         kept: list[str] = []
         for source in sources:
             much = extent([source.value, source.near])
@@ -89,12 +79,12 @@ class Promote(CycleStep):
                 continue
             words = None if told["content"] == source.content else told["content"]
             detail = {"general": words, "same": sorted(how.same.get(source.id, ()))}
-            decisions.append(decision(source, PROVEN, detail=detail))
+            decisions.append(steps.decision(source, PROVEN, detail=detail))
             findings += _near(one)
-        return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
+        return steps.Proposal(decisions=decisions, kept=steps.counted(kept), findings=findings)
 
     def _same(
-        self, cycle: Cycle, sources: Sequence[Promotable], how: Promoting
+        self, cycle: steps.Cycle, sources: Sequence[Promotable], how: Promoting
     ) -> Flow[dict[int, list[int]]]:
         """What is near to each near miss and says the same, as the judge says: it may decide."""
         same: dict[int, list[int]] = {}
@@ -116,7 +106,9 @@ class Promote(CycleStep):
             same.setdefault(newer.id, []).append(older.id)
         return same
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(
+        self, cycle: steps.Cycle, decisions: Sequence[steps.StepDecision]
+    ) -> Flow[steps.StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = [move_id(cycle, self.name, one["id"]) for one in decisions]
         known = yield from _known(cycle, moves)
@@ -131,12 +123,12 @@ class Promote(CycleStep):
             else:
                 left.append(NOT_NOW)
         written = [one for one in moves if one in known]
-        return StepCounts(done=counted(done), left=counted(left), moves=written)
+        return steps.StepCounts(done=steps.counted(done), left=steps.counted(left), moves=written)
 
-    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
+    def _promote(self, cycle: steps.Cycle, one: steps.StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
         sources = yield from promote.evidence(cycle.tenant, [one["id"]])
-        if not sources or version(sources[0].updated_at) != one["version"]:
+        if not sources or steps.version(sources[0].updated_at) != one["version"]:
             return
         same, words = one["detail"].get("same", ()), one["detail"]["general"]
         how = self._how(cycle)._replace(same={one["id"]: same}, generaliser=None)
@@ -145,7 +137,7 @@ class Promote(CycleStep):
             with suppress(InvalidInputError):
                 yield from promote.promote_one(sources[0], how, words)
 
-    def _how(self, cycle: Cycle) -> Promoting:
+    def _how(self, cycle: steps.Cycle) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,
@@ -158,7 +150,7 @@ class Promote(CycleStep):
         )
 
 
-class Demote(CycleStep):
+class Demote(steps.CycleStep):
     """Demotes what was promoted and has failed since, and what harms beyond doubt."""
 
     name = "demote"
@@ -167,31 +159,33 @@ class Demote(CycleStep):
         """Hold what it is judged by."""
         self._policy = policy
 
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+    def select(self, cycle: steps.Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What was promoted and has failed a run since, and what some runs went without."""
         found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
         return [one.id for one in found]
 
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+    def propose(self, cycle: steps.Cycle, ids: Sequence[int]) -> Flow[steps.Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
         doubted = [one for one in found if one.id in set(ids)]
         decisions = [
-            decision(
+            steps.decision(
                 one, TURNED, detail={"reasons": [*map(str, one.decision.reasons)], "tier": one.tier}
             )
             for one in doubted
             if one.decision.demote
         ]
-        kept = counted(_verdict(one) for one in doubted if not one.decision.demote)
+        kept = steps.counted(_verdict(one) for one in doubted if not one.decision.demote)
         credit = [_credit(one) for one in doubted if one.counts is not None]
-        return Proposal(decisions=decisions, kept=kept, findings=credit)
+        return steps.Proposal(decisions=decisions, kept=kept, findings=credit)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(
+        self, cycle: steps.Cycle, decisions: Sequence[steps.StepDecision]
+    ) -> Flow[steps.StepCounts]:
         """Demote those that are as they were judged."""
 
-        def named(one: StepDecision) -> str:
+        def named(one: steps.StepDecision) -> str:
             return move_id(cycle, self.name, one["id"])
 
         return move_all(
@@ -215,7 +209,7 @@ def _verdict(one: Doubted) -> str:
     return HELPS if harm <= _HARDLY_HARM else UNKNOWN
 
 
-def _credit(one: Doubted) -> Finding:
+def _credit(one: Doubted) -> steps.Finding:
     """What outcomes say of a memory, for the report."""
     reason = _verdict(one)
     found = _alone(one, f"{reason} ({one.counts})")
@@ -223,19 +217,19 @@ def _credit(one: Doubted) -> Finding:
     return {**found, "credit": credit, "content": shortened(one.content, LINE)}
 
 
-def _demotion(cycle: Cycle, one: StepDecision, move: str) -> Call:
+def _demotion(cycle: steps.Cycle, one: steps.StepDecision, move: str) -> Call:
     told = one["detail"]
     memory = one["id"], told.get("tier", Tier.LONG_TERM)
     return rollback.demotion_call(cycle.tenant, memory, move, told["reasons"], cycle.moment)
 
 
-def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
+def _known(cycle: steps.Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
 
 
-def _went(one: StepDecision, known: Mapping[str, Sequence[int]]) -> bool:
+def _went(one: steps.StepDecision, known: Mapping[str, Sequence[int]]) -> bool:
     """Whether a memory went along with any of these moves."""
     return any(one["id"] in sources for sources in known.values())
 
@@ -245,9 +239,9 @@ def _is_near_miss(one: Judged) -> bool:
     return one.settled is None and len(one.decision.lacks) == 1
 
 
-def _alone(one: Promotable | Doubted, reason: str) -> Finding:
+def _alone(one: Promotable | Doubted, reason: str) -> steps.Finding:
     """What is found of a memory by itself."""
-    return Finding(
+    return steps.Finding(
         namespace=one.namespace,
         key=one.key,
         target_namespace=None,
@@ -256,11 +250,11 @@ def _alone(one: Promotable | Doubted, reason: str) -> Finding:
     )
 
 
-def _near(judged: Judged) -> Iterator[Finding]:
+def _near(judged: Judged) -> Iterator[steps.Finding]:
     """That what is near to a memory does not go along with it."""
     for one in judged.unlike:
         near = 1 - one["distance"]
-        yield Finding(
+        yield steps.Finding(
             namespace=judged.source.namespace,
             key=judged.source.key,
             target_namespace=one["namespace"],

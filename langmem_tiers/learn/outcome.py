@@ -20,14 +20,7 @@ from langmem_tiers.core.memory import MemoryStats, Recollection
 from langmem_tiers.core.namespaces import decode, elsewhere, encode
 from langmem_tiers.core.reading import ends_of, stem, words
 from langmem_tiers.core.values import content_of
-from langmem_tiers.learn.chances import (
-    ENOUGH,
-    HoldoutCounts,
-    Uplift,
-    chance_of_harm,
-    doubted,
-    uplifts,
-)
+from langmem_tiers.learn import chances
 from langmem_tiers.postgres.flow import Call, Flow, Query, rows_of
 
 _BITS = 64
@@ -99,7 +92,7 @@ class Showing(NamedTuple):
         """Whether the run goes without a memory that harms with this chance."""
         share = self.holdout
         if share is None:
-            share = max(HOLDOUT, doubted(harm)) if _is_tried(one) else 0.0
+            share = max(HOLDOUT, chances.doubted(harm)) if _is_tried(one) else 0.0
         return held_out(self.run.id, "\0".join((*one.namespace, one.key)), share)
 
 
@@ -163,7 +156,7 @@ def _held_out(
         "keys": [one.key for one in tried],
     }
     rows = yield from rows_of("holdout_evidence", **params)
-    known = {(row[0], row[1]): (HoldoutCounts(*row[2:6]), row[6]) for row in rows}
+    known = {(row[0], row[1]): (chances.HoldoutCounts(*row[2:6]), row[6]) for row in rows}
     usual, _ = known.pop((None, None))
     rate = (usual.shown_successes + 1) / (usual.shown_tries + 2)
 
@@ -171,9 +164,9 @@ def _held_out(
         counts, before = known.get((encode(one.namespace).namespace, one.key), (None, None))
         if before is not None:
             return bool(before)
-        if counts is None or counts.tries < ENOUGH:
+        if counts is None or counts.tries < chances.ENOUGH:
             return showing.hides(one)
-        return showing.hides(one, chance_of_harm(counts, rate))
+        return showing.hides(one, chances.chance_of_harm(counts, rate))
 
     return [hides(one) for one in found]
 
@@ -235,13 +228,15 @@ def held_out(run: str, place: str, share: float) -> bool:
 class LearningStats(MemoryStats):
     """What a tenant has stored, and what it has learned of it."""
 
-    uplift: Mapping[tuple[tuple[str, ...], str], Uplift] = field(default_factory=dict)
+    uplift: Mapping[tuple[tuple[str, ...], str], chances.Uplift] = field(default_factory=dict)
     """By namespace and key of each memory that was ever held out: how much higher the success of
     runs is with it than without, with intervals that hold for all of them together at 95 %."""
 
 
-def uplift_of(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], Uplift]]:
+def uplift_of(context: MemoryContext) -> Flow[Mapping[tuple[tuple[str, ...], str], chances.Uplift]]:
     """What each memory that who asks sees, and that was ever held out, does to runs."""
     tenant = context.root
     rows = yield from rows_of("holdout_counts", **context.whose)
-    return uplifts({(decode(tenant, row[0]), str(row[1])): HoldoutCounts(*row[2:]) for row in rows})
+    return chances.uplifts(
+        {(decode(tenant, row[0]), str(row[1])): chances.HoldoutCounts(*row[2:]) for row in rows}
+    )

@@ -27,27 +27,10 @@ from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import general
 from langmem_tiers.learn.promotion_rules import Evidence, PromotionDecision, PromotionPolicy, decide
-from langmem_tiers.postgres.flow import (
-    Ask,
-    Call,
-    Flow,
-    Query,
-    Row,
-    Rows,
-    apart,
-    begun_anew,
-    rows_of,
-)
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.remember.transaction import Check
-from langmem_tiers.store.write import (
-    LOCK,
-    Write,
-    delete_expired_calls,
-    embed,
-    lock_call,
-    put_calls,
-)
+from langmem_tiers.store.write import LOCK, Write, delete_expired_calls, embed, lock_call, put_calls
 
 PAGE = 50
 """Candidates whose evidence is read at once."""
@@ -533,66 +516,49 @@ def _move(
         _, sources, targets, rows, *looked = yield Query((lock, *calls))
         if how.check is not None:
             how.check.judges(looked[0])
-        target = _target(targets, source, write, how)
-        if target is None or target.key in {write.key, locked}:
-            kept = [row[0] for row in sources if _as_judged(row, versions)]
-            if source.id in kept:  # outcomes may have come meanwhile
+        target, against = _target(targets, source, write, how)
+        if target in {None, write.key, locked}:
+            kept = [
+                id_
+                for id_, tier, state, updated_at in sources
+                if (tier, state, updated_at) == (Tier.WORKING, None, versions[id_])
+            ]
+            if source.id not in kept:
+                against = "it changed meanwhile: promote again"
+            else:  # outcomes may have come meanwhile
                 judged = judge(Promotable(*rows[0]), how, among=kept)
-            against = _against(judged, kept, target)
+                against = against if judged.decision.promote else "it is not proven any more"
             if against is None:
                 return (yield from _recorded(judged, target, write, vectors, how))
             yield Query((), commit=True)
             return judged.stays(against)
-        locked = target.key
+        locked = target
         yield Query((), commit=True)  # which lets go of the locks: they are taken in one order
     return judged.stays(_CHANGED)
 
 
-def _as_judged(row: Row, versions: Mapping[int, datetime]) -> bool:
-    """Whether a row of promotion_sources is still what was judged."""
-    id_, tier, state, updated_at = row
-    return tier == Tier.WORKING and state is None and updated_at == versions[id_]
+def _target(
+    found: Rows, source: Promotable, write: Write, how: Promoting
+) -> tuple[str | None, str | None]:
+    """The key of what teaches the same, and why nothing can live on in that.
 
-
-class _Target(NamedTuple):
-    """What may teach the same already; the first columns of promotion_targets, in this order."""
-
-    key: str
-    tier: str
-    state: str | None
-
-
-def _target(found: Rows, source: Promotable, write: Write, how: Promoting) -> _Target | None:
-    """What teaches the same: by its key, else the nearest that has the text of the successor.
-
-    What is trusted otherwise is left alone: a promotion raises no trust, and lowers none.
+    It is what has the key of the successor, else the nearest that has its text. What is trusted
+    otherwise is left alone: a promotion raises no trust, and lowers none.
     """
     content = content_of(json.loads(write.value or "{}"))
-    for *target, distance, memory_type, trust, value in found:
-        if distance is None:
-            return _Target(*target)
+    for key, tier, state, distance, memory_type, trust, value in found:
         alike = memory_type == source.memory_type and trust_of({"trust": trust}) == source.trust
-        if alike and _near(distance, how) and same_text(content_of(value), content):
-            return _Target(*target)
-    return None
-
-
-def _against(judged: Judged, kept: Collection[int], target: _Target | None) -> str | None:
-    """What stands against the move, under the locks."""
-    if judged.source.id not in kept:
-        return "it changed meanwhile: promote again"
-    if not judged.decision.promote:
-        return "it is not proven any more"
-    if target is None:
-        return None
-    if target.tier != Tier.LONG_TERM:
-        return f"the same lesson, {target.key}, stands in {target.tier}: move it to long_term"
-    return None if target.state is None else f"the same lesson, {target.key}, was {target.state}"
+        same = alike and _near(distance or 0.0, how) and same_text(content_of(value), content)
+        if distance is None or same:
+            if tier != Tier.LONG_TERM:
+                return key, f"the same lesson, {key}, stands in {tier}: move it to long_term"
+            return key, None if state is None else f"the same lesson, {key}, was {state}"
+    return None, None
 
 
 def _recorded(
     judged: Judged,
-    target: _Target | None,
+    target: str | None,
     write: Write,
     vectors: Mapping[str, PackedVector | None],
     how: Promoting,
@@ -611,7 +577,7 @@ def _recorded(
         "now": now,
         "detail": json.dumps({"reasons": list(map(str, judged.decision.reasons))}),
         "place": source.place,
-        "key": write.key if target is None else target.key,
+        "key": target or write.key,
         "kind": "promoted" if target is None else "reinforced",
     }
     *_, recorded = yield Query((*puts, Call("record_promotion", record)), commit=True)

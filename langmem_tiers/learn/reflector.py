@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -177,7 +177,9 @@ class _Turn(NamedTuple):
         if told.asked:
             yield prompts.REFLECT_ASKED.format(text=_shown(told.asked))
         for number, kind in enumerate(told.kinds, start=1):
-            yield _attempt(number, kind)
+            said = {name: _shown(text) for name, text in asdict(kind.shown).items()}
+            times = len(kind.attempts)
+            yield prompts.REFLECT_ATTEMPT.format(number=number, times=times, **said)
         if told.answered:
             yield prompts.REFLECT_ANSWERED.format(text=_shown(told.answered))
         if told.failed:
@@ -213,9 +215,10 @@ class _Turn(NamedTuple):
     def _lesson(self, one: OneLesson, kind: Kind | None) -> Reflexion:
         told = self.told
         tried = told.answered if told.failed or not told.before else told.before
+        task = shortened(" ".join(told.asked.split()), 200) or "a turn without a question"
         attempt = None if kind is None else kind.shown
         return Reflexion(
-            task_id=_name_of(told.asked) if attempt is None else attempt.task_id,
+            task_id=task if attempt is None else attempt.task_id,
             original_approach=shortened(tried, _LONGEST) if attempt is None else attempt.approach,
             failure_reason=one.failure_reason.strip(),
             improved_approach=one.improved_approach.strip(),
@@ -224,22 +227,5 @@ class _Turn(NamedTuple):
         )
 
 
-def _attempt(number: int, kind: Kind) -> str:
-    one = kind.shown
-    return prompts.REFLECT_ATTEMPT.format(
-        number=number,
-        times=len(kind.attempts),
-        task_id=_shown(one.task_id),
-        tool=_shown(one.tool),
-        approach=_shown(one.approach),
-        error=_shown(one.error),
-        succeeded_with=_shown(one.succeeded_with),
-    )
-
-
 def _shown(text: str | None) -> str:
     return prompts.NOT_KNOWN if text is None else quoted(trimmed(text))
-
-
-def _name_of(asked: str) -> str:
-    return shortened(" ".join(asked.split()), 200) or "a turn without a question"

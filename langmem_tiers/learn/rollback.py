@@ -14,15 +14,10 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm
 from langmem_tiers.learn.outcome import LEARNED
 from langmem_tiers.learn.promote import EVERYBODYS, PAGE
-from langmem_tiers.learn.promotion_rules import (
-    PromotionDecision,
-    PromotionPolicy,
-    should_demote,
-    should_hold_back,
-)
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
@@ -45,7 +40,7 @@ class Demotion:
     key: str
     move: str | None = None
     """What `rollback` takes."""
-    decision: PromotionDecision
+    decision: rules.PromotionDecision
 
     def __str__(self) -> str:
         """What was decided, and why."""
@@ -86,7 +81,7 @@ class Doubted(NamedTuple):
     key: str
     updated_at: datetime
     tier: str
-    decision: PromotionDecision
+    decision: rules.PromotionDecision
     counts: HoldoutCounts | None = None
     """How the runs ended that were shown it and those without it; None of what was promoted."""
     content: str = ""
@@ -94,7 +89,7 @@ class Doubted(NamedTuple):
 
 
 def demote_all(
-    context: MemoryContext, policy: PromotionPolicy, options: StoreOptions, moment: Moment
+    context: MemoryContext, policy: rules.PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
     """Demote what a context sees and outcomes are against; all judged, each once."""
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
@@ -110,7 +105,7 @@ def demote_all(
 
 def doubted(
     tenant: str,
-    policy: PromotionPolicy,
+    policy: rules.PromotionPolicy,
     after: int,
     limit: int,
     seen: Mapping[str, object] = EVERYBODYS,
@@ -128,13 +123,13 @@ def doubted(
     promoted, tried = yield Query(calls, commit=True)
     found: dict[int, Doubted] = {}
     for id_, namespace, key, _, updated_at, successes, failures in promoted:
-        decision = should_demote(successes, failures, policy)
+        decision = rules.should_demote(successes, failures, policy)
         found[id_] = Doubted(id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision)
     for id_, namespace, key, _, updated_at, *outcomes, tier, content in tried:
         *each, successes, tries = outcomes
         counts = HoldoutCounts(*each)
         harm = chance_of_harm(counts, (successes + 1) / (tries + 2))
-        decision = should_hold_back(counts.tries, harm, policy)
+        decision = rules.should_hold_back(counts.tries, harm, policy)
         if id_ not in found or not found[id_].decision.demote:
             place = id_, namespace, key, updated_at, tier
             found[id_] = Doubted(*place, decision, counts, content)

@@ -7,38 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_function
+from langmem_tiers.core.checks import checked_function, checked_kind
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
+from langmem_tiers.core.memory import Recollections, StoreResult, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
+from langmem_tiers.learn import skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.evolve import evolve as evolved
-from langmem_tiers.learn.lessons import Concern, lessons
-from langmem_tiers.learn.lessons import stop_holding as held_no_more
-from langmem_tiers.learn.outcome import Run, Showing, noted
-from langmem_tiers.learn.reflexion import Reflexion, pattern
+from langmem_tiers.learn.lessons import lessons
+from langmem_tiers.learn.outcome import Run, noted
+from langmem_tiers.learn.reflexion import PATTERN, Reflexion, stable_key
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learn.skills import (
-    MIN_SUPPORT,
-    Trace,
-    is_news,
-    proposals,
-    skill_candidates,
-    stored_values,
-    trace_memory,
-)
+from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import Flow, apart, extent, then
-from langmem_tiers.remember.new import (
-    NewMemory,
-    checked_text,
-    label,
-    normalised_tags,
-)
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent
+from langmem_tiers.remember.new import NewMemory, checked_text, label, normalised_tags
 
 Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""
@@ -82,30 +71,20 @@ def get_lessons(
     for one in named:
         label(one, "a tool")
     tool = named[0] if len(named) == 1 else None
-    signed = tuple(_signed(one, tool) for one in listed(failures))
+    signed = [_signed(one, tool) for one in listed(failures)]
+    form = None if approach is None else checked_text(approach, "approach")
     ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
-    concern = Concern(
-        ask=replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS)),
-        failures=signed,
-        tools=tuple(named),
-        approach=None if approach is None else checked_text(approach, "approach"),
+    ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
+    store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
+    found, rows = yield from lessons(
+        ask, memory.flows.reader, store, failures=signed, tools=named, approach=form
     )
-    return then(_lessons(memory, concern, shown_to), Recollections)
-
-
-def _lessons(
-    memory: Memory, concern: Concern, shown_to: Showing | None
-) -> Flow[list[Recollection]]:
-    """What is returned counts as accessed, and what is shown to a run is noted."""
-    store, context = memory.tiered_store.flows, memory.context
-    moment = store.moment()
-    found, rows = yield from lessons(concern, memory.flows.reader, store)
     memory.flows.note(found)
-    kept = yield from noted(found, context, shown_to, store.now)
+    kept = yield from noted(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark([row for row in rows if row.place in places], moment)
-    return kept
+    return Recollections(kept)
 
 
 def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
@@ -123,13 +102,24 @@ def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     Raises:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
     """
+    named, form = label(checked_text(tool, "tool"), "a tool"), checked_text(approach, "approach")
     asked = memory.asking.ask("", memory.context)
-    concern = Concern(
-        ask=replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS),
-        tools=(str(label(checked_text(tool, "tool"), "a tool")),),
-        approach=checked_text(approach, "approach"),
+    asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
+    store = memory.tiered_store.flows
+    held, _ = yield from lessons(
+        asked, memory.flows.reader, store, tools=[str(named)], approach=form
     )
-    return held_no_more(concern, memory.flows.reader, memory.tiered_store.flows)
+    if held:
+        params = {
+            "tenant": asked.reach.tenant,
+            "user_id": asked.reach.user_id,
+            "namespaces": [encode(one.namespace).namespace for one in held],
+            "keys": [one.key for one in held],
+            "event": str(uuid4()),
+            "now": store.now,
+        }
+        yield Query((Call("stop_holding", params),), commit=True)
+    return len(held)
 
 
 def store_pattern(
@@ -154,8 +144,16 @@ def store_pattern(
         InvalidInputError: for what cannot be stored; nothing was.
     """
     where = _where(memory, project_id)
-    one = pattern(content, context=where, tags=tags, source_task=source_task)
-    return _admitted(memory, replace(one, source=source), where)
+    task = "" if source_task is None else checked_kind(source_task, str, "source_task")
+    one = NewMemory(
+        content=content,
+        memory_type=PATTERN,
+        key=stable_key(where, PATTERN, checked_text(content, "content"), task),
+        tags=tags,
+        source_task=source_task,
+        source=source,
+    )
+    return _admitted(memory, one, where)
 
 
 def store_reflexion(
@@ -259,7 +257,7 @@ def evolve(
 
 
 def learn_skills(
-    memory: Memory, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+    memory: Memory, trace: Trace | None = None, *, min_support: int = skills.MIN_SUPPORT
 ) -> Flow[list[StoreResult]]:
     """Keep the trace of a run, and propose the skills that recur in the project's runs.
 
@@ -279,9 +277,9 @@ def learn_skills(
         InvalidInputError: for a trace that is none; nothing was stored.
     """
     given = [] if trace is None else [trace]
-    skill_candidates(given, min_support=min_support)  # refuses what is none
+    skills.skill_candidates(given, min_support=min_support)  # refuses what is none
     context = memory.context
-    traces = yield from memory.gate.screening([trace_memory(one, context) for one in given])
+    traces = yield from memory.gate.screening([skills.trace_memory(one, context) for one in given])
     if traces:
         yield from memory.flows.remember(traces, context)
     stored: dict[str, StoreResult] = {}
@@ -289,10 +287,10 @@ def learn_skills(
     # writes last has so seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
-        skills = yield from proposals(context, moment, min_support=min_support)
-        known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
-        news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
+        found = yield from skills.proposals(context, moment, min_support=min_support)
+        known = yield from skills.stored_values(list(found), context, moment, (Tier.WORKING,))
+        news = {key: one for key, one in found.items() if skills.is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
-            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in skills]
+            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in found]
         results = yield from memory.flows.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)

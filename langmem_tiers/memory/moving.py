@@ -16,17 +16,11 @@ from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
+from langmem_tiers.learn import promote as promoting
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.general import Generaliser, generaliser_of
-from langmem_tiers.learn.promote import (
-    Promotable,
-    Promoting,
-    Promotion,
-    evidence,
-    promote_all,
-    promote_one,
-)
+from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
@@ -81,15 +75,15 @@ def promote_to_long_term(
     yield from _ready(memory)
     how = _promoting(memory, chosen, generaliser)
     one = yield from memory.flows.known(named, memory.context)
-    sources = yield from evidence(how.tenant, [one.id])
+    sources = yield from promoting.evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
     source = sources[0]
     how = how._replace(same={source.id: [_near(source, one) for one in alike]})
-    return (yield from promote_one(source, how, words))
+    return (yield from promoting.promote_one(source, how, words))
 
 
-def _near(source: Promotable, key: str) -> int:
+def _near(source: promoting.Promotable, key: str) -> int:
     """The memory of that key among those that are near to another.
 
     Raises:
@@ -126,7 +120,7 @@ def promote(
         memory.types.get(name)
     generaliser = _generaliser(model)
     yield from _ready(memory)
-    return (yield from promote_all(_promoting(memory, chosen, generaliser)))
+    return (yield from promoting.promote_all(_promoting(memory, chosen, generaliser)))
 
 
 def _generaliser(model: BaseChatModel | None) -> Generaliser | None:
@@ -141,12 +135,12 @@ def _ready(memory: Memory) -> Flow[None]:
 
 def _promoting(
     memory: Memory, policy: PromotionPolicy, generaliser: Generaliser | None = None
-) -> Promoting:
+) -> promoting.Promoting:
     """What holds for the moves of a call that begins now."""
     store, context = memory.tiered_store.flows, memory.context
     seen = {"user_id": context.user_id, "everybody": False}
     moment = store.moment()
-    return Promoting(
+    return promoting.Promoting(
         context.root, policy, generaliser, store.options, moment, store.moment, seen=seen
     )
 

@@ -18,7 +18,7 @@ from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.lessons import Concern, lessons
+from langmem_tiers.learn.lessons import lessons
 from langmem_tiers.learn.reflector import Drawn, Experience, Reflector, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt, record_lessons
 from langmem_tiers.learn.skills import stored_values
@@ -104,11 +104,12 @@ def _known(memory: Memory, told: Experience) -> Flow[list[str]]:
     """The lessons of these failures, or about this question, that are there already."""
     query = told.asked if told.corrects or told.failed else ""
     ask = memory.asking.ask(query, memory.context)
-    concern = Concern(
-        ask=replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
+    found, _ = yield from lessons(
+        replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
+        memory.flows.reader,
+        memory.tiered_store.flows,
         failures=[one.shown.failure for one in told.kinds],
     )
-    found, _ = yield from lessons(concern, memory.flows.reader, memory.tiered_store.flows)
     return [one.content for one in found]
 
 
