@@ -104,19 +104,16 @@ def needs_words(value: Mapping[str, Any], around: Neighbourhood) -> str | None:
     texts = [content, *(value[name] for name in TAUGHT if isinstance(value.get(name), str))]
     if value.get("speaker"):
         return "it was said in a conversation"
-    if lesson and (_asked(value, content) or any(quotes(one, around.said) for one in texts)):
+    task = str(value.get("task_id"))
+    # what somebody asked for has more words than the name of a task
+    asked = f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
+    if lesson and (asked or any(quotes(one, around.said) for one in texts)):
         return "it quotes a conversation"
     if sum(map(len, texts)) > LOOKED_AT:
         return "it is too long to be looked at as a whole"
     found = dict.fromkeys(one for text in texts for one in names_in(text, around))
     more = ", …" if len(found) > _NAMED else ""
     return f"it names {', '.join(list(found)[:_NAMED])}{more}" if found else None
-
-
-def _asked(value: Mapping[str, Any], content: str) -> bool:
-    """Whether a lesson is told with what somebody asked for, in more words than a task's name."""
-    task = str(value.get("task_id"))
-    return f"\nAsked: {task}\n" in content and any(True for _ in _rows(task))
 
 
 def quotes(text: str, said: Iterable[str]) -> bool:
@@ -287,16 +284,13 @@ _IN_CAMEL_CASE: Final = 4
 @lru_cache(maxsize=64)
 def _labels(labels: frozenset[str]) -> tuple[_Rule, ...]:
     spelt = {tuple(_WORDS.findall(label)) for label in labels}
-    several = sorted((one for one in spelt if len("".join(one)) > 1), key=_longest_first)
+    # the longest first
+    several = sorted((-len("".join(one)), one) for one in spelt if len("".join(one)) > 1)
     if not several:
         return ()
-    spoken = "|".join(_BETWEEN.join(map(re.escape, one)) for one in several)
-    coded = "|".join(map(_coded, several))
+    spoken = "|".join(_BETWEEN.join(map(re.escape, one)) for _, one in several)
+    coded = "|".join(_coded(one) for _, one in several)
     return (_Rule(rf"{_START}(?i:{spoken}){_END}|{coded}"),)
-
-
-def _longest_first(words: tuple[str, ...]) -> tuple[int, tuple[str, ...]]:
-    return -len("".join(words)), words
 
 
 def _coded(words: tuple[str, ...]) -> str:

@@ -93,7 +93,10 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
         raise InvalidTypeError(
             f"A failure is an exception or a text, not {type(failure).__name__}; pass str(…) of it."
         )
-    text = _ANSI.sub("", _ends(text.encode(errors="replace").decode()))
+    text = text.encode(errors="replace").decode()
+    if len(text) > 2 * _LOOKED_AT:
+        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    text = _ANSI.sub("", text)
     error, said = _settled(text)
     if (claim := _asserted(text, error, said)) is not None:
         return Signature(tool=tool, error=ASSERTION, template=claim)
@@ -114,11 +117,6 @@ def _printed(failure: BaseException) -> str:
     frames = "".join(traceback.format_tb(failure.__traceback__)[-1:])
     said = "".join(traceback.format_exception_only(failure))
     return f"{_TRACEBACK}\n{frames}{said}"
-
-
-def _ends(text: str) -> str:
-    """What is looked at of a text."""
-    return text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
 
 
 def _settled(text: str) -> tuple[str, str]:
@@ -149,6 +147,7 @@ def _step(text: str) -> _Said | None:
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = ("During handling of the above", "The above exception was the direct")
+_GROUP: Final = "ExceptionGroup: "
 _GUTTER: Final = re.compile(r"(?m)^(?: *[|+](?:[-+]*(?: \d+ -*)?| ))+ ?")
 _TEST: Final = re.compile(r"(?m)^_{3,} .+ _{3,}$")
 _FAILED: Final = re.compile(r"E(?:  |$)")
@@ -199,14 +198,10 @@ def _traced(text: str) -> Sequence[str]:
     raised: Sequence[str] = ()
     for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
         lines = [line for line in block.splitlines() if line.strip()]
-        raised = [*dropwhile(_leads_there, lines)] or raised
+        raised = [*dropwhile(lambda one: one[0].isspace() or _GROUP in one, lines)] or raised
         if raised and not any(line.startswith(_CHAINED) for line in raised):
             break
     return raised
-
-
-def _leads_there(line: str) -> bool:
-    return line[0].isspace() or "ExceptionGroup: " in line
 
 
 def _raised(lines: Sequence[str]) -> _Said:

@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.trust import checked_trust, derived_trust
 from langmem_tiers.store.write import columns
@@ -96,9 +96,9 @@ class SkillCandidate:
 
         Only names of tools and arguments are in it, nothing of what a run was about.
         """
-        aim = ", then ".join(_spoken(step.tool) for step in self.steps)
+        names = (" ".join(_TOOL_WORDS.findall(one.tool)).lower() or one.tool for one in self.steps)
         numbered = " ".join(f"{number}. {step}" for number, step in enumerate(self.steps, 1))
-        return f"To {aim}: {numbered}"
+        return f"To {', then '.join(names)}: {numbered}"
 
 
 def skill_candidates(
@@ -187,11 +187,6 @@ def _name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _spoken(tool: str) -> str:
-    """The words of a tool's name: `searchWeb` and `search_web` are "search web"."""
-    return " ".join(_TOOL_WORDS.findall(tool)).lower() or tool
-
-
 def _check_trace(trace: object) -> None:
     told: Any = trace if isinstance(trace, Trace) else (None, None, None)
     run, calls, succeeded, *_ = told
@@ -218,8 +213,9 @@ def _is_call(call: Any) -> bool:
 def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     """A trace as something to be stored; the same run has the same key."""
     ended = "succeeded" if trace.succeeded else "failed"
+    calls = (f"{_step(one)}{'' if one.succeeded else ' (failed)'}" for one in trace.calls)
     return NewMemory(
-        content=f"Run that {ended}\nCalled: {' > '.join(map(_told, trace.calls))}",
+        content=f"Run that {ended}\nCalled: {' > '.join(calls)}",
         key=stable_key(context, TRACE, trace.run),
         tags=(TRACE,),
         tier=Tier.WORKING,
@@ -234,14 +230,6 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
             }
         },
     )
-
-
-def proposals(
-    context: MemoryContext, moment: Moment, *, min_support: int
-) -> Flow[dict[str, NewMemory]]:
-    """The skills in a project's newest traces, each as something to be stored, by key."""
-    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
-    return proposed_skills(read_traces(rows), context, min_support=min_support)
 
 
 def recent_traces(context: MemoryContext, moment: Moment) -> Call:
@@ -309,10 +297,6 @@ def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
     evidence = ("support", "success_rate", "runs")
     differs = any(stored.get(name) != skill.further[name] for name in evidence)
     return differs and stored.get("proposed") is True
-
-
-def _told(call: ToolCall) -> str:
-    return str(_step(call)) if call.succeeded else f"{_step(call)} (failed)"
 
 
 def stored_values(

@@ -287,7 +287,9 @@ def learn_skills(
     # writes last has so seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
-        found = yield from skills.proposals(context, moment, min_support=min_support)
+        (rows,) = yield Query((skills.recent_traces(context, moment),), commit=True)
+        seen = skills.read_traces(rows)
+        found = skills.proposed_skills(seen, context, min_support=min_support)
         known = yield from skills.stored_values(list(found), context, moment, (Tier.WORKING,))
         news = {key: one for key, one in found.items() if skills.is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
