@@ -242,11 +242,7 @@ def _is_near_miss(one: Judged) -> bool:
 def _alone(one: Promotable | Doubted, reason: str) -> steps.Finding:
     """What is found of a memory by itself."""
     return steps.Finding(
-        namespace=one.namespace,
-        key=one.key,
-        target_namespace=None,
-        target_key=None,
-        reason=reason,
+        namespace=one.namespace, key=one.key, target_namespace=None, target_key=None, reason=reason
     )
 
 

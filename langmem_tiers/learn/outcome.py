@@ -118,10 +118,7 @@ class OutcomeReport:
 
 
 def noted(
-    found: Sequence[Recollection],
-    context: MemoryContext,
-    showing: Showing | None,
-    now: datetime,
+    found: Sequence[Recollection], context: MemoryContext, showing: Showing | None, now: datetime
 ) -> Flow[list[Recollection]]:
     """Note what is put before a run, and what is held out of it; what is to be shown."""
     if showing is None or not found:

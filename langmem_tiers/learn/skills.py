@@ -300,10 +300,7 @@ def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
 
 
 def stored_values(
-    keys: Sequence[str],
-    context: MemoryContext,
-    moment: Moment,
-    tiers: Sequence[Tier] = TIERS,
+    keys: Sequence[str], context: MemoryContext, moment: Moment, tiers: Sequence[Tier] = TIERS
 ) -> Flow[Mapping[str, Mapping[str, Any]]]:
     """The values of the context's own memories with these keys, if they live, by key."""
     if not keys:

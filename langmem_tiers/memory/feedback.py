@@ -178,9 +178,7 @@ async def arecord_feedback(
 
 
 def _credited(
-    memory: Memory,
-    feedback: Any,
-    succeeded: Callable[[Feedback], bool | None],
+    memory: Memory, feedback: Any, succeeded: Callable[[Feedback], bool | None]
 ) -> Flow[list[OutcomeReport]]:
     found = yield Ask(partial(list, feedback), partial(_read, feedback))
     reports = []
