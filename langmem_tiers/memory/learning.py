@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Recollections, StoreResult, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn import skills
-from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.lessons import lessons
 from langmem_tiers.learn.outcome import Run, noted
@@ -243,12 +243,11 @@ def evolve(
     """
     if extract_entities is not None:
         checked_function(extract_entities, "extract_entities")
-    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    much = sys.maxsize  # it may ask a model
     if extract_entities is None:
-        told = apart(judge, extent((interaction, success_metrics)))
-    else:  # it may ask a model
-        told = apart(partial(judge, extract_entities=extract_entities), sys.maxsize)
-    one = yield from told
+        extract_entities, much = names_in, extent((interaction, success_metrics))
+    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    one = yield from apart(partial(judge, extract_entities=extract_entities), much)
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
     new = one.to_memory(memory.context)
