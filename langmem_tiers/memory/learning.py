@@ -256,11 +256,10 @@ def evolve(
     Raises:
         InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
     """
-    if extract_entities is not None:
-        checked_function(extract_entities, "extract_entities")
     much = sys.maxsize  # it may ask a model
     if extract_entities is None:
         extract_entities, much = names_in, extent((interaction, success_metrics))
+    checked_function(extract_entities, "extract_entities")
     judge = partial(evolved, interaction, success_metrics, threshold=threshold)
     one = yield from apart(partial(judge, extract_entities=extract_entities), much)
     if not one.worth:
