@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 
 from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
@@ -111,19 +112,17 @@ class Promote(steps.CycleStep):
     ) -> Flow[steps.StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = [move_id(cycle, self.name, one["id"]) for one in decisions]
-        known = yield from _known(cycle, moves)
-        done: list[str] = []
-        left: list[str] = []
+        before = yield from _known(cycle, moves)
         for one in decisions:
-            if not _went(one, known):
+            if one["id"] not in chain.from_iterable(before.values()):
                 yield from self._promote(cycle, one)
-                known = yield from _known(cycle, moves)
-            if _went(one, known):
-                done.append(one["reason"])
-            else:
-                left.append(NOT_NOW)
-        written = [one for one in moves if one in known]
-        return steps.StepCounts(done=steps.counted(done), left=steps.counted(left), moves=written)
+        known = yield from _known(cycle, moves)
+        went = set(chain.from_iterable(known.values()))
+        return steps.StepCounts(
+            done=steps.counted(one["reason"] for one in decisions if one["id"] in went),
+            left=steps.counted(NOT_NOW for one in decisions if one["id"] not in went),
+            moves=[one for one in moves if one in known],
+        )
 
     def _promote(self, cycle: steps.Cycle, one: steps.StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
@@ -227,11 +226,6 @@ def _known(cycle: steps.Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
-
-
-def _went(one: steps.StepDecision, known: Mapping[str, Sequence[int]]) -> bool:
-    """Whether a memory went along with any of these moves."""
-    return any(one["id"] in sources for sources in known.values())
 
 
 def _is_near_miss(one: Judged) -> bool:

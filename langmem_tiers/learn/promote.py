@@ -33,7 +33,7 @@ from langmem_tiers.remember.transaction import Check
 from langmem_tiers.store.write import LOCK, Write, delete_expired_calls, embed, lock_call, put_calls
 
 PAGE = 50
-"""Candidates whose evidence is read at once."""
+"""Candidates that are read at once."""
 TRIES = 3
 """How often a move looks anew for what teaches the same, when that was not locked yet."""
 LABELS = ("project_id", "agent_id", "session_id", "user_id")
@@ -428,24 +428,16 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     promotions: list[Promotion] = []
     after = 0
     while ids := (yield from candidates(how, after, PAGE)):
-        moved: set[str] = set()
-        for source in (yield from evidence(how.tenant, ids)):
-            if source.key in moved and not (yield from _current(source, how)):
-                continue  # it went along with one that said the same
-            try:
-                one = yield from promote_one(source, how)
-            except (ModelError, InvalidInputError) as error:
-                one = Promotion(promoted=False, key=source.key, reason=str(error))
-            moved.update(one.sources)
-            promotions.append(one)
-        after = ids[-1]
+        for after in ids:
+            for source in (yield from evidence(how.tenant, [after])):
+                if source.successor is not None:
+                    continue  # it went along with one that said the same
+                try:
+                    one = yield from promote_one(source, how)
+                except (ModelError, InvalidInputError) as error:
+                    one = Promotion(promoted=False, key=source.key, reason=str(error))
+                promotions.append(one)
     return promotions
-
-
-def _current(source: Promotable, how: Promoting) -> Flow[bool]:
-    """Whether a memory is still there, and went along with no other."""
-    found = yield from evidence(how.tenant, [source.id])
-    return bool(found) and found[0].state is None and found[0].successor is None
 
 
 def promote_one(source: Promotable, how: Promoting, words: str | None = None) -> Flow[Promotion]:
