@@ -569,7 +569,7 @@ def _recorded(
         "now": now,
         "detail": json.dumps({"reasons": list(map(str, judged.decision.reasons))}),
         "place": source.place,
-        "key": target or write.key,
+        "key": write.key if target is None else target,
         "kind": "promoted" if target is None else "reinforced",
     }
     *_, recorded = yield Query((*puts, Call("record_promotion", record)), commit=True)
