@@ -17,9 +17,9 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
 from langmem_tiers.graph.messages import attempts_in
-from langmem_tiers.learn.promotable import NAMED, same_text
+from langmem_tiers.learn.outcome import not_taken_up
+from langmem_tiers.learn.promote import NAMED, same_text
 from langmem_tiers.learn.promotion_rules import SPECIFIED
-from langmem_tiers.learn.use import not_taken_up
 
 
 def pairs() -> Iterator[str]:

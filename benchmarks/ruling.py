@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.models import (
 )
 from langmem_tiers.core.prompts import JUDGE_CONTRADICTS
 from langmem_tiers.core.reading import normalised
-from langmem_tiers.learn.models import General
+from langmem_tiers.learn.general import General
 
 Says = Callable[[PairQuestion, str, str], bool]
 """Whether a question about an older text and a newer one is answered with yes."""

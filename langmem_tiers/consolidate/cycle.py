@@ -25,7 +25,7 @@ from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, sele
 from langmem_tiers.consolidate.supersede import Supersede
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.learn.promotable import Generaliser
+from langmem_tiers.learn.general import Generaliser
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import Write, delete_expired_calls
 

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from itertools import chain
 
+from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.models import Judge, judged
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    Finding,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    counted,
-    decision,
-    version,
-)
-from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
+from langmem_tiers.consolidate.stored import move_all, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.core.values import content_of
-from langmem_tiers.learn import promotable, promote, rollback
+from langmem_tiers.learn import promote, rollback
 from langmem_tiers.learn.chances import LIKELY_HARM
-from langmem_tiers.learn.identifying import identifying
-from langmem_tiers.learn.promotable import NEEDS, Generaliser, Promoting
-from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionDecision, PromotionPolicy
-from langmem_tiers.postgres.flow import Call, Flow, Query, apart, extent, rows_of
+from langmem_tiers.learn.general import Generaliser, identifying
+from langmem_tiers.learn.promote import Judged, Promotable, Promoting
+from langmem_tiers.learn.promotion_rules import PromotionPolicy
+from langmem_tiers.learn.rollback import Doubted
+from langmem_tiers.postgres.flow import Call, Flow, apart, extent, rows_of
 from langmem_tiers.remember.transaction import Check
 
 PROVEN = "it has proven itself"
@@ -47,7 +36,7 @@ _HARDLY_HARM = 0.05
 HOLDS = "later outcomes have not turned against it"
 
 
-class Promote(CycleStep):
+class Promote(steps.CycleStep):
     """Promotes what has proven itself."""
 
     name = "promote"
@@ -60,106 +49,94 @@ class Promote(CycleStep):
         self._generaliser = generaliser
         self._judge = judge
 
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+    def select(self, cycle: steps.Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may have proven itself."""
-        call = promotable.candidates(self._how(cycle), after, limit)
-        (rows,) = yield Query((call,), commit=True)
-        return [row[0] for row in rows]
+        return promote.candidates(self._how(cycle), after, limit)
 
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+    def propose(self, cycle: steps.Cycle, ids: Sequence[int]) -> Flow[steps.Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        sources = yield from promotable.evidence(cycle.tenant, ids)
+        sources = yield from promote.evidence(cycle.tenant, ids)
         how = self._how(cycle)
         how = how._replace(same=(yield from self._same(cycle, sources, how)))
-        decisions: list[StepDecision] = []
-        findings: list[Finding] = []
+        decisions: list[steps.StepDecision] = []
+        findings: list[steps.Finding] = []
         kept: list[str] = []
         for source in sources:
             much = extent([source.value, source.near])
-            worthy = yield from apart(partial(promote.judged, source, how), much)
-            unlike = yield from apart(partial(promotable.unlike, source, how), much)
-            if isinstance(worthy, Promotion):
-                kept.append(SETTLED if worthy.decision is None else UNPROVEN)
-                findings += _missed(source, worthy.decision, unlike)
+            one = yield from apart(partial(promote.judge, source, how), much)
+            if not one.worthy:
+                kept.append(UNPROVEN if one.settled is None else SETTLED)
+                if _is_near_miss(one):
+                    findings += [_alone(source, f"it lacks: {one.decision.lacks[0]}"), *_near(one)]
                 continue
-            labels = promote.labels_of(worthy, cycle.tenant)
             try:
-                told = yield from promotable.told_to_all(source, labels, how)
+                told = yield from promote.told_to_all(one, how)
             except (ModelError, InvalidInputError):
                 kept.append(UNSAID)
                 continue
             if isinstance(told, str):
-                kept.append(NEEDS)
+                kept.append(promote.NEEDS)
                 findings.append(_alone(source, told))
                 continue
-            words = None if told.content == content_of(source.value) else told.content
+            words = None if told["content"] == source.content else told["content"]
             detail = {"general": words, "same": sorted(how.same.get(source.id, ()))}
-            decisions.append(decision(source, PROVEN, detail=detail))
-            findings += (_near(source, one) for one in unlike)
-        return Proposal(decisions=decisions, kept=counted(kept), findings=findings)
+            decisions.append(steps.decision(source, PROVEN, detail=detail))
+            findings += _near(one)
+        return steps.Proposal(decisions=decisions, kept=steps.counted(kept), findings=findings)
 
     def _same(
-        self, cycle: Cycle, sources: Sequence[promotable.Promotable], how: Promoting
+        self, cycle: steps.Cycle, sources: Sequence[Promotable], how: Promoting
     ) -> Flow[dict[int, list[int]]]:
         """What is near to each near miss and says the same, as the judge says: it may decide."""
+        same: dict[int, list[int]] = {}
         if self._judge is None:
-            return {}
+            return same
         near = {
-            tuple(sorted((source.id, int(one["id"]))))
-            for source in sources
-            if _is_near_miss(promote.judged(source, how).decision)
-            for one in promotable.unlike(source, how)
+            tuple(sorted((one.source.id, int(other["id"]))))
+            for one in (promote.judge(source, how) for source in sources)
+            if _is_near_miss(one)
+            for other in one.unlike
         }
         ids = sorted({one for pair in near for one in pair})
         stored = {one.id: one for one in (yield from read(cycle, ids))}
-        pairs = [
-            _older_first(stored[one], stored[other])
-            for one, other in sorted(near)
-            if one in stored and other in stored
-        ]
-        same: dict[int, list[int]] = {}
-        for one, other in (yield from judged(self._judge, "same", pairs)):
-            same.setdefault(one.id, []).append(other.id)
-            same.setdefault(other.id, []).append(one.id)
+        found = [[stored[one] for one in pair] for pair in sorted(near) if stored.keys() >= {*pair}]
+        in_order = (sorted(pair, key=lambda one: one.recorded) for pair in found)
+        pairs = [(older, newer) for older, newer in in_order]
+        for older, newer in (yield from judged(self._judge, "same", pairs)):
+            same.setdefault(older.id, []).append(newer.id)
+            same.setdefault(newer.id, []).append(older.id)
         return same
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(
+        self, cycle: steps.Cycle, decisions: Sequence[steps.StepDecision]
+    ) -> Flow[steps.StepCounts]:
         """Promote them one by one. One that went along with another is done."""
-        moves = {one["id"]: move_id(cycle, self.name, one["id"]) for one in decisions}
-        known = yield from _known(cycle, list(moves.values()))
-        along = {one for sources in known.values() for one in sources}
-        done: list[str] = []
-        left: list[str] = []
+        moves = [move_id(cycle, self.name, one["id"]) for one in decisions]
+        before = yield from _known(cycle, moves)
         for one in decisions:
-            if one["id"] not in along:
+            if one["id"] not in chain.from_iterable(before.values()):
                 yield from self._promote(cycle, one)
-                known = yield from _known(cycle, list(moves.values()))
-                along = {one for sources in known.values() for one in sources}
-            fits = one["id"] in along
-            (done if fits else left).append(one["reason"] if fits else NOT_NOW)
-        written = [one for one in moves.values() if one in known]
-        return StepCounts(done=counted(done), left=counted(left), moves=written)
+        known = yield from _known(cycle, moves)
+        went = set(chain.from_iterable(known.values()))
+        return steps.StepCounts(
+            done=steps.counted(one["reason"] for one in decisions if one["id"] in went),
+            left=steps.counted(NOT_NOW for one in decisions if one["id"] not in went),
+            moves=[one for one in moves if one in known],
+        )
 
-    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
+    def _promote(self, cycle: steps.Cycle, one: steps.StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
-        sources = yield from promotable.evidence(cycle.tenant, [one["id"]])
-        if not sources or version(sources[0].updated_at) != one["version"]:
+        sources = yield from promote.evidence(cycle.tenant, [one["id"]])
+        if not sources or steps.version(sources[0].updated_at) != one["version"]:
             return
-        said = one["detail"]
-        how = self._how(cycle)._replace(same={one["id"]: said.get("same", ())})
-        worthy = promote.judged(sources[0], how)
-        if isinstance(worthy, Promotion):
-            return
-        labels, words = promote.labels_of(worthy, cycle.tenant), said["general"]
-        if words is not None and identifying(words, labels):
-            return
-        unasked = how._replace(generaliser=None)
-        told = yield from promotable.told_to_all(sources[0], labels, unasked, words)
-        if not isinstance(told, str):
+        same, words = one["detail"].get("same", ()), one["detail"]["general"]
+        how = self._how(cycle)._replace(same={one["id"]: same}, generaliser=None)
+        labels = promote.judge(sources[0], how).labels(cycle.tenant)
+        if words is None or not identifying(words, labels):
             with suppress(InvalidInputError):
-                yield from promote.promote_as(worthy, told, how)
+                yield from promote.promote_one(sources[0], how, words)
 
-    def _how(self, cycle: Cycle) -> Promoting:
+    def _how(self, cycle: steps.Cycle) -> Promoting:
         return Promoting(
             cycle.tenant,
             self._policy,
@@ -172,7 +149,7 @@ class Promote(CycleStep):
         )
 
 
-class Demote(CycleStep):
+class Demote(steps.CycleStep):
     """Demotes what was promoted and has failed since, and what harms beyond doubt."""
 
     name = "demote"
@@ -181,33 +158,33 @@ class Demote(CycleStep):
         """Hold what it is judged by."""
         self._policy = policy
 
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+    def select(self, cycle: steps.Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What was promoted and has failed a run since, and what some runs went without."""
         found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
-        return [one.id for one, _ in found]
+        return [one.id for one in found]
 
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+    def propose(self, cycle: steps.Cycle, ids: Sequence[int]) -> Flow[steps.Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
         found = yield from rollback.doubted(cycle.tenant, self._policy, after, limit)
-        judged = [(one, verdict) for one, verdict in found if one.id in set(ids)]
+        doubted = [one for one in found if one.id in set(ids)]
         decisions = [
-            decision(
-                one, TURNED, detail={"reasons": [*map(str, verdict.reasons)], "tier": one.tier}
+            steps.decision(
+                one, TURNED, detail={"reasons": [*map(str, one.decision.reasons)], "tier": one.tier}
             )
-            for one, verdict in judged
-            if verdict.demote
+            for one in doubted
+            if one.decision.demote
         ]
-        kept = (_kept(*one) for one in judged if not one[1].demote)
-        credit = [
-            _credit(one, verdict) for one, verdict in judged if isinstance(one, rollback.Tried)
-        ]
-        return Proposal(decisions=decisions, kept=counted(kept), findings=credit)
+        kept = steps.counted(_verdict(one) for one in doubted if not one.decision.demote)
+        credit = [_credit(one) for one in doubted if one.counts is not None]
+        return steps.Proposal(decisions=decisions, kept=kept, findings=credit)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(
+        self, cycle: steps.Cycle, decisions: Sequence[steps.StepDecision]
+    ) -> Flow[steps.StepCounts]:
         """Demote those that are as they were judged."""
 
-        def named(one: StepDecision) -> str:
+        def named(one: steps.StepDecision) -> str:
             return move_id(cycle, self.name, one["id"])
 
         return move_all(
@@ -219,80 +196,59 @@ class Demote(CycleStep):
         )
 
 
-def _kept(one: rollback.Promoted | rollback.Tried, verdict: PromotionDecision) -> str:
-    """Why a memory stays, as far as its outcomes tell."""
-    if isinstance(one, rollback.Promoted):
+def _verdict(one: Doubted) -> str:
+    """What outcomes say of a memory, as far as they tell."""
+    if one.decision.demote:
+        return TURNED
+    if one.counts is None:
         return HOLDS
-    harm = verdict.reasons[-1].value or 0.0
+    harm = one.decision.reasons[-1].value or 0.0
     if harm >= LIKELY_HARM:
         return SEEMS
     return HELPS if harm <= _HARDLY_HARM else UNKNOWN
 
 
-def _credit(one: rollback.Tried, verdict: PromotionDecision) -> Finding:
+def _credit(one: Doubted) -> steps.Finding:
     """What outcomes say of a memory, for the report."""
-    reason = TURNED if verdict.demote else _kept(one, verdict)
-    return Finding(
-        namespace=one.namespace,
-        key=one.key,
-        target_namespace=None,
-        target_key=None,
-        reason=f"{reason} ({one.counts})",
-        credit={HELPS: "helps", UNKNOWN: "unknown"}.get(reason, "harms"),
-        content=shortened(one.content, LINE),
-    )
+    reason = _verdict(one)
+    found = _alone(one, f"{reason} ({one.counts})")
+    credit = {HELPS: "helps", UNKNOWN: "unknown"}.get(reason, "harms")
+    return {**found, "credit": credit, "content": shortened(one.content, LINE)}
 
 
-def _demotion(cycle: Cycle, one: StepDecision, move: str) -> Call:
+def _demotion(cycle: steps.Cycle, one: steps.StepDecision, move: str) -> Call:
     told = one["detail"]
     memory = one["id"], told.get("tier", Tier.LONG_TERM)
-    return rollback.demotion(cycle.tenant, memory, move, told["reasons"], cycle.moment)
+    return rollback.demotion_call(cycle.tenant, memory, move, told["reasons"], cycle.moment)
 
 
-def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
+def _known(cycle: steps.Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
 
 
-def _older_first(one: Stored, other: Stored) -> tuple[Stored, Stored]:
-    return (one, other) if one.created_at <= other.created_at else (other, one)
+def _is_near_miss(one: Judged) -> bool:
+    """Whether a memory lacks but one thing to be promoted."""
+    return one.settled is None and len(one.decision.lacks) == 1
 
 
-def _is_near_miss(decided: PromotionDecision | None) -> bool:
-    return decided is not None and len(decided.lacks) == 1
-
-
-def _missed(
-    source: promotable.Promotable,
-    decided: PromotionDecision | None,
-    unlike: Sequence[Mapping[str, Any]],
-) -> Iterator[Finding]:
-    """That a memory lacks but one thing to be promoted, and what is near to it."""
-    if decided is None or not _is_near_miss(decided):
-        return
-    yield _alone(source, f"it lacks: {decided.lacks[0]}")
-    yield from (_near(source, one) for one in unlike)
-
-
-def _alone(source: promotable.Promotable, reason: str) -> Finding:
-    """Why a memory stays that is nearly promoted."""
-    return Finding(
-        namespace=source.namespace,
-        key=source.key,
-        target_namespace=None,
-        target_key=None,
-        reason=reason,
+def _alone(one: Promotable | Doubted, reason: str) -> steps.Finding:
+    """What is found of a memory by itself."""
+    return steps.Finding(
+        namespace=one.namespace, key=one.key, target_namespace=None, target_key=None, reason=reason
     )
 
 
-def _near(source: promotable.Promotable, one: Mapping[str, Any]) -> Finding:
+def _near(judged: Judged) -> Iterator[steps.Finding]:
     """That what is near to a memory does not go along with it."""
-    return Finding(
-        namespace=source.namespace,
-        key=source.key,
-        target_namespace=one["namespace"],
-        target_key=one["key"],
-        reason=f"the same or the opposite? near ({1 - one['distance']:.2f}), and not counted",
-        near=1 - one["distance"],
-    )
+    for one in judged.unlike:
+        near = 1 - one["distance"]
+        yield steps.Finding(
+            namespace=judged.source.namespace,
+            key=judged.source.key,
+            target_namespace=one["namespace"],
+            target_key=one["key"],
+            reason=f"the same or the opposite? near ({near:.2f}), and not counted",
+            near=near,
+        )

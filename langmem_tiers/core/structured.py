@@ -163,6 +163,20 @@ def ways_to_ask(
     return call, acall
 
 
+def way_to_ask(
+    model: BaseChatModel, schema: type[T], request: Callable[P, ModelRequest[T, V]]
+) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
+    """Two functions that ask a model once; see `ways_to_ask`."""
+
+    def requests(*given: P.args, **options: P.kwargs) -> list[ModelRequest[T, V]]:
+        return [request(*given, **options)]
+
+    def made(several: list[V], /, *_: P.args, **__: P.kwargs) -> V:
+        return several[0]
+
+    return ways_to_ask(model, schema, requests, made)
+
+
 def checked_model(model: object) -> None:
     """Refuse what is no chat model, before anything is done with it."""
     if not callable(getattr(model, "with_structured_output", None)):

@@ -44,7 +44,7 @@ from langmem_tiers.graph.extra import (
     get_runtime,
 )
 from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
-from langmem_tiers.learn.models import generaliser_of
+from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore

@@ -29,7 +29,7 @@ from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.learn.reflector import Experience
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.reflecting import begin_reflection, learned_lately
+from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
 
 

@@ -148,16 +148,6 @@ class Uplift:
     high: float
     counts: HoldoutCounts
 
-    @property
-    def helps(self) -> bool:
-        """Whether the whole interval is above 0."""
-        return self.low > 0
-
-    @property
-    def harms(self) -> bool:
-        """Whether the whole interval is below 0."""
-        return self.high < 0
-
     def __str__(self) -> str:
         """The effect, its interval, and how many runs it comes from."""
         effect = "unknown" if self.effect is None else f"{self.effect:+.2f}"

@@ -75,12 +75,9 @@ def names_in(text: str) -> list[str]:
     """
     found = [(one[0].split(), not one[1] and _opens(one)) for one in _MENTION.finditer(text)]
     inside = {word for words, opens in found for word in words[opens:]}
-    names = (words[opens and not _is_named(words[0], inside) :] for words, opens in found)
+    inside |= {word for words, _ in found for word in words if word[1:] != word[1:].lower()}
+    names = (words[opens and words[0] not in inside :] for words, opens in found)
     return [" ".join(words) for words in names if 0 < len(words) <= _MOST_WORDS]
-
-
-def _is_named(word: str, inside: set[str]) -> bool:
-    return word in inside or word[1:] != word[1:].lower()
 
 
 def _opens(found: re.Match[str]) -> bool:
@@ -203,14 +200,26 @@ def valence_of(success_metrics: Mapping[str, Any]) -> Valence:
         InvalidTypeError: Any of these metrics is of the wrong type.
     """
     metrics = mapping_of(success_metrics, "success_metrics")
-    success = _mark(metrics, "success")
+    named, success = metrics.get("sentiment"), _mark(metrics, "success")
+    if isinstance(named, str) and named not in get_args(Valence):
+        raise InvalidInputError(
+            f"sentiment is {short(named, 40)}: use positive, neutral, negative or a number in −1…1"
+        )
     satisfied = [_metric(metrics, name, 0, 1) for name in _SATISFACTION]
-    felt = [None if share is None else _felt(2 * share - 1) for share in satisfied]
-    engagement = _metric(metrics, "engagement_rate") or 0.0
+    told = [
+        None if isinstance(named, str) else _metric(metrics, "sentiment", -1, 1),
+        None if success is None else 2 * success - 1,
+        *(None if share is None else 2 * share - 1 for share in satisfied),
+    ]
     income = sum(_metric(metrics, name) or 0.0 for name in _INCOME)
-    told = (_sentiment(metrics), None if success is None else _felt(1 if success else -1), *felt)
-    gained: Valence = "positive" if income > 0 or engagement >= ENGAGING else "neutral"
-    return next((valence for valence in told if valence is not None), gained)
+    engagement = _metric(metrics, "engagement_rate") or 0.0
+    if isinstance(named, str):
+        return cast("Valence", named)
+    gained = 1 if income > 0 or engagement >= ENGAGING else 0
+    felt = next((one for one in told if one is not None), gained)
+    if abs(felt) < NEUTRAL_SENTIMENT:
+        return "neutral"
+    return "positive" if felt > 0 else "negative"
 
 
 def summary_of(interaction: Mapping[str, Any]) -> str:
@@ -242,24 +251,6 @@ def _shortened(text: str) -> str:
     sentences = _WHOLE_SENTENCES.match(start)
     kept = sentences[0] if sentences else start.rpartition(" ")[0] or start
     return f"{kept} …"
-
-
-def _sentiment(metrics: Mapping[str, Any]) -> Valence | None:
-    given = metrics.get("sentiment")
-    if given in get_args(Valence):
-        return cast("Valence", given)
-    if isinstance(given, str):
-        raise InvalidInputError(
-            f"sentiment is {short(given, 40)}: use positive, neutral, negative or a number in −1…1"
-        )
-    sentiment = _metric(metrics, "sentiment", -1, 1)
-    return None if sentiment is None else _felt(sentiment)
-
-
-def _felt(sentiment: float) -> Valence:
-    if abs(sentiment) < NEUTRAL_SENTIMENT:
-        return "neutral"
-    return "positive" if sentiment > 0 else "negative"
 
 
 def _metric(

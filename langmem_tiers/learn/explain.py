@@ -13,18 +13,10 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
-from langmem_tiers.core.values import content_of, shown_beside
+from langmem_tiers.core.values import shown_beside
 from langmem_tiers.learn.chances import Interval, beta_interval
-from langmem_tiers.learn.promotable import (
-    Near,
-    Promotable,
-    Promoting,
-    alike_of,
-    evidence,
-    evidence_of,
-    near_of,
-)
-from langmem_tiers.learn.promotion_rules import PromotionDecision, decide
+from langmem_tiers.learn.promote import Near, Promotable, Promoting, evidence, judge
+from langmem_tiers.learn.promotion_rules import PromotionDecision
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95
@@ -127,50 +119,38 @@ class Explanation:
 
     def __str__(self) -> str:
         """A paragraph of a line each: what it says, its evidence, its history, its relatives."""
-        return "\n".join(f"{name}: {text}" for name, text in self._lines())
+        return "\n".join(self._lines())
 
-    def _lines(self) -> list[tuple[str, str]]:
-        low, high = self.success_interval
-        projects = ", ".join(map(plain, self.projects)) or "none"
-        tries = self.success_count + self.failure_count
-        of_tries = f"{self.success_count} of {tries} runs succeeded, {low:.2f} to {high:.2f}"
-        lines = [
-            ("memory", shortened(self.content, LINE)),
-            ("stands", f"{self.tier} {plain(self.memory_type)}, {self._stands()}"),
-            ("true", self._true()),
-            (
-                "evidence",
-                f"{self.access_count} accesses, {of_tries}; projects: {projects}",
-            ),
-        ]
-        if self.decision is not None:
-            lines.append((f"policy: {self.decision.verdict}", str(self.decision)))
-        if self.near:
-            near = ", ".join(f"{plain(one.key)} ({one.similarity:.2f})" for one in self.near)
-            lines.append(("near, not counted", near))
-        for one in self.history:
-            undone = " (rolled back)" if one.undone_at else ""
-            lines.append((f"{one.at:%Y-%m-%d} {one.kind}{undone}", "; ".join(one.reasons)))
-        lines += [
-            (str(origin.state), " → ".join(map(plain, reversed(origin.path))))
-            for origin in self.origins
-            if origin.state == "retracted" or origin in self.outdated_by
-        ]
-        for other in (*self.sources, *self.successors, *self.derived):
-            text = f"{plain(other.key)} ({other.tier}, {other.state or 'current'})"
-            said = f": {shortened(other.content, LINE)}" if other.content else ""
-            lines.append((other.role, text + said))
-        return lines
-
-    def _stands(self) -> str:
+    def _lines(self) -> Iterator[str]:
         since = "" if self.state_at is None else f" since {self.state_at:%Y-%m-%d}"
         rests = ", rests on what was superseded" if self.outdated_by else ""
-        return f"{self.state or 'current'}{since}{rests}"
-
-    def _true(self) -> str:
         until = "" if self.valid_to is None else f" until {self.valid_to:%Y-%m-%d}"
-        recorded = f"recorded {self.recorded_at:%Y-%m-%d}"
-        return f"from {self.valid_from:%Y-%m-%d}{until}, {recorded}"
+        yield f"memory: {shortened(self.content, LINE)}"
+        kind = plain(self.memory_type)
+        yield f"stands: {self.tier} {kind}, {self.state or 'current'}{since}{rests}"
+        yield f"true: from {self.valid_from:%Y-%m-%d}{until}, recorded {self.recorded_at:%Y-%m-%d}"
+        yield f"evidence: {self._evidence()}"
+        if self.decision is not None:
+            yield f"policy: {self.decision.verdict}: {self.decision}"
+        if self.near:
+            yield f"near, not counted: {plain(', '.join(map(str, self.near)))}"
+        for one in self.history:
+            undone = " (rolled back)" if one.undone_at else ""
+            yield f"{one.at:%Y-%m-%d} {one.kind}{undone}: {'; '.join(one.reasons)}"
+        for origin in self.origins:
+            if origin.state == "retracted" or origin in self.outdated_by:
+                yield f"{origin.state}: {' → '.join(map(plain, reversed(origin.path)))}"
+        for other in (*self.sources, *self.successors, *self.derived):
+            said = f": {shortened(other.content, LINE)}" if other.content else ""
+            stands = f"({other.tier}, {other.state or 'current'})"
+            yield f"{other.role}: {plain(other.key)} {stands}{said}"
+
+    def _evidence(self) -> str:
+        low, high = self.success_interval
+        tries = self.success_count + self.failure_count
+        of_tries = f"{self.success_count} of {tries} runs succeeded, {low:.2f} to {high:.2f}"
+        projects = ", ".join(map(plain, self.projects)) or "none"
+        return f"{self.access_count} accesses, {of_tries}; projects: {projects}"
 
 
 def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Explanation]:
@@ -180,30 +160,19 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
         InvalidInputError: if it was removed meanwhile.
     """
     found = yield from evidence(how.tenant, [memory_id])
-    if not found:
-        raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     params = {**context.whose, "id": memory_id}
     names = ("history_of", "relatives", "derivation")
     standing = Call("standing", {"tenant": how.tenant, "ids": [memory_id]})
     *answers, rows = yield Query((*(Call(name, params) for name in names), standing), commit=True)
-    if not rows:
+    if not (found and rows):
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
-    return _explanation(found[0], answers, rows[0], how, context)
-
-
-def _explanation(
-    source: Promotable,
-    answers: Sequence[Sequence[Row]],
-    standing: Row,
-    how: Promoting,
-    context: MemoryContext,
-) -> Explanation:
     history, relatives, edges = answers
-    _, _, _, began, ended, recorded_at, *_ = standing
-    state, state_at = _state(source, standing, history)
-    found = evidence_of(source, list(alike_of(source, how)))
+    judged = judge(found[0], how)
+    source = judged.source
+    _, _, _, began, ended, recorded_at, *_ = rows[0]
+    state, state_at = _state(source, rows[0], history)
     related = [_relative(row, context) for row in relatives]
-    decision = _decision(source, decide(found, how.policy, how.moment.now))
+    is_open = source.tier == Tier.WORKING and source.state is None and source.successor is None
     return Explanation(
         key=source.key,
         namespace=decode(how.tenant, source.namespace),
@@ -214,14 +183,14 @@ def _explanation(
         valid_to=ended,
         recorded_at=recorded_at,
         memory_type=source.memory_type,
-        content=content_of(source.value),
+        content=source.content,
         access_count=source.access_count,
         success_count=source.success_count,
         failure_count=source.failure_count,
-        projects=tuple(sorted(found.projects)),
+        projects=tuple(sorted(judged.evidence.projects)),
         success_interval=beta_interval(source.success_count, source.failure_count, CONFIDENCE),
-        decision=decision,
-        near=() if decision is None else near_of(source, how),
+        decision=judged.decision if is_open else None,
+        near=judged.near if is_open else (),
         history=tuple(move_record(row) for row in history),
         sources=tuple(one for one in related if one.role == "source"),
         successors=tuple(one for one in related if one.role == "successor"),
@@ -246,24 +215,17 @@ def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -
     of: dict[int, list[Row]] = {}
     for edge in edges:
         of.setdefault(edge[0], []).append(edge)
-    paths: dict[int, tuple[str, ...]] = {source.id: (source.key,)}
-    replaced: dict[int, bool] = {}
-    waiting = deque([source.id])
+    known = {source.id}
+    waiting: deque[tuple[int, tuple[str, ...], bool]] = deque([(source.id, (source.key,), False)])
     while waiting:
-        one = waiting.popleft()
+        one, path, replaced = waiting.popleft()
         for _, origin, namespace, key, tier, state, value, seen, by in of.get(one, ()):
-            if seen and origin not in paths:
-                paths[origin] = (*paths[one], key)
-                replaced[origin] = by or replaced.get(one, False)
-                waiting.append(origin)
+            if seen and origin not in known:
+                known.add(origin)
+                waiting.append((origin, (*path, key), by or replaced))
                 place = decode(context.root, namespace)
                 said = said_beside(value, state, Tier(tier), place, context)
-                yield Origin(paths[origin], place, Tier(tier), state, said, replaced[origin])
-
-
-def _decision(source: Promotable, decision: PromotionDecision) -> PromotionDecision | None:
-    open_ = source.tier == Tier.WORKING and source.state is None and source.successor is None
-    return decision if open_ else None
+                yield Origin((*path, key), place, Tier(tier), state, said, by or replaced)
 
 
 def move_record(row: Row) -> MoveRecord:
@@ -284,7 +246,7 @@ def said_beside(
     return shown_beside(value, state) if context.reaches(tier, namespace) else ""
 
 
-def _relative(row: tuple[Any, ...], context: MemoryContext) -> Relative:
+def _relative(row: Row, context: MemoryContext) -> Relative:
     role, namespace, key, tier, state, value = row
     place = decode(context.root, namespace)
     said = said_beside(value, state, Tier(tier), place, context)

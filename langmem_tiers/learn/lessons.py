@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, NamedTuple
-from uuid import uuid4
 
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.retries import is_transient
 from langmem_tiers.learn.signature import Signature
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import likeness, words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Inquiry, Reader
 from langmem_tiers.recall.matching import judge
-from langmem_tiers.recall.question import Question, read_question
+from langmem_tiers.recall.question import read_question
 from langmem_tiers.recall.recall import near, settings_of, sought_by
 from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
@@ -50,20 +48,6 @@ IN_ANY_TOOL: Final = 0.8
 own choice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Concern:
-    """What lessons are wanted for."""
-
-    ask: Inquiry
-    """Where lessons are looked for, and what is about to be done, if that is known."""
-    failures: Sequence[Signature] = ()
-    """One without a tool may be of any; so may a lesson without one."""
-    tools: Sequence[str] = ()
-    approach: str | None = None
-    """Only lessons of what was tried in just this form, that say to do something else, of a failure
-    that does not pass by itself."""
-
-
 class Evidence(NamedTuple):
     """What is known of the failures at hand."""
 
@@ -77,114 +61,101 @@ class Evidence(NamedTuple):
     asked: str
 
 
-class _Sought(NamedTuple):
-    """What was sought for a concern, and what Postgres found."""
-
-    question: Question
-    evidence: Evidence
-    rows: Rows
-    floor: Floor
-    """That of a match that is all that speaks for a lesson: none where no vector could be made."""
-
-
 def lessons(
-    concern: Concern, reader: Reader, store: StoreFlows
+    ask: Inquiry,
+    reader: Reader,
+    store: StoreFlows,
+    *,
+    failures: Sequence[Signature] = (),
+    tools: Sequence[str] = (),
+    approach: str | None = None,
 ) -> Flow[tuple[list[Recollection], list[Candidate]]]:
     """The lessons, the best first, and the rows they were read from.
 
     Candidates are a hundred of each signature and tool, of the newest thousand, and what the words
     find among all.
+
+    Args:
+        ask: Where lessons are looked for, and what is about to be done, if that is known.
+        reader: How they are looked for.
+        store: Where they are.
+        failures: What failed. One without a tool may be of any; so may a lesson without one.
+        tools: Those that failed, or are about to run.
+        approach: Only lessons of what was tried in just this form, which is not sought by words,
+            that say to do something else, of a failure that does not pass by itself.
     """
-    of_any = concern.failures or concern.tools or concern.ask.query.strip()
-    if not (concern.ask.limit and of_any):
+    if not (ask.limit and (failures or tools or ask.query.strip())):
         return [], []
-    sought = yield from _sought(concern, reader, store)
-    candidates, searched = read_rows(sought.rows, store.distance)
-    candidates = [one for one in candidates if _is_of(one, concern.approach)]
-    alike = likeness(candidates, sought.question, searched, reader.words)
-    found = [
-        (recollection(one.candidate, one.match, one.evidence), one.candidate)
-        for one in judge(candidates, sought.question, searched, reader.weights, alike)
-    ]
-    shares = _shares_of_words(concern.ask.query, [memory for memory, _ in found])
-    scored = [
-        (scored_by(memory, sought.evidence, share), row)
-        for (memory, row), share in zip(found, shares, strict=True)
-    ]
-    best_match = max((one.match for one, _ in scored), default=0.0)
-    least = sought.floor.least_lesson(best_match)
-    asked = bool(sought.evidence.asked)
-    wanted = [one for one in scored if _matters(one[0], least, concern.tools, asked=asked)]
-    wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
-    best = _distinct(wanted)[: concern.ask.limit]
-    return [memory for memory, _ in best], [row for _, row in best]
-
-
-def stop_holding(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[int]:
-    """Note of the lessons of what was tried in just this form that it works; how many they are."""
-    held, _ = yield from lessons(concern, reader, store)
-    if held:
-        params = {
-            "tenant": concern.ask.reach.tenant,
-            "user_id": concern.ask.reach.user_id,
-            "namespaces": [encode(one.namespace).namespace for one in held],
-            "keys": [one.key for one in held],
-            "event": str(uuid4()),
-            "now": store.now,
-        }
-        yield Query((Call("stop_holding", params),), commit=True)
-    return len(held)
-
-
-def _sought(concern: Concern, reader: Reader, store: StoreFlows) -> Flow[_Sought]:
-    """What is known of the failures, and what Postgres finds for them."""
-    whose = {"tenant": concern.ask.reach.tenant, "user_id": concern.ask.reach.user_id}
-    # What was tried in just this form is not sought by words.
-    told = (concern.ask.query, *(one.said for one in concern.failures))
-    asked = "\n".join(filter(None, told)) if concern.approach is None else ""
+    told = [ask.query, *(one.said for one in failures)] if approach is None else []
+    sought = replace(ask, query="\n".join(filter(None, told)))
     yield from store.refresh_state()
-    ask, moment, vectors = replace(concern.ask, query=asked), store.moment(), Vectors()
-    yield from vectors.add([asked] if asked.strip() else [], store.options)
-    in_tools = yield from _in_tools(concern.failures, concern.ask.reach.tenant)
-    signed = [str(same) for one in concern.failures for same in (one, replace(one, tool=None))]
+    moment, vectors = store.moment(), Vectors()
+    yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
+    in_tools = yield from _in_tools(failures, ask.reach.tenant)
+    signed = [str(same) for one in failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
-    question = read_question(asked, moment.now)
-    vector = vectors.get(asked)
+    question, vector = read_question(sought.query, moment.now), vectors.get(sought.query)
     params = {
-        **sought_by(ask, question, vector, store, moment),
+        **sought_by(sought, question, vector, store, moment),
         "signatures": signatures,
-        "tools": list(concern.tools),
-        "approach": concern.approach,
+        "tools": list(tools),
+        "approach": approach,
     }
-    calls = [Call(near("recall_lessons", ask, vector, store), params)]
+    calls = [Call(near("recall_lessons", sought, vector, store), params)]
     if signatures:
+        whose = {"tenant": ask.reach.tenant, "user_id": ask.reach.user_id}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
     before = settings_of(calls, reader)
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
-    evidence = Evidence(
-        signed=frozenset(signed),
-        in_tools=frozenset(in_tools),
-        rarity=_rarity(dict(counts[0])) if counts else {},
-        tools=frozenset((*concern.tools, *(one.tool for one in concern.failures if one.tool))),
-        asked=" ".join(concern.ask.query.split()),
-    )
-    return _Sought(question, evidence, rows, NO_FLOOR if vectors.failed else DEFAULT_FLOOR)
+    candidates, searched = read_rows(rows, store.distance)
+    candidates = [one for one in candidates if _is_of(one, approach)]
+    alike = likeness(candidates, question, searched, reader.words)
+    judged = judge(candidates, question, searched, reader.weights, alike)
+    found = [
+        (recollection(one.candidate, one.match, one.evidence), one.candidate) for one in judged
+    ]
+    named = frozenset((*tools, *(one.tool for one in failures if one.tool)))
+    rarity, asked = _rarity(dict(*counts)), " ".join(ask.query.split())
+    evidence = Evidence(frozenset(signed), frozenset(in_tools), rarity, named, asked)
+    floor = NO_FLOOR if vectors.failed else DEFAULT_FLOOR
+    best = _ranked(found, evidence, floor, tools)[: ask.limit]
+    return [memory for memory, _ in best], [row for _, row in best]
+
+
+Found = tuple[Recollection, Candidate]
+
+
+def _ranked(
+    found: Sequence[Found], evidence: Evidence, floor: Floor, tools: Sequence[str]
+) -> list[Found]:
+    """What matters, the best first; what says the same once."""
+    shares = _shares_of_words(evidence.asked, [memory for memory, _ in found])
+    scored = [
+        (scored_by(memory, evidence, share), row)
+        for (memory, row), share in zip(found, shares, strict=True)
+    ]
+    least = floor.least_lesson(max((one.match for one, _ in scored), default=0.0))
+    asked = bool(evidence.asked)
+    wanted = [one for one in scored if _matters(one[0], least, tools, asked=asked)]
+    wanted.sort(key=lambda each: (-each[0].score, each[0].namespace, each[0].key))
+    return _distinct(wanted)
 
 
 def _in_tools(failures: Sequence[Signature], tenant: str) -> Flow[list[str]]:
     """Failures of no tool as they are signed in each tool that the tenant knows failures of."""
     bare = [one for one in failures if one.tool is None]
-    if not bare:
-        return []
-    (rows,) = yield Query((Call("failed_tools", {"tenant": tenant}),))
+    (rows,) = (yield Query((Call("failed_tools", {"tenant": tenant}),))) if bare else ([],)
     return [str(replace(one, tool=tool)) for one in bare for (tool,) in rows]
 
 
 def _rarity(counts: Mapping[str | None, int]) -> dict[str, float]:
     """Of each signature how rare it is, if it is known; `None` is of all of them."""
-    known = {one: often for one, often in counts.items() if one is not None and often}
-    return {one: math.log((counts[None] + 1) / often) for one, often in known.items()}
+    return {
+        one: math.log((counts[None] + 1) / often)
+        for one, often in counts.items()
+        if one is not None and often
+    }
 
 
 def _is_of(row: Candidate, approach: str | None) -> bool:
@@ -211,23 +182,19 @@ def scored_by(memory: Recollection, evidence: Evidence, share: float) -> Recolle
     alike = 1.0 if signature in evidence.signed else IN_ANY_TOOL
     known = signature in evidence.signed or signature in evidence.in_tools
     task = " ".join(str(told.get("task_id") or "").split())
+    # a short name may be of another one
+    asked = len(task) >= _TASK and f"{evidence.asked} ".startswith(f"{task} ")
     succeeds = _log_odds((memory.success_count + 1) / (tries + 2))  # the mean of the posterior
     parts = {
         "match": _log_odds(max(memory.match, _LEAST)) - _log_odds(_LEAST),
         "words": WORDS * share,
         "signature": alike * evidence.rarity.get(str(signature), 0.0) if known else 0.0,
         "tool": TOOL * (tool in evidence.tools),
-        "task": TASK * _begins_with(evidence.asked, task),
+        "task": TASK * asked,
         "success": max(-MOST_OF_SUCCESS, min(succeeds, MOST_OF_SUCCESS)),
     }
     terms = {name: part for name, part in parts.items() if part}
     return replace(memory, score=math.fsum(terms.values()), explanation=terms)
-
-
-def _begins_with(asked: str, task: str) -> bool:
-    """Whether what is asked is a task, told as it was; a short name may be of another one."""
-    told = asked[: len(task)] == task and asked[len(task) : len(task) + 1] in ("", " ")
-    return told and len(task) >= _TASK
 
 
 def _log_odds(chance: float) -> float:
@@ -247,12 +214,10 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
     return memory.value.get("tool") in tools or memory.match >= least
 
 
-def _distinct(
-    scored: Sequence[tuple[Recollection, Candidate]],
-) -> list[tuple[Recollection, Candidate]]:
+def _distinct(scored: Sequence[Found]) -> list[Found]:
     """Of what says the same the best one, and no attempt whose lesson is there as well."""
     answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
-    distinct: dict[object, tuple[Recollection, Candidate]] = {}
+    distinct: dict[object, Found] = {}
     for memory, row in scored:
         said = memory.value
         if memory.memory_type == REFLEXION or said.get("signature") not in answered:

@@ -7,9 +7,11 @@ docs/learning.md has.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 from langmem_tiers.core.checks import checked_choice, checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
@@ -140,38 +142,28 @@ class Criterion(NamedTuple):
     @property
     def met(self) -> bool:
         """Whether it holds. What was never seen does not."""
-        if self.value is None:
-            return False
-        if self.comparison == ">":
-            return self.value > self.threshold
-        if self.comparison == ">=":
-            return self.value >= self.threshold
-        return self.value <= self.threshold
+        return self.value is not None and _HOLDS[self.comparison](self.value, self.threshold)
 
     def __str__(self) -> str:
-        """Such as `accesses 7 > 5 yes`."""
-        digits = _digits(self.value, self.threshold)
-        value = "unknown" if self.value is None else _shown(self.value, digits)
-        threshold = _shown(self.threshold, digits)
+        """Such as `accesses 7 > 5 yes`, with as many digits as tell the two apart."""
+        digits = 2
+        if self.value is not None and self.value != self.threshold:
+            apart = (n for n in _DIGITS if round(self.value, n) != round(self.threshold, n))
+            digits = next(apart, max(_DIGITS))
+        value, threshold = (
+            f"{one:.{digits}f}" if isinstance(one, float) else f"{one}"
+            for one in ("unknown" if self.value is None else self.value, self.threshold)
+        )
         answer = "yes" if self.met else "no"
         return f"{self.name} {value} {self.comparison} {threshold}{self.unit} {answer}"
 
 
-def _digits(value: float | None, threshold: float) -> int:
-    """As many as tell the two apart: 0.8004 is not shown as 0.80 > 0.80."""
-    digits = 2
-    while value is not None and value != threshold and digits < _MOST_DIGITS:
-        if round(value, digits) != round(threshold, digits):
-            break
-        digits += 1
-    return digits
-
-
-_MOST_DIGITS = 9
-
-
-def _shown(value: float, digits: int) -> str:
-    return f"{value}" if isinstance(value, int) else f"{value:.{digits}f}"
+_HOLDS: Final[dict[Comparison, Callable[[float, float], bool]]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<=": operator.le,
+}
+_DIGITS: Final = range(2, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +200,16 @@ def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Promot
     for that.
     """
     by_use = policy.by_use and not evidence.tried
+    age = (now - evidence.recorded_at) / timedelta(days=1)
+    old = Criterion("age", age, ">", policy.min_age_days, " days")
     if by_use and (evidence.importance or 0.0) >= policy.min_importance:
-        return _decided(_use(evidence, policy, now))
+        return _decided(
+            "promote",
+            Criterion("importance", evidence.importance, ">=", policy.min_importance),
+            Criterion("shown on", evidence.days, ">=", policy.min_days, " days"),
+            Criterion("sessions", evidence.sessions, ">=", policy.min_sessions),
+            old,
+        )
     successes, failures = evidence.success_count, evidence.failure_count
     success = Criterion("success", _rate(successes, failures), ">", policy.min_success_rate)
     if policy.rule == "beta":
@@ -217,31 +217,13 @@ def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Promot
         chance = _chance_of_less(successes, failures, policy)
         surely = None if chance is None else 1 - chance
         success = Criterion(name, surely, ">=", policy.confidence)
-    reasons = (
+    return _decided(
+        "promote",
         Criterion("accesses", evidence.access_count, ">", policy.min_access_count),
         success,
-        _age(evidence, policy, now),
+        old,
         Criterion("projects", len(evidence.projects), ">=", policy.min_projects),
     )
-    return _decided(reasons)
-
-
-def _use(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> tuple[Criterion, ...]:
-    return (
-        Criterion("importance", evidence.importance, ">=", policy.min_importance),
-        Criterion("shown on", evidence.days, ">=", policy.min_days, " days"),
-        Criterion("sessions", evidence.sessions, ">=", policy.min_sessions),
-        _age(evidence, policy, now),
-    )
-
-
-def _age(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Criterion:
-    age = (now - evidence.recorded_at) / timedelta(days=1)
-    return Criterion("age", age, ">", policy.min_age_days, " days")
-
-
-def _decided(reasons: tuple[Criterion, ...]) -> PromotionDecision:
-    return PromotionDecision("promote" if all(one.met for one in reasons) else "stay", reasons)
 
 
 def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> PromotionDecision:
@@ -257,17 +239,19 @@ def should_demote(successes: int, failures: int, policy: PromotionPolicy) -> Pro
         name = f"chance of success at most {policy.min_success_rate:.2f}"
         chance = _chance_of_less(successes, failures, policy)
         failure = Criterion(name, chance, ">=", policy.demote_confidence)
-    reasons = (Criterion("outcomes", successes + failures, ">=", policy.demote_after), failure)
-    return PromotionDecision("demote" if all(one.met for one in reasons) else "stay", reasons)
+    known = Criterion("outcomes", successes + failures, ">=", policy.demote_after)
+    return _decided("demote", known, failure)
 
 
 def should_hold_back(outcomes: int, harm: float, policy: PromotionPolicy) -> PromotionDecision:
     """Whether a memory harms beyond doubt, by the runs that went without it."""
-    reasons = (
-        Criterion("outcomes", outcomes, ">=", ENOUGH),
-        Criterion("chance of harm", harm, ">=", policy.demote_confidence),
-    )
-    return PromotionDecision("demote" if all(one.met for one in reasons) else "stay", reasons)
+    known = Criterion("outcomes", outcomes, ">=", ENOUGH)
+    harmful = Criterion("chance of harm", harm, ">=", policy.demote_confidence)
+    return _decided("demote", known, harmful)
+
+
+def _decided(verdict: Verdict, *reasons: Criterion) -> PromotionDecision:
+    return PromotionDecision(verdict if all(one.met for one in reasons) else "stay", reasons)
 
 
 def _rate(successes: int, failures: int) -> float | None:

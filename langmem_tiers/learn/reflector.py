@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field, model_validator
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.prompts import (
-    FAILURE_REASON,
-    IMPROVED_APPROACH,
-    LESSON_ATTEMPTS,
-    LESSONS_DRAWN,
-    NOT_KNOWN,
-    REFLECT,
-    REFLECT_ANSWERED,
-    REFLECT_ASKED,
-    REFLECT_ATTEMPT,
-    REFLECT_BEFORE,
-    REFLECT_JUDGED,
-    REFLECT_KNOWN,
-    REFLECT_TURN,
-    REFLEXION_TAGS,
-)
 from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.structured import trimmed, ways_to_ask
+from langmem_tiers.core.structured import trimmed, way_to_ask
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, Reflexion, stable_key
 from langmem_tiers.recall.fence import quoted
@@ -41,7 +26,6 @@ _MOST_KINDS: Final = 10
 """Kinds of failures of one turn that a model is shown, the last: our own choice."""
 _LONGEST: Final = 400
 """Characters of an answer that a lesson keeps as what was tried: our own choice."""
-T = TypeVar("T")
 
 
 class Kind(NamedTuple):
@@ -137,16 +121,16 @@ class Reflector(NamedTuple):
 class OneLesson(BaseModel):
     """One of the lessons that a model is asked for; all else of it is the turn's own."""
 
-    attempts: list[int] = Field(default_factory=list, description=LESSON_ATTEMPTS)
-    failure_reason: str = Field(description=FAILURE_REASON)
-    improved_approach: str = Field(description=IMPROVED_APPROACH)
-    tags: list[str] = Field(default_factory=list, description=REFLEXION_TAGS)
+    attempts: list[int] = Field(default_factory=list, description=prompts.LESSON_ATTEMPTS)
+    failure_reason: str = Field(description=prompts.FAILURE_REASON)
+    improved_approach: str = Field(description=prompts.IMPROVED_APPROACH)
+    tags: list[str] = Field(default_factory=list, description=prompts.REFLEXION_TAGS)
 
 
 class Reflected(BaseModel):
     """What a model is asked for."""
 
-    lessons: list[OneLesson] = Field(description=LESSONS_DRAWN)
+    lessons: list[OneLesson] = Field(description=prompts.LESSONS_DRAWN)
 
     @model_validator(mode="before")
     @classmethod
@@ -169,7 +153,7 @@ def reflector_of(model: BaseChatModel) -> Reflector:
         drawn = reflector_of(model).call(Experience(attempts=[attempt]), [])
         ```
     """
-    return Reflector(*ways_to_ask(model, Reflected, _turn, _answer))
+    return Reflector(*way_to_ask(model, Reflected, _Turn))
 
 
 class _Turn(NamedTuple):
@@ -181,21 +165,26 @@ class _Turn(NamedTuple):
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
         parts = "\n".join(self._parts())
-        return [SystemMessage(REFLECT), HumanMessage(REFLECT_TURN.format(parts=parts))]
+        return [
+            SystemMessage(prompts.REFLECT),
+            HumanMessage(prompts.REFLECT_TURN.format(parts=parts)),
+        ]
 
     def _parts(self) -> Iterator[str]:
         told = self.told
         if told.corrects:
-            yield REFLECT_BEFORE.format(text=_shown(told.before))
+            yield prompts.REFLECT_BEFORE.format(text=_shown(told.before))
         if told.asked:
-            yield REFLECT_ASKED.format(text=_shown(told.asked))
+            yield prompts.REFLECT_ASKED.format(text=_shown(told.asked))
         for number, kind in enumerate(told.kinds, start=1):
-            yield _attempt(number, kind)
+            said = {name: _shown(text) for name, text in asdict(kind.shown).items()}
+            times = len(kind.attempts)
+            yield prompts.REFLECT_ATTEMPT.format(number=number, times=times, **said)
         if told.answered:
-            yield REFLECT_ANSWERED.format(text=_shown(told.answered))
+            yield prompts.REFLECT_ANSWERED.format(text=_shown(told.answered))
         if told.failed:
-            yield REFLECT_JUDGED
-        yield from (REFLECT_KNOWN.format(text=_shown(one)) for one in self.known)
+            yield prompts.REFLECT_JUDGED
+        yield from (prompts.REFLECT_KNOWN.format(text=_shown(one)) for one in self.known)
 
     def read(self, answer: Reflected) -> list[Drawn]:
         """What an answer says; of each kind of failure the first lesson.
@@ -226,9 +215,10 @@ class _Turn(NamedTuple):
     def _lesson(self, one: OneLesson, kind: Kind | None) -> Reflexion:
         told = self.told
         tried = told.answered if told.failed or not told.before else told.before
+        task = shortened(" ".join(told.asked.split()), 200) or "a turn without a question"
         attempt = None if kind is None else kind.shown
         return Reflexion(
-            task_id=_name_of(told.asked) if attempt is None else attempt.task_id,
+            task_id=task if attempt is None else attempt.task_id,
             original_approach=shortened(tried, _LONGEST) if attempt is None else attempt.approach,
             failure_reason=one.failure_reason.strip(),
             improved_approach=one.improved_approach.strip(),
@@ -237,31 +227,5 @@ class _Turn(NamedTuple):
         )
 
 
-def _attempt(number: int, kind: Kind) -> str:
-    one = kind.shown
-    return REFLECT_ATTEMPT.format(
-        number=number,
-        times=len(kind.attempts),
-        task_id=_shown(one.task_id),
-        tool=_shown(one.tool),
-        approach=_shown(one.approach),
-        error=_shown(one.error),
-        succeeded_with=_shown(one.succeeded_with),
-    )
-
-
-def _turn(told: Experience, known: Sequence[str]) -> Iterator[_Turn]:
-    yield _Turn(told, known)
-
-
 def _shown(text: str | None) -> str:
-    return NOT_KNOWN if text is None else quoted(trimmed(text))
-
-
-def _name_of(asked: str) -> str:
-    return shortened(" ".join(asked.split()), 200) or "a turn without a question"
-
-
-def _answer(several: list[T], /, *_: object, **__: object) -> T:
-    """The answer to the one request."""
-    return several[0]
+    return prompts.NOT_KNOWN if text is None else quoted(trimmed(text))

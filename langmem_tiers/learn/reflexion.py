@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
@@ -25,6 +24,7 @@ PATTERN = "pattern"
 """The memory type of what worked."""
 FAILED_ATTEMPT = "failed-attempt"
 """The tag of attempts that failed."""
+_TAUGHT: Final = ("task_id", "original_approach", "failure_reason", "improved_approach")
 LESSON_FROM = "Lesson from "
 """How the text of a lesson begins."""
 
@@ -60,7 +60,7 @@ class Reflexion:
 
     def __post_init__(self) -> None:
         """Refuse what teaches nothing."""
-        for name in ("task_id", "original_approach", "failure_reason", "improved_approach"):
+        for name in _TAUGHT:
             checked_text(getattr(self, name), name)
         if not isinstance(self.failure, Signature | None):
             raise InvalidTypeError(f"failure is a Signature, not {type(self.failure).__name__}")
@@ -68,23 +68,14 @@ class Reflexion:
 
     def to_memory_format(self) -> str:
         """The lesson as the text that is stored, embedded, and shown to a model."""
-        return "\n".join(
-            (
-                f"{LESSON_FROM}{self.task_id}",
-                f"Tried: {self.original_approach}",
-                f"Failed because: {self.failure_reason}",
-                f"Do instead: {self.improved_approach}",
-            )
+        return (
+            f"{LESSON_FROM}{self.task_id}\nTried: {self.original_approach}\n"
+            f"Failed because: {self.failure_reason}\nDo instead: {self.improved_approach}"
         )
 
     def to_memory(self, context: MemoryContext, **further: Any) -> NewMemory:
         """The lesson as something to be stored; the same lesson has the same key."""
-        fields = {
-            "task_id": self.task_id,
-            "original_approach": self.original_approach,
-            "failure_reason": self.failure_reason,
-            "improved_approach": self.improved_approach,
-        }
+        fields = {name: getattr(self, name) for name in _TAUGHT}
         return NewMemory(
             content=self.to_memory_format(),
             parts=tuple(map(Part, fields.values())),
@@ -147,28 +138,6 @@ class FailedAttempt:
             source=Source.TOOL,
             further={**told, **failure_fields(self.failure)},
         )
-
-
-def pattern(
-    content: str,
-    *,
-    context: MemoryContext,
-    tags: Iterable[str] = (),
-    source_task: str | None = None,
-) -> NewMemory:
-    """What worked, as something to be stored; the same pattern has the same key."""
-    return NewMemory(
-        content=content,
-        memory_type=PATTERN,
-        key=stable_key(
-            context,
-            PATTERN,
-            checked_text(content, "content"),
-            "" if source_task is None else checked_kind(source_task, str, "source_task"),
-        ),
-        tags=tags,
-        source_task=source_task,
-    )
 
 
 def failure_fields(failure: Signature | None) -> dict[str, str]:

@@ -61,54 +61,46 @@ def _shares(failed: Mapping[str, Any], worked: Mapping[str, Any]) -> bool:
     return any(not isinstance(one, bool) and one not in (None, "", [], {}) for one in shared)
 
 
-_ERRNO: Final = [
-    name
-    for name in (
-        *("ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "EHOSTDOWN"),
-        *("ENETUNREACH", "ENETDOWN", "ENETRESET", "EAGAIN", "EPIPE"),
+_SYSTEM: Final = {
+    name: getattr(module, name)
+    for module, names in (
+        (errno, "ECONNREFUSED ECONNRESET ECONNABORTED ETIMEDOUT EHOSTUNREACH EHOSTDOWN"),
+        (errno, "ENETUNREACH ENETDOWN ENETRESET EAGAIN EPIPE"),
+        (socket, "EAI_AGAIN EAI_NONAME"),
     )
-    if hasattr(errno, name)
-]
-_RESOLVER: Final = [name for name in ("EAI_AGAIN", "EAI_NONAME") if hasattr(socket, name)]
-_STATUS: Final = [HTTPStatus(code) for code in (408, 425, 429, 500, 502, 503, 504)]
-_SQL: Final = (
-    *("serialization failure", "deadlock detected", "lock not available", "query canceled"),
-    *("too many connections", "cannot connect now", "connection exception", "connection failure"),
+    for name in names.split()
+    if hasattr(module, name)
+}
+"""What systems call a condition that passes, and the numbers that they give to it."""
+_NUMBERS: Final = "|".join(map(str, _SYSTEM.values()))
+_PHRASES: Final = (
+    # as the standard and Postgres name them
+    *("serialization failure", "lock not available", "query canceled", "too many connections"),
+    *("cannot connect now", "connection exception", "connection failure", "deadlock"),
+    *("deadline exceeded", "rate limit", "timed out"),
+    # what resolvers (glibc, BSD), SQLite, Postgres, libpq, Node, dpkg and nginx print
+    *("temporary failure in name resolution", "name or service not known"),
+    *("nodename nor servname provided", "could not serialize access", "could not obtain lock"),
+    *("server closed the connection", "socket hang up", "could not get lock"),
+    "service temporarily unavailable",
+    *(HTTPStatus(code).phrase for code in (408, 425, 429, 500, 502, 503, 504)),
+    *(os.strerror(one) for name, one in _SYSTEM.items() if hasattr(errno, name)),
 )
-"""Conditions as the standard and Postgres name them."""
 _SQLSTATE: Final = r"08\w{3}|40001|40P01|53300|55P03|57014|57P0[123]"
-_GRPC: Final = "UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED"
-_CLASS_PARTS: Final = "Connect(?:ion)?|NameResolution|BrokenPipe|Throttl(?:ed|ing)"
+_PARTS: Final = "Connect|NameResolution|BrokenPipe|Throttled|Throttling"
 """Parts of names of classes."""
-_PRINTED: Final = (
-    *("Temporary failure in name resolution", "Name or service not known"),
-    *("nodename nor servname provided, or not known", "database is locked"),
-    *("could not serialize access", "could not obtain lock", "server closed the connection"),
-    *("socket hang up", "could not get lock", "Service Temporarily Unavailable"),
-)
-"""What resolvers (glibc, BSD) and SQLite print for EAI_AGAIN, EAI_NONAME and SQLITE_BUSY, Postgres
-for 40001 and 55P03, libpq and Node for ECONNRESET, dpkg for EAGAIN, and nginx for 503, which no
-function of Python's tells."""
-
-_NUMBERS: Final = [
-    *(getattr(errno, name) for name in _ERRNO),
-    *(getattr(socket, name) for name in _RESOLVER),
-]
 _CODES: Final = r"408|425|429|5\d\d"
 
 
 def _named(condition: str) -> str:
     """A condition as it is written in words, in snake_case or in CamelCase."""
-    return r"[\s_-]*".join(map(re.escape, condition.split()))
+    return r"[\s_-]*".join(map(re.escape, condition.replace("Timeout", "Time out").split()))
 
 
 _CONDITION: Final = re.compile(
     "|".join(
         (
-            *map(_named, (*_SQL, "deadline exceeded", "rate limit", "timed out", "deadlock")),
-            *(_named(os.strerror(getattr(errno, name))) for name in _ERRNO),
-            *(_named(one.phrase.replace("Timeout", "Time out")) for one in _STATUS),
-            *map(re.escape, _PRINTED),
+            *map(_named, _PHRASES),
             rf"\bSQLSTATE\W{{0,3}}(?:{_SQLSTATE})\b",
             rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,4}}(?:{_CODES})\b",
             r"(?:\A|error|exception)\W{0,4}(?:429|50[234])\b(?! ?[\d.])",
@@ -122,25 +114,19 @@ _CONDITION: Final = re.compile(
 _IDENTIFIER: Final = re.compile(
     "|".join(
         (
-            rf"\b(?:{'|'.join((*_ERRNO, *_RESOLVER))}|ENOTFOUND|SQLITE_BUSY)\b",
+            rf"\b(?:{'|'.join(_SYSTEM)}|ENOTFOUND|SQLITE_BUSY)\b",
             r"\b(?:[A-Z]+_){0,4}(?:DEAD)?LOCK(?:ED)?(?:_[A-Z]+){0,4}\b",
-            rf"\b(?:{_GRPC})\b",
-            rf"\[Errno (?:{'|'.join(map(str, _NUMBERS))})\]",
-            rf"\(os error (?:{'|'.join(map(str, _NUMBERS))})\)",
+            r"\b(?:UNAVAILABLE|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED)\b",  # gRPC
+            rf"\[Errno (?:{_NUMBERS})\]|\(os error (?:{_NUMBERS})\)",
             r"\b(?:[A-Z]\w*Timeout\w*|Timeout(?:Error|Exception|Expired))\b",
             r"\b(?:RemoteDisconnected|gaierror)\b",
+            rf"\b(?=\w*?(?:{_PARTS}))[A-Za-z]\w*(?:Error|Exception)\b",
         )
     )
 )
 
 
-_CLASS: Final = re.compile(r"\b[A-Za-z]\w*(?:Error|Exception)\b")
-_PART: Final = re.compile(_CLASS_PARTS)
-
-
 def is_transient(failure: str) -> bool:
     """Whether the text of a failure names a condition that passes by itself."""
     failure = ends_of(failure)
-    if _IDENTIFIER.search(failure) or _CONDITION.search(failure):
-        return True
-    return any(_PART.search(one[0]) for one in _CLASS.finditer(failure))
+    return bool(_IDENTIFIER.search(failure) or _CONDITION.search(failure))

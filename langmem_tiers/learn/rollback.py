@@ -14,17 +14,11 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm
 from langmem_tiers.learn.outcome import LEARNED
-from langmem_tiers.learn.promotable import EVERYBODYS
-from langmem_tiers.learn.promote import PAGE
-from langmem_tiers.learn.promotion_rules import (
-    PromotionDecision,
-    PromotionPolicy,
-    should_demote,
-    should_hold_back,
-)
-from langmem_tiers.postgres.flow import Call, Flow, Query, anew, rows_of
+from langmem_tiers.learn.promote import EVERYBODYS, PAGE
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 _UNDO = {
@@ -46,7 +40,7 @@ class Demotion:
     key: str
     move: str | None = None
     """What `rollback` takes."""
-    decision: PromotionDecision
+    decision: rules.PromotionDecision
 
     def __str__(self) -> str:
         """What was decided, and why."""
@@ -79,55 +73,23 @@ class _Event(NamedTuple):
         return context.reaches(str(self.tier), decode(context.root, self.namespace))
 
 
-class Promoted(NamedTuple):
-    """A memory that was promoted, and what came of it since.
-
-    A row of demotion_candidates; the columns are in this order.
-    """
+class Doubted(NamedTuple):
+    """A memory that was promoted or learned, and what its outcomes say."""
 
     id: int
     namespace: str
     key: str
-    created_at: datetime
     updated_at: datetime
-    successes: int
-    failures: int
-    tier: str = Tier.LONG_TERM.value
-
-
-class Tried(NamedTuple):
-    """A memory that was learned, with the runs that it was shown to and those without it.
-
-    A row of harm_candidates; the columns are in this order.
-    """
-
-    id: int
-    namespace: str
-    key: str
-    created_at: datetime
-    updated_at: datetime
-    shown_successes: int
-    shown: int
-    held_successes: int
-    held: int
-    successes: int
-    tries: int
     tier: str
-    content: str
-    """How what it says begins."""
-
-    @property
-    def counts(self) -> HoldoutCounts:
-        """What is compared."""
-        return HoldoutCounts(self.shown_successes, self.shown, self.held_successes, self.held)
-
-
-Judged = tuple[Promoted | Tried, PromotionDecision]
-"""A memory, and what its outcomes say."""
+    decision: rules.PromotionDecision
+    counts: HoldoutCounts | None = None
+    """How the runs ended that were shown it and those without it; None of what was promoted."""
+    content: str = ""
+    """How what was learned begins."""
 
 
 def demote_all(
-    context: MemoryContext, policy: PromotionPolicy, options: StoreOptions, moment: Moment
+    context: MemoryContext, policy: rules.PromotionPolicy, options: StoreOptions, moment: Moment
 ) -> Flow[list[Demotion]]:
     """Demote what a context sees and outcomes are against; all judged, each once."""
     tenant, seen = context.root, {"user_id": context.user_id, "everybody": False}
@@ -135,19 +97,19 @@ def demote_all(
     after = 0
     while found := (yield from doubted(tenant, policy, after, PAGE, seen)):
         for one in found:
-            result = yield from _demote(one, tenant, options, moment)
-            results.append(result)
-        after = found[-1][0].id
+            demotion = yield from _demote(one, tenant, options, moment)
+            results.append(demotion)
+        after = found[-1].id
     return results
 
 
 def doubted(
     tenant: str,
-    policy: PromotionPolicy,
+    policy: rules.PromotionPolicy,
     after: int,
     limit: int,
     seen: Mapping[str, object] = EVERYBODYS,
-) -> Flow[list[Judged]]:
+) -> Flow[list[Doubted]]:
     """What was promoted and failed a run since, and what was learned and held out, by id.
 
     One that is both is judged by both, and demoted if either says so.
@@ -158,35 +120,35 @@ def doubted(
         Call("demotion_candidates", {**page, "latest": policy.demote_within}),
         Call("harm_candidates", {**page, **learned}),
     )
-    first, second = yield Query(calls, commit=True)
-    judged: dict[int, Judged] = {}
-    for row in first:
-        promoted = Promoted(*row)
-        verdict = should_demote(promoted.successes, promoted.failures, policy)
-        judged[promoted.id] = (promoted, verdict)
-    for row in second:
-        tried = Tried(*row)
-        usual = (tried.successes + 1) / (tried.tries + 2)
-        harm = chance_of_harm(tried.counts, usual)
-        known = judged.get(tried.id)
-        if known is None or not known[1].demote:
-            judged[tried.id] = (tried, should_hold_back(tried.counts.tries, harm, policy))
-    return sorted(judged.values(), key=lambda one: one[0].id)[:limit]
+    promoted, tried = yield Query(calls, commit=True)
+    found: dict[int, Doubted] = {}
+    for id_, namespace, key, _, updated_at, successes, failures in promoted:
+        decision = rules.should_demote(successes, failures, policy)
+        found[id_] = Doubted(id_, namespace, key, updated_at, Tier.LONG_TERM.value, decision)
+    for id_, namespace, key, _, updated_at, *outcomes, tier, content in tried:
+        *each, successes, tries = outcomes
+        counts = HoldoutCounts(*each)
+        harm = chance_of_harm(counts, (successes + 1) / (tries + 2))
+        decision = rules.should_hold_back(counts.tries, harm, policy)
+        if id_ not in found or not found[id_].decision.demote:
+            place = id_, namespace, key, updated_at, tier
+            found[id_] = Doubted(*place, decision, counts, content)
+    return sorted(found.values(), key=lambda one: one.id)[:limit]
 
 
-def _demote(judged: Judged, tenant: str, options: StoreOptions, moment: Moment) -> Flow[Demotion]:
-    one, decision = judged
-    if not decision.demote:
-        return Demotion(demoted=False, key=one.key, decision=decision)
+def _demote(one: Doubted, tenant: str, options: StoreOptions, moment: Moment) -> Flow[Demotion]:
+    if not one.decision.demote:
+        return Demotion(demoted=False, key=one.key, decision=one.decision)
     move = str(uuid4())
     lock = lock_call(_keys(tenant, one.namespace, one.key), options)
-    reasons = list(map(str, decision.reasons))
-    record = demotion(tenant, (one.id, one.tier), move, reasons, moment)
+    reasons = list(map(str, one.decision.reasons))
+    record = demotion_call(tenant, (one.id, one.tier), move, reasons, moment)
     _, done = yield Query((lock, record), commit=True)
-    return Demotion(demoted=bool(done), key=one.key, move=move if done else None, decision=decision)
+    moved = move if done else None
+    return Demotion(demoted=bool(done), key=one.key, move=moved, decision=one.decision)
 
 
-def demotion(
+def demotion_call(
     tenant: str, memory: tuple[int, str], move: str, reasons: Sequence[str], moment: Moment
 ) -> Call:
     """The call that demotes a memory, by its id and tier, whose keys are locked."""
@@ -202,6 +164,7 @@ def demotion(
     return Call("record_demotion", params)
 
 
+@begun_anew
 def rollback(
     context: MemoryContext, move: str, options: StoreOptions, moment: Moment
 ) -> Flow[bool]:
@@ -212,12 +175,6 @@ def rollback(
         RollbackError: if a later move stands on it, what it made was changed since, or nothing
             that it promoted is left.
     """
-    return anew(lambda: _rollback(context, move, options, moment))
-
-
-def _rollback(
-    context: MemoryContext, move: str, options: StoreOptions, moment: Moment
-) -> Flow[bool]:
     tenant = context.root
     params = {"tenant": tenant, "event": move, "alive_at": moment.alive_at}
     rows = yield from rows_of("event", **params)
@@ -227,12 +184,15 @@ def _rollback(
     event = _event(rows, move, context)
     if event.undone_at is not None:
         return False
-    archive = (yield from _archive_of(event, tenant)) if event.updated_at is None else None
+    archive = None
+    if event.updated_at is None:
+        ids = [one for one in (event.target, event.id) if one is not None]
+        (held,) = yield Query((Call("archived_among", {"tenant": tenant, "ids": ids}),))
+        archive = next((str(row[1]) for row in held), None)
     _check(event, archive)
     undo = Call(_UNDO[event.kind], {**params, "id": event.id, "now": moment.now})
-    place = Place(tenant, event.namespace or "")
-    gone = [Write(place=place, key=event.key or "", value=None)]
-    removed = delete_calls(gone, TIERS) if event.kind == "promoted" else ()
+    gone = Write(place=Place(tenant, event.namespace or ""), key=event.key or "", value=None)
+    removed = delete_calls([gone], TIERS) if event.kind == "promoted" else ()
     doubt = Call("doubt", {"tenant": tenant, "ids": [], "events": [move]})
     yield Query((undo, *removed, doubt), commit=True)
     return True
@@ -244,13 +204,6 @@ def _event(rows: Sequence[tuple[Any, ...]], move: str, context: MemoryContext) -
             f"there is no move {move!r}: take the `move` of a promotion, a demotion, a retraction…"
         )
     return _Event(*rows[0])
-
-
-def _archive_of(event: _Event, tenant: str) -> Flow[str | None]:
-    """The archive that holds what a move made or changed; None if it was deleted."""
-    ids = [one for one in (event.target, event.id) if one is not None]
-    (rows,) = yield Query((Call("archived_among", {"tenant": tenant, "ids": ids}),))
-    return next((str(row[1]) for row in rows), None)
 
 
 def _check(event: _Event, archive: str | None) -> None:

@@ -7,6 +7,7 @@ A word is a value by its form: if it is not of letters alone. No list of words i
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import re
 import traceback
@@ -15,11 +16,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from itertools import chain, dropwhile, groupby
 from textwrap import dedent
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.learn.asserted import ASSERTION, asserted
 from langmem_tiers.remember.new import label
 
 LONGEST: Final = 400
@@ -93,9 +93,12 @@ def signature(failure: BaseException | str, *, tool: str | None = None) -> Signa
         raise InvalidTypeError(
             f"A failure is an exception or a text, not {type(failure).__name__}; pass str(…) of it."
         )
-    text = _ANSI.sub("", _ends(text.encode(errors="replace").decode()))
+    text = text.encode(errors="replace").decode()
+    if len(text) > 2 * _LOOKED_AT:
+        text = f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
+    text = _ANSI.sub("", text)
     error, said = _settled(text)
-    if (claim := asserted(text, error, said)) is not None:
+    if (claim := _asserted(text, error, said)) is not None:
         return Signature(tool=tool, error=ASSERTION, template=claim)
     return Signature(tool=tool, error=error, template=said)
 
@@ -114,11 +117,6 @@ def _printed(failure: BaseException) -> str:
     frames = "".join(traceback.format_tb(failure.__traceback__)[-1:])
     said = "".join(traceback.format_exception_only(failure))
     return f"{_TRACEBACK}\n{frames}{said}"
-
-
-def _ends(text: str) -> str:
-    """What is looked at of a text."""
-    return text if len(text) <= 2 * _LOOKED_AT else f"{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}"
 
 
 def _settled(text: str) -> tuple[str, str]:
@@ -149,6 +147,7 @@ def _step(text: str) -> _Said | None:
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _CHAINED: Final = ("During handling of the above", "The above exception was the direct")
+_GROUP: Final = "ExceptionGroup: "
 _GUTTER: Final = re.compile(r"(?m)^(?: *[|+](?:[-+]*(?: \d+ -*)?| ))+ ?")
 _TEST: Final = re.compile(r"(?m)^_{3,} .+ _{3,}$")
 _FAILED: Final = re.compile(r"E(?:  |$)")
@@ -199,14 +198,10 @@ def _traced(text: str) -> Sequence[str]:
     raised: Sequence[str] = ()
     for block in _GUTTER.sub("", text).split(_TRACEBACK)[1:] if _TRACEBACK in text else ():
         lines = [line for line in block.splitlines() if line.strip()]
-        raised = [*dropwhile(_leads_there, lines)] or raised
+        raised = [*dropwhile(lambda one: one[0].isspace() or _GROUP in one, lines)] or raised
         if raised and not any(line.startswith(_CHAINED) for line in raised):
             break
     return raised
-
-
-def _leads_there(line: str) -> bool:
-    return line[0].isspace() or "ExceptionGroup: " in line
 
 
 def _raised(lines: Sequence[str]) -> _Said:
@@ -378,3 +373,89 @@ def _body(text: str) -> str:
         return (code[1] or code[2]).upper()
     told = _TOLD.search(text)
     return _masked(_unquoted(told[1]), NO_CLASS).text if told else _VALUE
+
+
+# ---- what a failed test asserted --------------------------------------------------------------
+
+ASSERTION: Final = "AssertionError"
+_ASSERTIONS: Final = frozenset({ASSERTION, "ERR_ASSERTION", "JestAssertionError", "Failed"})
+"""The classes by which Python, Node, Jest and pytest say that a test's claim does not hold."""
+_TESTS: Final = tuple(
+    re.compile(one, re.MULTILINE)
+    for one in (
+        r"^_{3,80} (?!ERROR )(?P<name>\S.{0,200}?) _{3,80}$",  # pytest
+        r"^FAIL: (?P<name>\w{1,200}) \(",  # unittest
+        r"^---- (?P<name>\S.{0,200}) stdout ----$",  # Rust
+        r"^ {0,40}--- FAIL: (?P<name>\S{1,200}) \(",  # Go
+        r"^ {0,40}not ok \d{1,9} - (?P<name>.{1,200})$",  # TAP
+        r"^ FAIL  \S{1,200} > (?P<name>.{1,200})$",  # Vitest
+    )
+)
+"""How runners name a test that failed."""
+_MARKED: Final = re.compile(
+    r"^ {0,40}[✖●] (?!Test suite)(?P<name>\S.{0,200}?)(?: \(\d[\d.]*ms\))?$", re.MULTILINE
+)
+"""How Node and Jest do; the same marks stand before much else."""
+_EXPECTS: Final = re.compile(r"^ {1,40}expect\(", re.MULTILINE)
+"""What Jest shows of a claim."""
+_OWN: Final = re.compile(r" [\u203a>] |::|\.(?=\w+$)")
+"""What stands between the names of a suite, or a class, and the test's own."""
+_FRAME: Final = re.compile(
+    r'^  File "[^"\n]*", line \d+, in (?P<name>\S+)(?:\n    (?P<line>\S.{0,999}))?$', re.MULTILINE
+)
+_BOTH: Final = re.compile(
+    r"^ {0,9}left: (?P<left>.{0,300})\n {0,9}right: (?P<right>.{0,300})$", re.MULTILINE
+)
+"""What Rust shows of two values."""
+_LONGEST: Final = 300
+"""Characters of what was asserted that count."""
+
+
+def _asserted(text: str, error: str, said: str) -> str | None:
+    """What a failed test asserted, if `error` or what it `said` shows that it is one; else None."""
+    holds_not = error in _ASSERTIONS or said.startswith("assertion ")
+    marks = (*_TESTS, _MARKED) if holds_not or _EXPECTS.search(text) else _TESTS
+    name = next((found["name"] for one in marks if (found := one.search(text))), None)
+    if name is not None and (holds_not or error == "error"):
+        plain = name.partition("[")[0] if name.endswith("]") else name  # without its parameters
+        return f"test {_OWN.split(plain)[-1]}"[:_LONGEST]
+    if not holds_not:
+        return None
+    frames = [*_FRAME.finditer(text)]
+    if frames and (line := frames[-1]["line"] or "").startswith("assert "):
+        return f"{frames[-1]['name']}: {_shape(line) or '<value>'}"[:_LONGEST]
+    if both := _BOTH.search(text):
+        return " == ".join(_shape(one) or "<value>" for one in both.groups())
+    return None
+
+
+def _shape(line: str) -> str | None:
+    """A line of Python with its literals by their types; None if it is cut off, or no Python."""
+    try:
+        (one,) = ast.parse(line).body
+        told = one.test if isinstance(one, ast.Assert) else one
+        return " ".join(ast.unparse(_Shapes().visit(told)).split())
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return None
+
+
+class _Shapes(ast.NodeTransformer):
+    """Puts the type of a literal in its place."""
+
+    def visit(self, node: ast.AST) -> Any:
+        """Return the node, or what stands for it."""
+        match node:
+            case ast.Constant(value=None):
+                return node
+            case ast.Constant(value=value):
+                kind = type(value).__name__
+            case ast.JoinedStr():
+                kind = "str"
+            case ast.List() | ast.Tuple() | ast.Set() | ast.Dict():
+                kind = type(node).__name__.lower()
+            case ast.UnaryOp(operand=operand):
+                inner = self.visit(operand)
+                return inner if isinstance(operand, ast.Constant) else node
+            case _:
+                return self.generic_visit(node)
+        return ast.Name(f"<{kind}>", ast.Load())

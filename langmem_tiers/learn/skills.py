@@ -15,9 +15,10 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.trust import checked_trust, derived_trust
+from langmem_tiers.store.write import columns
 
 SKILL, TRACE = "skill", "trace"
 """The memory type of a skill, and the tag and field of the episodes that traces are."""
@@ -95,9 +96,9 @@ class SkillCandidate:
 
         Only names of tools and arguments are in it, nothing of what a run was about.
         """
-        aim = ", then ".join(_spoken(step.tool) for step in self.steps)
+        names = (" ".join(_TOOL_WORDS.findall(one.tool)).lower() or one.tool for one in self.steps)
         numbered = " ".join(f"{number}. {step}" for number, step in enumerate(self.steps, 1))
-        return f"To {aim}: {numbered}"
+        return f"To {', then '.join(names)}: {numbered}"
 
 
 def skill_candidates(
@@ -130,7 +131,9 @@ def skill_candidates(
         SkillCandidate(steps, tuple(sorted(good[steps])), len(good[steps]) / len(runs[steps]))
         for steps in _whole(good, min_support)
     )
-    return sorted(found, key=_best_first)
+    return sorted(
+        found, key=lambda one: (-one.support, -one.success_rate, -len(one.steps), one.signature)
+    )
 
 
 def _whole(good: Mapping[Steps, set[str]], min_support: int) -> list[Steps]:
@@ -179,50 +182,29 @@ def _step(call: ToolCall) -> SkillStep:
     return SkillStep(call.tool, tuple(sorted(call.arguments)))
 
 
-def _best_first(one: SkillCandidate) -> tuple[int, float, int, str]:
-    return -one.support, -one.success_rate, -len(one.steps), one.signature
-
-
 def _name(name: str) -> str:
     """A name as it is, or quoted where it could be mistaken for more than a name."""
     return name if _PLAIN.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _spoken(tool: str) -> str:
-    """The words of a tool's name: `searchWeb` and `search_web` are "search web"."""
-    return " ".join(_TOOL_WORDS.findall(tool)).lower() or tool
-
-
 def _check_trace(trace: object) -> None:
-    if not isinstance(trace, Trace) or not isinstance(trace.run, str):
+    told: Any = trace if isinstance(trace, Trace) else (None, None, None)
+    run, calls, succeeded, *_ = told
+    named = isinstance(run, str) and run and isinstance(succeeded, bool)
+    # a sequence, as they are read more than once
+    if not (named and isinstance(calls, Sequence) and all(map(_is_call, calls))):
         raise InvalidTypeError(
-            f"a trace is Trace(run, calls, succeeded=…) with the run's name, not {short(trace)}"
+            "a trace is Trace(run, calls, succeeded=…): the name of the run, True or False, and a "
+            "list of calls, each ToolCall(tool, frozenset(parameters), succeeded=…) with the "
+            f"tool's name and those of its arguments; not {short(trace)}"
         )
-    if not trace.run:
-        raise InvalidInputError("a trace has no run: name it, so that a run counts once")
-    if not isinstance(trace.succeeded, bool):
-        raise InvalidTypeError(
-            f"run {short(trace.run, 40)} has no outcome: say True or False, or leave its trace out"
-        )
-    if not isinstance(trace.calls, Sequence):  # they are read more than once
-        raise InvalidTypeError(
-            f"the calls of run {short(trace.run, 40)} are a list of ToolCall, not "
-            f"{short(trace.calls, 40)}"
-        )
-    for call in trace.calls:
-        _check_call(call)
 
 
-def _check_call(call: Any) -> None:
-    is_call = isinstance(call, ToolCall) and type(call.arguments) is frozenset
-    names = (call.tool, *call.arguments) if is_call else (None,)
-    if not all(isinstance(name, str) for name in names) or not isinstance(call.succeeded, bool):
-        raise InvalidTypeError(
-            "a call is ToolCall(tool, frozenset(parameters), succeeded=…), with a frozenset of "
-            f"argument names, and True or False, not {short(call)}"
-        )
-    if not call.tool:
-        raise InvalidInputError("a call has no tool: name the tool that was called")
+def _is_call(call: Any) -> bool:
+    if not isinstance(call, ToolCall) or type(call.arguments) is not frozenset:
+        return False
+    names = all(isinstance(name, str) for name in (call.tool, *call.arguments))
+    return names and bool(call.tool) and isinstance(call.succeeded, bool)
 
 
 # ---- traces and skills as memories ----------------------------------------------------------
@@ -231,8 +213,9 @@ def _check_call(call: Any) -> None:
 def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     """A trace as something to be stored; the same run has the same key."""
     ended = "succeeded" if trace.succeeded else "failed"
+    calls = (f"{_step(one)}{'' if one.succeeded else ' (failed)'}" for one in trace.calls)
     return NewMemory(
-        content=f"Run that {ended}\nCalled: {' > '.join(map(_told, trace.calls))}",
+        content=f"Run that {ended}\nCalled: {' > '.join(calls)}",
         key=stable_key(context, TRACE, trace.run),
         tags=(TRACE,),
         tier=Tier.WORKING,
@@ -249,14 +232,6 @@ def trace_memory(trace: Trace, context: MemoryContext) -> NewMemory:
     )
 
 
-def proposals(
-    context: MemoryContext, moment: Moment, *, min_support: int
-) -> Flow[dict[str, NewMemory]]:
-    """The skills in a project's newest traces, each as something to be stored, by key."""
-    (rows,) = yield Query((recent_traces(context, moment),), commit=True)
-    return proposed_skills(read_traces(rows), context, min_support=min_support)
-
-
 def recent_traces(context: MemoryContext, moment: Moment) -> Call:
     """The call that reads a project's newest traces."""
     place = encode(context.namespace(Tier.WORKING))
@@ -265,9 +240,18 @@ def recent_traces(context: MemoryContext, moment: Moment) -> Call:
 
 
 def read_traces(rows: Iterable[Row]) -> list[Trace]:
-    """The traces that the call answered."""
-    found = ((_read_trace(stored), trust) for stored, trust in rows)
-    return [trace._replace(trust=trust) for trace, trust in found if trace is not None]
+    """The traces that the call answered; what is none is left out, as a value may hold anything."""
+    return [one for stored, trust in rows if (one := _read_trace(stored, trust)) is not None]
+
+
+def _read_trace(stored: Any, trust: float) -> Trace | None:
+    try:
+        calls = [ToolCall(tool, frozenset(names), well) for tool, names, well in stored["calls"]]
+        trace = Trace(stored["run"], calls, stored["succeeded"], trust)
+        _check_trace(trace)
+    except (KeyError, TypeError, ValueError):
+        return None
+    return trace
 
 
 def proposed_skills(
@@ -310,53 +294,20 @@ def is_news(skill: NewMemory, stored: Mapping[str, Any] | None) -> bool:
     """Whether a skill is new, or its evidence is; not if somebody made the stored one their own."""
     if stored is None:
         return True
-    told = ("support", "success_rate", "runs")
-    differs = any(stored.get(name) != skill.further[name] for name in told)
+    evidence = ("support", "success_rate", "runs")
+    differs = any(stored.get(name) != skill.further[name] for name in evidence)
     return differs and stored.get("proposed") is True
 
 
-def _read_trace(stored: object) -> Trace | None:
-    """A trace as it was stored; None for what is none, as a value may hold anything."""
-    match stored:
-        case {"run": str(run), "succeeded": bool(succeeded), "calls": list(listed)} if run:
-            calls = [_call(one) for one in listed]
-            whole = [one for one in calls if one is not None]
-            return Trace(run, whole, succeeded) if len(whole) == len(calls) else None
-    return None
-
-
-def _call(stored: object) -> ToolCall | None:
-    match stored:
-        case [str(tool), list(arguments), bool(succeeded)] if tool and _are_names(arguments):
-            return ToolCall(tool, frozenset(arguments), succeeded)
-    return None
-
-
-def _are_names(given: Iterable[object]) -> bool:
-    return all(isinstance(one, str) for one in given)
-
-
-def _told(call: ToolCall) -> str:
-    return str(_step(call)) if call.succeeded else f"{_step(call)} (failed)"
-
-
 def stored_values(
-    keys: Sequence[str],
-    context: MemoryContext,
-    moment: Moment,
-    tiers: Sequence[Tier] = TIERS,
+    keys: Sequence[str], context: MemoryContext, moment: Moment, tiers: Sequence[Tier] = TIERS
 ) -> Flow[Mapping[str, Mapping[str, Any]]]:
     """The values of the context's own memories with these keys, if they live, by key."""
     if not keys:
         return {}
     own = [encode(place) for tier in tiers for place in context.places(tier)]
-    places = [(place, key) for place in own for key in keys]
-    params = {
-        "tenants": [place.tenant for place, _ in places],
-        "namespaces": [place.namespace for place, _ in places],
-        "keys": [key for _, key in places],
-    }
-    rows = yield from rows_of("get_many", **params)
+    places = [(*place, key) for place in own for key in keys]
+    rows = yield from rows_of("get_many", **columns(("tenants", "namespaces", "keys"), places))
     return {
         key: value
         for _, _, key, value, _, _, _, expires_at, _, _ in rows

@@ -19,7 +19,7 @@ from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
-from langmem_tiers.learn.promotable import LISTS
+from langmem_tiers.learn.promote import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import POOL, Inquiry, reach
 from langmem_tiers.recall.ranking import profile_of

@@ -12,7 +12,6 @@ from langmem_tiers.memory import (
     learning,
     moving,
     recalling,
-    reflecting,
     remembering,
     reminding,
     reviews,
@@ -91,9 +90,9 @@ class MemoryCoordinator(Memory):
     export_tenant, aexport_tenant = both(carrying.export_tenant)
     import_tenant, aimport_tenant = both(carrying.import_tenant)
 
-    reflect, areflect = both(reflecting.reflect, "tool")
-    finish_reflections = reflecting.finish_reflections
-    afinish_reflections = reflecting.afinish_reflections
+    reflect, areflect = both(learning.reflect, "tool")
+    finish_reflections = learning.finish_reflections
+    afinish_reflections = learning.afinish_reflections
     get_lessons, aget_lessons = both(learning.get_lessons, "retriever")
     stop_holding, astop_holding = both(learning.stop_holding, "tool")
     expose, aexpose = both(feedback.expose, "tool")

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-)
+from collections.abc import AsyncIterable, Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -19,13 +12,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.namespaces import check_key
-from langmem_tiers.learn.outcome import (
-    OutcomeReport,
-    Run,
-    Said,
-    noted,
-    settle,
-)
+from langmem_tiers.learn.outcome import OutcomeReport, Run, Said, noted, settle
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, then, unit
@@ -191,9 +178,7 @@ async def arecord_feedback(
 
 
 def _credited(
-    memory: Memory,
-    feedback: Any,
-    succeeded: Callable[[Feedback], bool | None],
+    memory: Memory, feedback: Any, succeeded: Callable[[Feedback], bool | None]
 ) -> Flow[list[OutcomeReport]]:
     found = yield Ask(partial(list, feedback), partial(_read, feedback))
     reports = []

@@ -1,45 +1,49 @@
-"""The verbs by which a coordinator learns: from what it is taught, and from success."""
+"""The verbs by which a coordinator learns: of what it is taught, of success, and of failures."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import sys
+import threading
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
+from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_function
-from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Recollection, Recollections, StoreResult, Tier
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.core.checks import checked_function, checked_kind, is_number
+from langmem_tiers.core.context import Caller, MemoryContext
+from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError, short
+from langmem_tiers.core.memory import Recollections, StoreResult, Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
-from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
+from langmem_tiers.learn import skills
+from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in
 from langmem_tiers.learn.evolve import evolve as evolved
-from langmem_tiers.learn.lessons import Concern, lessons
-from langmem_tiers.learn.lessons import stop_holding as held_no_more
-from langmem_tiers.learn.outcome import Run, Showing, noted
-from langmem_tiers.learn.reflexion import Reflexion, pattern
-from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.learn.skills import (
-    MIN_SUPPORT,
-    Trace,
-    is_news,
-    proposals,
-    skill_candidates,
-    stored_values,
-    trace_memory,
+from langmem_tiers.learn.lessons import lessons
+from langmem_tiers.learn.outcome import Run, noted
+from langmem_tiers.learn.reflector import Drawn, Experience, Reflector, reflector_of
+from langmem_tiers.learn.reflexion import (
+    PATTERN,
+    FailedAttempt,
+    Reflexion,
+    record_lessons,
+    stable_key,
 )
+from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.learn.skills import Trace
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
-from langmem_tiers.postgres.flow import Flow, apart, extent, then
-from langmem_tiers.remember.new import (
-    NewMemory,
-    checked_text,
-    label,
-    normalised_tags,
-)
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent, unhurried
+from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from, label, normalised_tags
 
+_log = logging.getLogger(__name__)
 Failure = BaseException | str | Signature
 """What failed: an exception, a traceback or any text of an error, or its signature."""
 MOST_LESSONS = 100
@@ -82,30 +86,20 @@ def get_lessons(
     for one in named:
         label(one, "a tool")
     tool = named[0] if len(named) == 1 else None
-    signed = tuple(_signed(one, tool) for one in listed(failures))
+    signed = [_signed(one, tool) for one in listed(failures)]
+    form = None if approach is None else checked_text(approach, "approach")
     ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
-    concern = Concern(
-        ask=replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS)),
-        failures=signed,
-        tools=tuple(named),
-        approach=None if approach is None else checked_text(approach, "approach"),
+    ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
+    store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
+    found, rows = yield from lessons(
+        ask, memory.flows.reader, store, failures=signed, tools=named, approach=form
     )
-    return then(_lessons(memory, concern, shown_to), Recollections)
-
-
-def _lessons(
-    memory: Memory, concern: Concern, shown_to: Showing | None
-) -> Flow[list[Recollection]]:
-    """What is returned counts as accessed, and what is shown to a run is noted."""
-    store, context = memory.tiered_store.flows, memory.context
-    moment = store.moment()
-    found, rows = yield from lessons(concern, memory.flows.reader, store)
     memory.flows.note(found)
-    kept = yield from noted(found, context, shown_to, store.now)
+    kept = yield from noted(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark([row for row in rows if row.place in places], moment)
-    return kept
+    return Recollections(kept)
 
 
 def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
@@ -123,13 +117,24 @@ def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     Raises:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
     """
+    named, form = label(checked_text(tool, "tool"), "a tool"), checked_text(approach, "approach")
     asked = memory.asking.ask("", memory.context)
-    concern = Concern(
-        ask=replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS),
-        tools=(str(label(checked_text(tool, "tool"), "a tool")),),
-        approach=checked_text(approach, "approach"),
+    asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
+    store = memory.tiered_store.flows
+    held, _ = yield from lessons(
+        asked, memory.flows.reader, store, tools=[str(named)], approach=form
     )
-    return held_no_more(concern, memory.flows.reader, memory.tiered_store.flows)
+    if held:
+        params = {
+            "tenant": asked.reach.tenant,
+            "user_id": asked.reach.user_id,
+            "namespaces": [encode(one.namespace).namespace for one in held],
+            "keys": [one.key for one in held],
+            "event": str(uuid4()),
+            "now": store.now,
+        }
+        yield Query((Call("stop_holding", params),), commit=True)
+    return len(held)
 
 
 def store_pattern(
@@ -154,8 +159,16 @@ def store_pattern(
         InvalidInputError: for what cannot be stored; nothing was.
     """
     where = _where(memory, project_id)
-    one = pattern(content, context=where, tags=tags, source_task=source_task)
-    return _admitted(memory, replace(one, source=source), where)
+    task = "" if source_task is None else checked_kind(source_task, str, "source_task")
+    one = NewMemory(
+        content=content,
+        memory_type=PATTERN,
+        key=stable_key(where, PATTERN, checked_text(content, "content"), task),
+        tags=tags,
+        source_task=source_task,
+        source=source,
+    )
+    return _admitted(memory, one, where)
 
 
 def store_reflexion(
@@ -243,14 +256,12 @@ def evolve(
     Raises:
         InvalidInputError: for an interaction that says nothing, or a metric that cannot be.
     """
-    if extract_entities is not None:
-        checked_function(extract_entities, "extract_entities")
-    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    much = sys.maxsize  # it may ask a model
     if extract_entities is None:
-        told = apart(judge, extent((interaction, success_metrics)))
-    else:  # it may ask a model
-        told = apart(partial(judge, extract_entities=extract_entities), sys.maxsize)
-    one = yield from told
+        extract_entities, much = names_in, extent((interaction, success_metrics))
+    checked_function(extract_entities, "extract_entities")
+    judge = partial(evolved, interaction, success_metrics, threshold=threshold)
+    one = yield from apart(partial(judge, extract_entities=extract_entities), much)
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
     new = one.to_memory(memory.context)
@@ -259,7 +270,7 @@ def evolve(
 
 
 def learn_skills(
-    memory: Memory, trace: Trace | None = None, *, min_support: int = MIN_SUPPORT
+    memory: Memory, trace: Trace | None = None, *, min_support: int = skills.MIN_SUPPORT
 ) -> Flow[list[StoreResult]]:
     """Keep the trace of a run, and propose the skills that recur in the project's runs.
 
@@ -279,9 +290,9 @@ def learn_skills(
         InvalidInputError: for a trace that is none; nothing was stored.
     """
     given = [] if trace is None else [trace]
-    skill_candidates(given, min_support=min_support)  # refuses what is none
+    skills.skill_candidates(given, min_support=min_support)  # refuses what is none
     context = memory.context
-    traces = yield from memory.gate.screening([trace_memory(one, context) for one in given])
+    traces = yield from memory.gate.screening([skills.trace_memory(one, context) for one in given])
     if traces:
         yield from memory.flows.remember(traces, context)
     stored: dict[str, StoreResult] = {}
@@ -289,10 +300,217 @@ def learn_skills(
     # writes last has so seen the traces of all.
     while True:
         moment = memory.tiered_store.flows.moment()
-        skills = yield from proposals(context, moment, min_support=min_support)
-        known = yield from stored_values(list(skills), context, moment, (Tier.WORKING,))
-        news = {key: one for key, one in skills.items() if is_news(one, known.get(key))}
+        (rows,) = yield Query((skills.recent_traces(context, moment),), commit=True)
+        seen = skills.read_traces(rows)
+        found = skills.proposed_skills(seen, context, min_support=min_support)
+        known = yield from skills.stored_values(list(found), context, moment, (Tier.WORKING,))
+        news = {key: one for key, one in found.items() if skills.is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
-            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in skills]
+            return [stored.get(key) or replace(_UNCHANGED, key=key) for key in found]
         results = yield from memory.flows.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)
+
+
+# ---- attempts, and what models draw of them: now, or in the background ------------------------
+
+_KNOWN: Final = 3
+"""Lessons that a model is shown as known already, at most: our own choice."""
+_MOST: Final = 100
+"""Turns whose results are kept for a caller until they are told, the latest: our own choice."""
+_MOST_CALLERS: Final = 1_000
+"""Callers whose results are kept, the latest: our own choice."""
+
+
+def reflect(
+    memory: Memory, attempts: Sequence[FailedAttempt], *, model: BaseChatModel | None = None
+) -> Flow[list[StoreResult]]:
+    """Keep failed attempts as they were; and let a model draw the lessons of them, if one is named.
+
+    Args:
+        attempts: What failed; each is kept once, as evidence.
+        model: A chat model that says what they teach, by one request: a lesson for each kind of
+            failure, or none. What has a lesson lives on in it.
+
+    Returns:
+        What became of each attempt; with a model, of each lesson.
+
+    Raises:
+        ModelError: if the model gave nothing usable; the attempts are kept all the same.
+    """
+    if isinstance(attempts, FailedAttempt):
+        raise InvalidTypeError("reflect takes a list of attempts: for one, reflect([attempt])")
+    given = listed(attempts)
+    for one in given:
+        if not isinstance(one, FailedAttempt):
+            raise InvalidTypeError(f"an attempt is a FailedAttempt, not {type(one).__name__}")
+    reflector = None if model is None else reflector_of(model)
+    kept = yield from _kept(memory, given)
+    if reflector is None:
+        return kept
+    return (yield from _learned(memory, Experience(attempts=given), reflector))
+
+
+@unhurried
+def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
+    """Keep what of a turn is evidence by itself, and let a model draw its lessons."""
+    yield from _kept(memory, [one for one in told.attempts if one.succeeded_with is not None])
+    return (yield from _learned(memory, told, reflector))
+
+
+def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
+    """Store attempts, each once, and say what became of each."""
+    own = yield from _attempts(memory, list(dict.fromkeys(attempts)))
+    return (yield from memory.flows.remember(own, memory.context)) if own else []
+
+
+def _attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[NewMemory]]:
+    """Attempts as they are stored: held back where what a tool said instructs its reader."""
+    return memory.gate.screening([one.to_memory(memory.context) for one in attempts])
+
+
+def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[list[StoreResult]]:
+    """Store the lessons that a model draws, of what it drew none before."""
+    context, moment = memory.context, memory.tiered_store.flows.moment()
+    keys = [*(one.key(context) for one in told.kinds), told.key(context)]
+    before = yield from skills.stored_values(keys, context, moment)
+    learned = [
+        StoreResult(stored=False, key=key, reason="learned before") for key in keys if key in before
+    ]
+    left = told.without(before, context)
+    if not left.teaches:
+        return learned
+    said = yield from _known(memory, left)
+    drawn = yield Ask(partial(reflector.call, left, said), partial(reflector.acall, left, said))
+    return [*learned, *(yield from _stored(memory, left, drawn))]
+
+
+def _known(memory: Memory, told: Experience) -> Flow[list[str]]:
+    """The lessons of these failures, or about this question, that are there already."""
+    query = told.asked if told.corrects or told.failed else ""
+    ask = memory.asking.ask(query, memory.context)
+    found, _ = yield from lessons(
+        replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
+        memory.flows.reader,
+        memory.tiered_store.flows,
+        failures=[one.shown.failure for one in told.kinds],
+    )
+    return [one.content for one in found]
+
+
+def _stored(memory: Memory, told: Experience, drawn: Sequence[Drawn]) -> Flow[list[StoreResult]]:
+    """Store lessons with the attempts that they are of, which live on in them."""
+    if not drawn:
+        return []
+    context, store = memory.context, memory.tiered_store.flows
+    shown = list(dict.fromkeys(one.kind.shown for one in drawn if one.kind is not None))
+    kept = yield from _attempts(memory, shown)
+    origins = dict(zip(shown, kept, strict=True))
+    made = yield from memory.gate.screening([one.to_memory(told, context) for one in drawn])
+    lessons_ = [
+        one if each.kind is None else drawn_from(origins[each.kind.shown], one)
+        for one, each in zip(made, drawn, strict=True)
+    ]
+    results = yield from memory.flows.remember([*kept, *lessons_], context)
+    pairs = [
+        (attempt.key(context), str(one.key))
+        for one, each in zip(lessons_, drawn, strict=True)
+        if each.kind is not None
+        for attempt in each.kind.attempts
+    ]
+    yield from record_lessons(pairs, context, store.options, store.now)
+    return results[len(kept) :]
+
+
+class Reflections:
+    """What models draw in the background for each caller, until it is told."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._begun: dict[Caller, list[Future[list[StoreResult]]]] = {}
+
+    def add(self, caller: Caller, future: Future[list[StoreResult]]) -> None:
+        """Keep it until what came of it is told."""
+        with self._lock:
+            begun = self._begun.pop(caller, [])
+            ended = [one for one in begun if one.done()][-_MOST:]
+            self._begun[caller] = [*ended, *(one for one in begun if not one.done()), future]
+            idle = [one for one, begun in self._begun.items() if all(map(Future.done, begun))]
+            for oldest in idle[:-_MOST_CALLERS]:
+                del self._begun[oldest]
+        future.add_done_callback(_ended)
+
+    def finish(self, caller: Caller, timeout: float | None) -> bool:
+        """Wait for what is under way for a caller now, and tell whether it is done."""
+        if timeout is not None and not is_number(timeout):
+            raise InvalidTypeError(f"timeout is a number of seconds or None, not {short(timeout)}")
+        with self._lock:
+            mine = list(self._begun.get(caller, ()))
+        return not wait(mine, timeout).not_done
+
+    def told(self, caller: Caller) -> list[StoreResult]:
+        """Return what was learned for a caller since it was told last; if nothing was, why not."""
+        with self._lock:
+            begun = self._begun.pop(caller, [])
+            ended = [one for one in begun if one.done() and not one.cancelled()]
+            found = [each for one in ended if one.exception() is None for each in one.result()]
+            failed = [one for one in ended if isinstance(one.exception(), TieredMemoryError)]
+            left = [*(failed if found else ()), *(one for one in begun if not one.done())]
+            if left:
+                self._begun[caller] = left
+        if failed and not found:
+            failed[-1].result()
+        return found
+
+
+def _ended(future: Future[list[StoreResult]]) -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.warning("nothing was learned from a turn: %s", error)
+
+
+def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
+    """Let a model draw the lessons of a turn in the background; nobody waits for it."""
+    future = memory.tiered_store.aside(learn_from(memory, told, reflector_of(model)))
+    memory.tiered_store.flows.kept.one(Reflections).add(memory.context.caller, future)
+
+
+def learned_lately(memory: Memory) -> list[StoreResult]:
+    """Return what models drew for this caller in the background since it was told last.
+
+    Raises:
+        TieredMemoryError: if they drew nothing, as one failed; it is raised once.
+    """
+    return memory.tiered_store.flows.kept.one(Reflections).told(memory.context.caller)
+
+
+def finish_reflections(memory: Memory, timeout: float | None = None) -> bool:
+    """Wait for the lessons that models draw in the background, and tell whether all are drawn.
+
+    Any coordinator of this caller may have begun it, such as a middleware's.
+
+    Args:
+        timeout: Seconds at most; as long as it takes if not given.
+
+    Raises:
+        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
+            block.
+    """
+    if memory.tiered_store.on_own_loop:
+        raise asyncio.InvalidStateError("it would block the loop: await afinish_reflections()")
+    return memory.tiered_store.flows.kept.one(Reflections).finish(memory.context.caller, timeout)
+
+
+async def afinish_reflections(memory: Memory, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - of its twin
+    """Wait for the lessons that models draw in the background, and tell whether all are drawn.
+
+    Any coordinator of this caller may have begun it, such as a middleware's.
+
+    Args:
+        timeout: Seconds at most; as long as it takes if not given.
+
+    Raises:
+        asyncio.InvalidStateError: on the loop that the store was opened on, which it would
+            block.
+    """
+    reflections = memory.tiered_store.flows.kept.one(Reflections)
+    return await asyncio.to_thread(reflections.finish, memory.context.caller, timeout)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 
 from langchain_core.language_models import BaseChatModel
@@ -13,14 +13,14 @@ from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Re
 from langmem_tiers.core.checks import checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.namespaces import Place, check_key, utf8_bytes
+from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
+from langmem_tiers.learn import promote as promoting
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
-from langmem_tiers.learn.models import generaliser_of
-from langmem_tiers.learn.promotable import Promotable, Promoting, evidence
-from langmem_tiers.learn.promote import Promotion, promote_all, promote_one
+from langmem_tiers.learn.general import Generaliser, generaliser_of
+from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
@@ -69,19 +69,21 @@ def promote_to_long_term(
         InvalidInputError: if there is no such memory, or none of a key of `same` near to it.
         ModelError: if the model gave nothing usable; nothing was promoted.
     """
-    named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy), model)
-    alike = [check_key(memory_key(one)) for one in checked_list(same, "same", "keys")]
+    named, chosen, generaliser = memory_key(key), _policy(memory, policy), _generaliser(model)
+    alike = [memory_key(one) for one in checked_list(same, "same", "keys")]
     words = None if general is None else checked_text(general, "general")
-    how = yield from _ready(memory, promoting)
+    yield from _ready(memory)
+    how = _promoting(memory, chosen, generaliser)
     one = yield from memory.flows.known(named, memory.context)
-    sources = yield from evidence(how.tenant, [one.id])
+    sources = yield from promoting.evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
-    meant_by = {sources[0].id: [_near(sources[0], one) for one in alike]}
-    return (yield from promote_one(sources[0], how._replace(same=meant_by), words))
+    source = sources[0]
+    how = how._replace(same={source.id: [_near(source, one) for one in alike]})
+    return (yield from promoting.promote_one(source, how, words))
 
 
-def _near(source: Promotable, key: str) -> int:
+def _near(source: promoting.Promotable, key: str) -> int:
     """The memory of that key among those that are near to another.
 
     Raises:
@@ -116,27 +118,30 @@ def promote(
     chosen = _policy(memory, policy)
     for name in sorted(set(chosen.memory_types) - _BUILT_IN):
         memory.types.get(name)
-    how = yield from _ready(memory, _promoting(memory, chosen, model))
-    return (yield from promote_all(how))
+    generaliser = _generaliser(model)
+    yield from _ready(memory)
+    return (yield from promoting.promote_all(_promoting(memory, chosen, generaliser)))
 
 
-def _ready(memory: Memory, promoting: Callable[[], Promoting]) -> Flow[Promoting]:
+def _generaliser(model: BaseChatModel | None) -> Generaliser | None:
+    return None if model is None else generaliser_of(model)
+
+
+def _ready(memory: Memory) -> Flow[None]:
     """What was read counts, and the index fits."""
-    store = memory.tiered_store.flows
-    yield from store.flush()
-    yield from store.refresh_state()
-    return promoting()
+    yield from memory.tiered_store.flows.flush()
+    yield from memory.tiered_store.flows.refresh_state()
 
 
 def _promoting(
-    memory: Memory, policy: PromotionPolicy, model: BaseChatModel | None = None
-) -> Callable[[], Promoting]:
-    """What holds for the moves of a call, by the time at which it begins."""
-    store, tenant = memory.tiered_store.flows, memory.context.root
-    general = None if model is None else generaliser_of(model)
-    seen = {"user_id": memory.context.user_id, "everybody": False}
-    return lambda: Promoting(
-        tenant, policy, general, store.options, store.moment(), store.moment, seen=seen
+    memory: Memory, policy: PromotionPolicy, generaliser: Generaliser | None = None
+) -> promoting.Promoting:
+    """What holds for the moves of a call that begins now."""
+    store, context = memory.tiered_store.flows, memory.context
+    seen = {"user_id": context.user_id, "everybody": False}
+    moment = store.moment()
+    return promoting.Promoting(
+        context.root, policy, generaliser, store.options, moment, store.moment, seen=seen
     )
 
 
@@ -177,10 +182,10 @@ def explain(
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    named, promoting = memory_key(key), _promoting(memory, _policy(memory, policy))
+    named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_aside()
     one = yield from memory.flows.known(named, memory.context)
-    return (yield from explanation(one.id, promoting(), memory.context))
+    return (yield from explanation(one.id, _promoting(memory, chosen), memory.context))
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
@@ -196,13 +201,12 @@ def _move(move: object) -> str:
         raise InvalidTypeError(
             f"rollback takes one move: pass {whose} one by one, the latest first"
         )
-    found = label(move, "move")
-    if found is None:
+    if move is None:
         raise InvalidTypeError(
             "nothing was promoted or demoted: the move is None. The moves of a memory are in "
             "explain(key).history"
         )
-    return found
+    return str(label(move, "move"))
 
 
 def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:

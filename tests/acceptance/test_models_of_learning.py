@@ -11,7 +11,7 @@ import pytest
 from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
-from langmem_tiers.learn.models import generaliser_of
+from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.learn.reflector import Drawn, Experience, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
 from tests.support.learning import model_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.learn.identifying import SECRET, identifying
+from langmem_tiers.learn.general import SECRET, identifying
 
 PRIVATE = ["billing-service", "acme", "coder"]
 

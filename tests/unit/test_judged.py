@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.data import records
 from benchmarks.judged import retries, used
-from langmem_tiers.learn.promotable import same_text
+from langmem_tiers.learn.promote import same_text
 
 
 def sums(lines: Callable[[], Iterator[str]]) -> list[int]:

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from langmem_tiers.core.errors import InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
-from langmem_tiers.learn.models import generaliser_of
+from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.learn.reflector import Experience, reflector_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.recall.fence import quoted

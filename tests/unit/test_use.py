@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.learn.use import not_taken_up
+from langmem_tiers.learn.outcome import not_taken_up
 
 SHOWN = {
     "port": "The staging database listens on port 6543 behind the bouncer",
