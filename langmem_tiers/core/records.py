@@ -53,20 +53,7 @@ def whole(low: int, high: int) -> PlainValidator:
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 def record(cls: type[T]) -> type[T]:
     """A frozen dataclass that is made by keywords and checked then."""
-    made: type[T] = _told(cls, kw_only=True)
-    return made
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def short_record(cls: type[T]) -> type[T]:
-    """The same, made by place as well."""
-    made: type[T] = _told(cls, kw_only=False)
-    return made
-
-
-def _told(cls: Any, *, kw_only: bool) -> Any:
-    """The class as a dataclass that is told by an error of ours what is wrong."""
-    made: Any = dataclass(cls, frozen=True, slots=True, kw_only=kw_only, config=_CONFIG)
+    made: Any = dataclass(cls, frozen=True, slots=True, kw_only=True, config=_CONFIG)
     check = made.__init__
 
     @wraps(check)
@@ -77,7 +64,8 @@ def _told(cls: Any, *, kw_only: bool) -> Any:
             raise _refusal(cls.__name__, error) from None
 
     made.__init__ = init
-    return made
+    found: type[T] = made
+    return found
 
 
 def _refusal(what: str, error: ValidationError) -> TieredMemoryError:

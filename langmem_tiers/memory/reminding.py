@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,7 +11,6 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
@@ -22,6 +21,7 @@ from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
+from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import closing, raising
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
@@ -41,7 +41,7 @@ from langmem_tiers.remind.intentions import (
     tool_calls,
     true_of,
 )
-from langmem_tiers.remind.raising import Here, intends
+from langmem_tiers.remind.raising import Here
 from langmem_tiers.remind.triggers import (
     At,
     BeforeTool,
@@ -65,7 +65,6 @@ def intend(
     topic: bool | Topic = False,
     priority: Priority | str = Priority.MEDIUM,
     expires_at: datetime | str | None = None,
-    after: Iterable[str] = (),
     key: str | None = None,
     **fields: Any,
 ) -> Flow[StoreResult]:
@@ -86,15 +85,12 @@ def intend(
         topic: When a query is about it.
         priority: `high`, `medium` or `low`; what is higher is raised first.
         expires_at: From this moment on it is not raised any more.
-        after: Keys of intentions that must be done first. What is cancelled or expired is not
-            done; what is deleted is not waited for.
         key: A key of one's own. Intending again under it with the same trigger raises nothing
             twice, so that a retry does no harm; with another trigger it begins anew.
         fields: Any other argument of `store`.
 
     Raises:
-        InvalidInputError: for what cannot be stored, several triggers, or a circle of `after`;
-            nothing was stored.
+        InvalidInputError: for what cannot be stored, or several triggers; nothing was stored.
 
     Example:
         ```python
@@ -109,8 +105,10 @@ def intend(
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
     level = checked_priority(priority)
-    told = partial(intends, trigger, level, expires_at=checked_end(expires_at, trigger))
-    return _intended(memory, _prospective(content, level, key, fields), told, _keys(after))
+    intended = raising.intends(
+        trigger, level, _here(memory).moment.now, checked_end(expires_at, trigger)
+    )
+    return _intended(memory, _prospective(content, level, key, fields), intended)
 
 
 def remind(
@@ -199,7 +197,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
-    """Say that what was intended is done; what came after it is free. False if it was closed.
+    """Say that what was intended is done; False if it was closed.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
@@ -208,7 +206,7 @@ def complete(memory: Memory, key: str) -> Flow[bool]:
 
 
 def cancel(memory: Memory, key: str) -> Flow[bool]:
-    """Say that it is not intended any more; False if it was closed. What comes after it waits.
+    """Say that it is not intended any more; False if it was closed.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
@@ -232,24 +230,15 @@ def intentions(
     return raising.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
 
 
-def _intended(
-    memory: Memory, one: NewMemory, told: Callable[..., dict[str, Any]], after: Sequence[str]
-) -> Flow[StoreResult]:
-    needed = set[int]()
-    for name in after:
-        needed.add((yield from memory.flows.known(name, memory.context)).id)
+def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
     (judged,) = yield from memory.flows.judged([one], memory.context)
     kept = passed(judged.memory, judged.verdict, memory.flows.gate)
     if kept is None:
         return result_of(judged.verdict)
-    (write,) = yield from memory.flows.writes([kept], memory.context)
-    rooms = memory.flows.gate.rooms(kept.memory_type or "episodic", write.tier)
-    yield from memory.tiered_store.flows.refresh_state()
-    here = _here(memory)
-    intended = told(here.moment.now, after=sorted(needed))
-    write = replace(write, ttl=math.inf, rooms=rooms, intends=intended)
-    applied = yield from raising.intend(write, sorted(needed), here)
-    return admitted_as(judged.verdict, write, applied)
+    (bounded,) = yield from memory.flows.bounded([kept], memory.context, ())
+    put = replace(bounded, ttl=math.inf, intends=intended)
+    applied = yield from write([put], memory.tiered_store.flows)
+    return admitted_as(judged.verdict, put, applied)
 
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
@@ -277,7 +266,3 @@ def _prospective(
     return new_memory(
         content, key=key, **{**told, "metadata": {**metadata, "priority": priority.value}}
     )
-
-
-def _keys(after: object) -> list[str]:
-    return [memory_key(key) for key in checked_list(after, "after", "keys")]

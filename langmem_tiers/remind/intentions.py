@@ -6,7 +6,7 @@ Every argument of a verb is checked here, at the door.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -91,8 +91,6 @@ class Intention(_Prospective):
     expires_at: datetime | None = None
     delivered_at: datetime | None = None
     closed_at: datetime | None = None
-    waits_for: tuple[str, ...] = ()
-    """The keys of those that must be done first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,31 +113,6 @@ def facts(one: Reminder) -> dict[str, Any]:
         "due_at": one.due_at.isoformat(),
         "token": one.token,
     }
-
-
-def refuse_cycles(
-    one: int | None, needs: Collection[int], known: Mapping[int, Collection[int]]
-) -> None:
-    """Refuse what would have to be done before itself.
-
-    Args:
-        one: The intention; None if it is new, and nothing can need it yet.
-        needs: What it is to need.
-        known: What others need, as far as can be reached from there.
-
-    Raises:
-        InvalidInputError: if that leads back to it.
-    """
-    todo, seen = list(needs), set(needs)
-    while todo:
-        further = set(known.get(todo.pop(), ())) - seen
-        seen |= further
-        todo.extend(further)
-    if one in seen:
-        raise InvalidInputError(
-            "an intention would have to be done before itself: what it comes after comes, "
-            "directly or not, after it; leave that out of `after`"
-        )
 
 
 Predicates = Mapping[str, Callable[[Any], bool]]

@@ -17,12 +17,10 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
-from langmem_tiers.remember.transaction import Applied, write_if
 from langmem_tiers.remind.cue import features, judged_cues
 from langmem_tiers.remind.intentions import (
     PRIORITIES,
@@ -31,7 +29,6 @@ from langmem_tiers.remind.intentions import (
     Priority,
     Reminder,
     Status,
-    refuse_cycles,
 )
 from langmem_tiers.remind.triggers import (
     At,
@@ -44,10 +41,6 @@ from langmem_tiers.remind.triggers import (
     of_json,
     to_json,
 )
-from langmem_tiers.store.write import Write
-
-NEEDS_LOCK = "\0intentions"
-"""The key that intentions of a tenant lock which come after others: no two make a circle."""
 
 _PAGE = 200
 _TRIES = 20
@@ -76,45 +69,11 @@ class Here:
         }
 
 
-def intend(one: Write, after: Collection[int], here: Here) -> Flow[Applied]:
-    """Store a memory and its intention, in one transaction; neither if the memory is refused.
-
-    It comes after those of these ids.
-
-    Raises:
-        InvalidInputError: if it would have to be done before itself.
-    """
-    tenant = here.context.root
-    names = {"ids": list(after), "namespace": one.place.namespace, "key": one.key}
-    needs = Call("needs_of", {"tenant": tenant, **names})
-    applied = yield from write_if(
-        [one],
-        options=here.options,
-        moment=here.moment,
-        keys=[(tenant, "", NEEDS_LOCK)],
-        calls=[needs] if after else [],
-        stands=lambda answers: _check_needs(after, answers[0]),
-    )
-    return applied or Applied()
-
-
-def _check_needs(after: Collection[int], rows: Rows) -> bool:
-    """Refuse to need what is not intended, or would come after this."""
-    if not {*after} <= {row[0] for row in rows}:
-        raise InvalidInputError(
-            "`after` names a memory that nothing is intended by: name keys of intentions"
-        )
-    refuse_cycles(rows[0][2], after, {row[0]: row[1] for row in rows})
-    return True
-
-
 def intends(
     trigger: Trigger,
     priority: Priority,
     now: datetime,
-    *,
-    expires_at: datetime | None = None,
-    after: Collection[int] = (),
+    expires_at: datetime | None,
 ) -> dict[str, Any]:
     """What a write says of when it is to be raised."""
     at = trigger.moment if isinstance(trigger, At) else None
@@ -126,7 +85,6 @@ def intends(
         "words": list(trigger.words) if isinstance(trigger, When) else None,
         "name": trigger.found_by,
         "expires_at": expires_at,
-        "needs": list(after),
     }
 
 
@@ -341,7 +299,7 @@ def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flo
 
 
 def _intention(row: Row, tenant: str) -> Intention:
-    tier, namespace, key, value, _, rank, trigger, due_at, status, *times, needs = row
+    tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
     expires_at, delivered_at, closed_at = times
     return Intention(
         **_intended([tier, tenant, namespace, key, value], rank, trigger),
@@ -350,5 +308,4 @@ def _intention(row: Row, tenant: str) -> Intention:
         expires_at=expires_at,
         delivered_at=delivered_at,
         closed_at=closed_at,
-        waits_for=tuple(needs),
     )
