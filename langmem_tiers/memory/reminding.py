@@ -22,24 +22,15 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.gating import admitted_as, passed, result_of
 from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
 from langmem_tiers.remember.transaction import write
-from langmem_tiers.remind import closing, raising
+from langmem_tiers.remind import intentions as told
+from langmem_tiers.remind import raising
 from langmem_tiers.remind.intentions import (
-    DEFAULT_REMINDERS,
     Intention,
     NextTools,
     Predicates,
     Priority,
     Reminder,
     Status,
-    checked_end,
-    checked_kinds,
-    checked_priority,
-    checked_query,
-    checked_seconds,
-    checked_statuses,
-    checked_token,
-    tool_calls,
-    true_of,
 )
 from langmem_tiers.remind.raising import Here
 from langmem_tiers.remind.triggers import (
@@ -104,9 +95,9 @@ def intend(
     if not (at is None or isinstance(at, At)):
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
-    level = checked_priority(priority)
+    level = told.checked_priority(priority)
     intended = raising.intends(
-        trigger, level, _here(memory).moment.now, checked_end(expires_at, trigger)
+        trigger, level, _here(memory).moment.now, told.checked_end(expires_at, trigger)
     )
     return _intended(memory, _prospective(content, level, key, fields), intended)
 
@@ -119,7 +110,7 @@ def remind(
     state: Any = None,
     predicates: Predicates | None = None,
     kinds: Iterable[str] | None = None,
-    limit: int = DEFAULT_REMINDERS,
+    limit: int = told.DEFAULT_REMINDERS,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
     judge: BaseChatModel | None = None,
@@ -155,16 +146,16 @@ def remind(
     here = _here(memory)
     occasion = Occasion(
         here.moment.now,
-        checked_query(query),
-        tool_calls(tool),
-        true_of(state, predicates),
-        checked_kinds(kinds),
+        told.checked_query(query),
+        told.tool_calls(tool),
+        told.true_of(state, predicates),
+        told.checked_kinds(kinds),
     )
     raised = yield from raising.remind(
         occasion,
         here,
         limit=checked_limit(limit),
-        seconds=checked_seconds(lease_seconds),
+        seconds=told.checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
@@ -179,7 +170,7 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    return raising.acknowledge({checked_token(one) for one in reminders}, _here(memory))
+    return raising.acknowledge({told.checked_token(one) for one in reminders}, _here(memory))
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
@@ -193,7 +184,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     """
     moment = parsed_moment(until, "until")
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    yield from closing.snooze(one.id, moment, _here(memory))
+    yield from raising.snooze(one.id, moment, _here(memory))
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
@@ -227,7 +218,7 @@ def intentions(
             not given, what is open: the first three.
         limit: How many at most.
     """
-    return raising.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
+    return raising.intentions(told.checked_statuses(status), _here(memory), checked_limit(limit))
 
 
 def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
@@ -243,7 +234,7 @@ def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[
 
 def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from closing.close(one.id, status, _here(memory)))
+    return (yield from raising.close(one.id, status, _here(memory)))
 
 
 def _here(memory: Memory) -> Here:

@@ -1,7 +1,7 @@
-"""Intending and raising, as flows.
+"""Intending, raising, putting off and closing, as flows.
 
-Each is one statement that looks again at what it changes, so two that are at it at once never both
-raise the same intention.
+Raising is one statement that looks again at what it changes, so two that are at it at once never
+both raise the same intention.
 """
 
 from __future__ import annotations
@@ -17,30 +17,16 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
+from langmem_tiers.remind import intentions as told
+from langmem_tiers.remind import triggers
 from langmem_tiers.remind.cue import features, judged_cues
-from langmem_tiers.remind.intentions import (
-    PRIORITIES,
-    STORED_AS,
-    Intention,
-    Priority,
-    Reminder,
-    Status,
-)
-from langmem_tiers.remind.triggers import (
-    At,
-    BeforeTool,
-    If,
-    Occasion,
-    Topic,
-    Trigger,
-    When,
-    of_json,
-    to_json,
-)
+from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.triggers import Occasion, Trigger
 
 _PAGE = 200
 _TRIES = 20
@@ -76,13 +62,13 @@ def intends(
     expires_at: datetime | None,
 ) -> dict[str, Any]:
     """What a write says of when it is to be raised."""
-    at = trigger.moment if isinstance(trigger, At) else None
+    at = trigger.moment if isinstance(trigger, triggers.At) else None
     return {
         "priority": priority.rank,
         "kind": trigger.kind,
-        "trigger": json.dumps(to_json(trigger)),
+        "trigger": json.dumps(triggers.to_json(trigger)),
         "due_at": at or now,
-        "words": list(trigger.words) if isinstance(trigger, When) else None,
+        "words": list(trigger.words) if isinstance(trigger, triggers.When) else None,
         "name": trigger.found_by,
         "expires_at": expires_at,
     }
@@ -105,15 +91,18 @@ class Due(NamedTuple):
 
     def is_met(self, occasion: Occasion) -> bool:
         """Whether it is to be raised on that occasion."""
-        trigger = of_json(self.trigger)
-        if occasion.kinds is not None and trigger.kind not in {*occasion.kinds, Topic.kind}:
+        trigger = triggers.of_json(self.trigger)
+        if occasion.kinds is not None and trigger.kind not in {
+            *occasion.kinds,
+            triggers.Topic.kind,
+        }:
             return False
         return (self.raised and occasion.kinds is None) or trigger.met(occasion)
 
     def again(self, now: datetime) -> datetime | None:
         """When it is due after this time, if it recurs."""
-        trigger = of_json(self.trigger)
-        return trigger.again(now, self.expires_at) if isinstance(trigger, At) else None
+        trigger = triggers.of_json(self.trigger)
+        return trigger.again(now, self.expires_at) if isinstance(trigger, triggers.At) else None
 
 
 def remind(
@@ -166,7 +155,7 @@ def _looked(
     There is no page yet where a topic has come up.
     """
     kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
-    if bool((occasion.query or "").strip()) and (kinds is None or Topic.kind in kinds):
+    if bool((occasion.query or "").strip()) and (kinds is None or triggers.Topic.kind in kinds):
         calls.append(Call("open_topics", {"tenant": here.context.root}))
     if holder is not None:
         calls.append(Call("raised_for", {**here.params, "holder": holder}))
@@ -204,8 +193,8 @@ def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> d
         "tier": Tier(tier),
         "content": content_of(value),
         "value": value,
-        "priority": PRIORITIES[rank],
-        "trigger": of_json(trigger),
+        "priority": told.PRIORITIES[rank],
+        "trigger": triggers.of_json(trigger),
     }
 
 
@@ -239,9 +228,11 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     query = occasion.query
     if judge is None or query is None:
         return occasion
-    triggers, held = [of_json(one.trigger) for one in page], features(query)
-    cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
-    near = [one for one in triggers if isinstance(one, Topic) and one.about in occasion.topics]
+    waiting, held = [triggers.of_json(one.trigger) for one in page], features(query)
+    cues = {one.cue for one in waiting if isinstance(one, triggers.When) and held >= {*one.words}}
+    near = [
+        one for one in waiting if isinstance(one, triggers.Topic) and one.about in occasion.topics
+    ]
     cues |= {one.about for one in near}
     if not cues:
         return occasion
@@ -255,14 +246,14 @@ def _found_by(occasion: Occasion) -> dict[str, Any]:
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: words if said else [],
-        BeforeTool.kind: sorted({call.name for call in occasion.calls}),
-        If.kind: sorted(occasion.true),
-        Topic.kind: sorted(Topic(one).found_by for one in occasion.topics),
+        triggers.When.kind: words if said else [],
+        triggers.BeforeTool.kind: sorted({call.name for call in occasion.calls}),
+        triggers.If.kind: sorted(occasion.true),
+        triggers.Topic.kind: sorted(triggers.Topic(one).found_by for one in occasion.topics),
     }
-    asked = [kind for kind in names if kinds is None or kind in {*kinds, Topic.kind}]
+    asked = [kind for kind in names if kinds is None or kind in {*kinds, triggers.Topic.kind}]
     return {
-        "timed": kinds is None or At.kind in kinds,
+        "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
         "kinds": [kind for kind in asked for _ in names[kind]],
         "names": [name for kind in asked for name in names[kind]],
@@ -291,7 +282,7 @@ def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flo
     params = {
         **here.params,
         "statuses": [one.value for one in statuses],
-        "stored": sorted({stored for one in statuses for stored in STORED_AS[one]}),
+        "stored": sorted({stored for one in statuses for stored in told.STORED_AS[one]}),
         "limit": limit,
     }
     (rows,) = yield Query((Call("intentions", params),), commit=True)
@@ -309,3 +300,72 @@ def _intention(row: Row, tenant: str) -> Intention:
         delivered_at=delivered_at,
         closed_at=closed_at,
     )
+
+
+def snooze(one: int, until: datetime, here: Here) -> Flow[None]:
+    """Put off an intention.
+
+    Raises:
+        InvalidInputError: if it is none, is closed, or will have expired by then.
+    """
+    if not (yield from _changed("snooze", one, here, until=until)):
+        found = yield from _standing(one, here)
+        if found.status in told.OPEN:
+            raise InvalidInputError(
+                f"it expires at {found.expires_at}, and would never be raised after {until}: "
+                "snooze it for less, or intend it anew with another `expires_at`"
+            )
+        raise InvalidInputError(f"it is {found.status}, and cannot be put off: intend it anew")
+
+
+def close(one: int, status: Status, here: Here) -> Flow[bool]:
+    """Close an intention for good; False if it was closed already.
+
+    One that recurs is done until its next time.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    if status is Status.DONE and (yield from _done_until_next(one, here)):
+        return True
+    changed = yield from _changed("close_intention", one, here, status=status.value)
+    if not changed:
+        yield from _standing(one, here)
+    return changed
+
+
+def _done_until_next(one: int, here: Here) -> Flow[bool]:
+    """Whether it recurs and is open: then it is not raised before its next time."""
+    standing, now = (yield from _standing(one, here)), here.moment.now
+    trigger = triggers.of_json(standing.trigger)
+    again = trigger.again(now, standing.expires_at) if isinstance(trigger, triggers.At) else None
+    if again is None or standing.status not in told.OPEN:
+        return False
+    if standing.due_at <= now:
+        yield from _changed("snooze", one, here, until=again)
+    return True
+
+
+def _changed(statement: str, one: int, here: Here, **params: Any) -> Flow[bool]:
+    known = {"tenant": here.context.root, "id": one, "now": here.moment.now}
+    return bool((yield from rows_of(statement, **known, **params)))
+
+
+class _Standing(NamedTuple):
+    """What an intention is; a row of intention, the columns are in this order."""
+
+    status: Status
+    expires_at: datetime | None
+    trigger: Mapping[str, Any]
+    due_at: datetime
+
+
+def _standing(one: int, here: Here) -> Flow[_Standing]:
+    tenant, now = here.context.root, here.moment.now
+    rows = yield from rows_of("intention", tenant=tenant, id=one, now=now)
+    if not rows:
+        raise InvalidInputError(
+            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
+        )
+    status, *others = rows[0]
+    return _Standing(Status(status), *others)
