@@ -20,8 +20,8 @@ from langmem_tiers.core.reading import UNPRINTABLE
 
 if TYPE_CHECKING:
     from langmem_tiers.cli.memories import Imported
+    from langmem_tiers.consolidate.archive import ArchiveFile
     from langmem_tiers.consolidate.report import ConsolidationReport
-    from langmem_tiers.consolidate.restore import ArchiveFile
     from langmem_tiers.core.memory import Recollection, RelationSize, TierStats
     from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
     from langmem_tiers.importers import BadRecord

@@ -37,8 +37,8 @@ from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, word
 if TYPE_CHECKING:
     from langgraph.checkpoint.postgres import PostgresSaver
 
+    from langmem_tiers.consolidate.archive import ArchiveFile, RestoreReport
     from langmem_tiers.consolidate.report import ConsolidationReport
-    from langmem_tiers.consolidate.restore import ArchiveFile, RestoreReport
     from langmem_tiers.graph.worker import ConsolidationWorker
 
 
@@ -111,21 +111,15 @@ def restore(
     *,
     tenant: _Tenant,
     everything: Annotated[bool, typer.Option("--all", help="Every archive of the tenant.")] = False,
-    key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Only the memory of this key; can be given again."),
-    ] = None,
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.consolidate.restore import archives
+    from langmem_tiers.consolidate.archive import archives
     from langmem_tiers.memory.tending import restoring
 
-    if everything and (archive is not None or key):
+    if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
-    if key and archive is None:
-        raise InvalidInputError("name the archive that the key is in; without one, they are listed")
     context = MemoryContext(tenant=tenant)
     with opened_to_read(url, index=False) as store:  # words may be of any language
         known = store.run(archives(context.root))
@@ -136,7 +130,7 @@ def restore(
         reports: dict[str, RestoreReport] = {}
         with rendering.progress("Restoring", len(names)) as advance:
             for name in names:
-                report = store.run(restoring(store, context, name, key or None))
+                report = store.run(restoring(store, context, name))
                 reports[name] = report
                 if not as_json:
                     line = f"{rendering.plain(name)}: {report}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.consolidate.merge import Merge, Outdated, Supersede
 from langmem_tiers.consolidate.models import Judge, Summariser
-from langmem_tiers.consolidate.outdated import Outdated
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
 from langmem_tiers.consolidate.promotion_step import Demote, Promote
-from langmem_tiers.consolidate.session_step import SessionEnd, ended_sessions
+from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
 from langmem_tiers.consolidate.steps import (
     Cycle,
     CycleStep,
@@ -21,8 +21,7 @@ from langmem_tiers.consolidate.steps import (
     counted,
     decision,
 )
-from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, select
-from langmem_tiers.consolidate.supersede import Supersede
+from langmem_tiers.consolidate.stored import MovingStep, hold, read, select
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.promotable import Generaliser
@@ -39,10 +38,11 @@ LEAST = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
 
-class Rise(CycleStep):
+class Rise(MovingStep):
     """Moves what belongs to the project from short_term to working; ended sessions as well."""
 
     name = "rise"
+    tiers = (Tier.SHORT_TERM,)
 
     def __init__(self, policy: RisePolicy) -> None:
         """Hold what the rule goes by."""
@@ -74,14 +74,14 @@ class Rise(CycleStep):
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
-        ttl = {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)}
-        return move_all(
-            cycle._replace(moment=cycle.moment._replace(omit_expired=False)),
-            decisions,
-            lambda one: move_id(cycle, self.name, one["id"]),
-            lambda holding, one: holding.against(one, (Tier.SHORT_TERM,)),
-            lambda _, params: [Call("record_rises", params | ttl)],
-        )
+        moment = cycle.moment._replace(omit_expired=False)
+        return super().apply(cycle._replace(moment=moment), decisions)
+
+    def records(
+        self, cycle: Cycle, _: Sequence[StepDecision], params: dict[str, Any]
+    ) -> Sequence[Call]:
+        """Move them to working, for as long as what stands there lives."""
+        return [Call("record_rises", params | {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)})]
 
 
 class Expire(CycleStep):

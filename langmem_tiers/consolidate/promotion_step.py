@@ -20,7 +20,7 @@ from langmem_tiers.consolidate.steps import (
     decision,
     version,
 )
-from langmem_tiers.consolidate.stored import Stored, move_all, move_id, read
+from langmem_tiers.consolidate.stored import MovingStep, Stored, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.reading import LINE, shortened
@@ -172,7 +172,7 @@ class Promote(CycleStep):
         )
 
 
-class Demote(CycleStep):
+class Demote(MovingStep):
     """Demotes what was promoted and has failed since, and what harms beyond doubt."""
 
     name = "demote"
@@ -204,19 +204,12 @@ class Demote(CycleStep):
         ]
         return Proposal(decisions=decisions, kept=counted(kept), findings=credit)
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Demote those that are as they were judged."""
-
-        def named(one: StepDecision) -> str:
-            return move_id(cycle, self.name, one["id"])
-
-        return move_all(
-            cycle,
-            decisions,
-            named,
-            lambda holding, one: holding.against(one, (Tier.WORKING, Tier.LONG_TERM)),
-            lambda todo, _: [_demotion(cycle, one, named(one)) for one in todo],
-        )
+    def records(
+        self, cycle: Cycle, todo: Sequence[StepDecision], params: dict[str, Any]
+    ) -> Sequence[Call]:
+        """Demote them."""
+        moves = zip(todo, params["events"], strict=True)
+        return [_demotion(cycle, one, move) for one, move in moves]
 
 
 def _kept(one: rollback.Promoted | rollback.Tried, verdict: PromotionDecision) -> str:
