@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from html import escape
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Tier
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.core.reading import LINE, html_table, plain, shortened
+from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
@@ -251,9 +250,6 @@ def _doubt(tenant: str, memory_id: int) -> Call:
     return Call("doubt", {"tenant": tenant, "ids": [memory_id], "events": []})
 
 
-_HEADINGS = ("memory", "key", "true from", "until", "recorded", "state", "since")
-
-
 class Version(NamedTuple):
     """One of several memories that superseded each other. Times are UTC."""
 
@@ -319,37 +315,19 @@ class History:
 
     def __str__(self) -> str:
         """A line for each version, then one for each successor and each event."""
-        return "\n".join([*map(str, self.versions), *self._lines()])
-
-    def _repr_html_(self) -> str:
-        """A table of the versions and a list of the events, for notebooks."""
-        table = html_table(_HEADINGS, map(_cells, self.versions))
-        lines = "".join(f"<li>{escape(one)}</li>" for one in self._lines())
-        return f"{table}<ul>{lines}</ul>"
-
-    def _lines(self) -> Iterator[str]:
-        at = self.namespace
+        lines, at = [*map(str, self.versions)], self.namespace
         for successor in self.successors:
-            yield successor.told(at)
+            lines.append(successor.told(at))
             at = successor.namespace
         for one in self.events:
+            undone = " (rolled back)" if one.undone_at else ""
             why = plain("; ".join(one.reasons))
-            yield f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {why}"
-
-
-def _cells(one: Version) -> list[str]:
-    moments = map(_minute, (one.valid_from, one.valid_to, one.recorded_at))
-    state = one.state or "current"
-    cells = shortened(one.content, LINE), one.key, *moments, state, _minute(one.state_at)
-    return list(map(plain, cells))
+            lines.append(f"{_minute(one.at)} {one.kind}{undone}: {why}")
+        return "\n".join(lines)
 
 
 def _minute(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
-
-
-def _undone(one: MoveRecord) -> str:
-    return " (rolled back)" if one.undone_at else ""
 
 
 def history(one: Candidate, context: MemoryContext) -> Flow[History]:

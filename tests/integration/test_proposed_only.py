@@ -86,7 +86,6 @@ def test_what_is_near_stays_true_and_is_proposed(
     (found,) = report.proposed
     assert (found.namespace, found.other_namespace) == (("acme", "home"), ("acme", "home"))
     assert f"supersede  proposed: a, b: {found.reason}" in str(report)
-    assert "<li>supersede" in report._repr_html_()
     assert report.count("supersede", "kept") == 2
     assert {one.key for one in memory.get_context("", limit=9)} == {"a", "b"}
 

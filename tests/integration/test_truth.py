@@ -186,7 +186,6 @@ async def test_what_was_merged_names_the_memory_it_lives_on_in_and_the_move_that
     assert (successor.namespace, successor.key) == (("acme", "p"), "one")
     assert (successor.kind, successor.state) == ("merged", None)
     assert f"lives on in one (merged, move {successor.move})" in str(told).splitlines()
-    assert f"<li>lives on in one (merged, move {successor.move})" in told._repr_html_()
     with pytest.raises(InvalidInputError, match=r"'two' .* was merged and lives on in 'one'"):
         await call("supersede", "two", by="new")
 
@@ -225,10 +224,6 @@ async def test_a_history_tells_the_versions_in_the_order_in_which_they_were_true
     assert [one.state for one in history.versions] == ["superseded", "superseded", None]
     assert history.versions[0].valid_to == history.versions[1].valid_from == MOVED
     assert str(history).splitlines()[0].startswith("2020-01-01 00:00 – 2026-02-01 00:00: The off")
-    await call("retract", "newest", reason="<b>rumour</b>")
-    html = (await call("history", "newest"))._repr_html_()
-    assert "&lt;b&gt;rumour" in html
-    assert "<b>rumour" not in html
 
 
 async def test_a_history_says_where_a_memory_lives_on_if_that_is_elsewhere(ours: Team) -> None:
