@@ -6,21 +6,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from langmem_tiers.consolidate import steps as parts
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.merge import Merge, Outdated, Supersede
 from langmem_tiers.consolidate.models import Judge, Summariser
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
 from langmem_tiers.consolidate.promotion_step import Demote, Promote
 from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    counted,
-    decision,
-)
+from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
 from langmem_tiers.consolidate.stored import MovingStep, hold, read, select
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
@@ -69,8 +62,8 @@ class Rise(MovingStep):
             if reason is None:
                 kept.append(STAYS)
             else:
-                decisions.append(decision(one, reason))
-        return Proposal(decisions=decisions, kept=counted(kept))
+                decisions.append(parts.decision(one, reason))
+        return Proposal(decisions=decisions, kept=parts.counted(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
@@ -96,7 +89,7 @@ class Expire(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
         stored = yield from read(cycle, ids)
-        decided = [decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
+        decided = [parts.decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
@@ -125,7 +118,7 @@ class Decay(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
         stored = yield from read(cycle, ids)
-        return Proposal(decisions=[decision(one, FADES) for one in stored], kept={})
+        return Proposal(decisions=[parts.decision(one, FADES) for one in stored], kept={})
 
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -141,8 +134,8 @@ class Decay(CycleStep):
 def _done_but(decisions: Sequence[StepDecision], left: set[int], why: str) -> StepCounts:
     """That all was carried out but what was left."""
     return StepCounts(
-        done=counted(one["reason"] for one in decisions if one["id"] not in left),
-        left=counted(why for one in decisions if one["id"] in left),
+        done=parts.counted(one["reason"] for one in decisions if one["id"] not in left),
+        left=parts.counted(why for one in decisions if one["id"] in left),
         moves=[],
     )
 
