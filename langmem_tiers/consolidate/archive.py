@@ -196,8 +196,8 @@ class Archive(steps.CycleStep):
             ArchiveError: if the file cannot be written, or not be read back.
             LeaseLostError: if somebody else consolidates the tenant by now.
         """
-        one = yield from self.store_away(cycle, decisions)
-        done, left = one.memories, one.left
+        done, _ = yield from self.store_away(cycle, decisions)
+        left = len(decisions) - done
         return StepCounts(
             done={DONE: done} if done else {}, left={CHANGED_SINCE: left} if left else {}, moves=[]
         )
@@ -212,31 +212,29 @@ class Archive(steps.CycleStep):
         rows = yield from rows_of("archive_waiting", **self._meant(cycle))
         return int(rows[0][0])
 
-    def store_away(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[ArchiveReport]:
-        """Do what `apply` says, and name the file."""
+    def store_away(
+        self, cycle: Cycle, decisions: Sequence[StepDecision]
+    ) -> Flow[tuple[int, set[str]]]:
+        """Do what `apply` says; how many memories left, and for which files."""
         versions = {one["id"]: one["version"] for one in decisions}
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
-        stored, rows = yield Query(calls, commit=True)
-        found = (ArchivedMemory(*row) for row in rows)
+        gone, rows = yield Query(calls, commit=True)
         before = self._before(cycle)
         memories = [
             one
-            for one in found
+            for one in (ArchivedMemory(*row) for row in rows)
             if one.version == versions[one.id] and _is_meant(one, self._policy, before)
         ]
-        done = len(stored)
-        archives = {row[1] for row in stored}
+        done, archives = len(gone), {row[1] for row in gone}
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
             write = partial(self._files.write, self._policy.url, name, cycle.tenant, memories)
             written: Written = yield from apart(write, sys.maxsize)
-            removed = yield from _remove(cycle, memories, written)
-            done += removed
-            archives |= {written.archive} if removed else set()
-        return ArchiveReport(
-            memories=done, left=len(versions) - done, archives=tuple(sorted(archives))
-        )
+            if removed := (yield from _remove(cycle, memories, written)):
+                done += removed
+                archives.add(written.archive)
+        return done, archives
 
     def _before(self, cycle: Cycle) -> datetime:
         """What was recorded, changed or read since is not old."""
@@ -261,28 +259,22 @@ def archive_all(
 
     `advance` is told how many memories each batch was about.
     """
-    ids = yield from _all_ids(step, cycle)
-    if dry_run:
-        more = (yield from step.waiting(cycle)) - len(ids)
-        return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True, waiting=more)
-    reports: list[ArchiveReport] = []
-    for batch in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
-        proposal = yield from step.propose(cycle, batch)
-        reports.append((yield from step.store_away(cycle, proposal["decisions"])))
-        advance(len(batch))
-    return ArchiveReport(
-        memories=sum(one.memories for one in reports),
-        left=len(ids) - sum(one.memories for one in reports),
-        archives=tuple(name for one in reports for name in one.archives),
-        waiting=(yield from step.waiting(cycle)),
-    )
-
-
-def _all_ids(step: Archive, cycle: Cycle) -> Flow[list[int]]:
     ids: list[int] = []
     while page := (yield from step.select(cycle, ids[-1] if ids else 0, _MOST_IDS)):
         ids += page
-    return ids
+    if dry_run:
+        more = (yield from step.waiting(cycle)) - len(ids)
+        return ArchiveReport(memories=len(ids), left=0, archives=(), dry_run=True, waiting=more)
+    memories, archives = 0, list[str]()
+    for batch in (ids[start : start + BATCH] for start in range(0, len(ids), BATCH)):
+        proposal = yield from step.propose(cycle, batch)
+        done, files = yield from step.store_away(cycle, proposal["decisions"])
+        memories += done
+        archives += sorted(files)
+        advance(len(batch))
+    waiting = yield from step.waiting(cycle)
+    left = len(ids) - memories
+    return ArchiveReport(memories=memories, left=left, archives=tuple(archives), waiting=waiting)
 
 
 class _Meant(NamedTuple):
@@ -528,15 +520,10 @@ def _check_exact(
         )
 
 
-def _essence(one: ArchivedMemory) -> ArchivedMemory:
-    """A memory without its counters."""
-    return one._replace(
-        access_count=None,
-        success_count=None,
-        failure_count=None,
-        strength=None,
-        times=one.times[: TIMES.index("last_accessed_at")],
-    )
+def _essence(one: ArchivedMemory) -> tuple[Any, ...]:
+    """All of a memory but its counters."""
+    counters, used = one._fields.index("access_count"), TIMES.index("last_accessed_at")
+    return (*one[:counters], one.times[:used], one.fields, one.embeddings)
 
 
 def _restore_call(

@@ -182,25 +182,19 @@ def tool_calls(tool: Any) -> tuple[NextCall, ...]:
     """Tool calls of names, LangChain's tool calls, or several of either."""
     if tool is None:
         return ()
-    if isinstance(tool, str | Mapping):
-        return (_call(tool),)
-    if not isinstance(tool, Iterable):
+    several = [tool] if isinstance(tool, str | Mapping) else tool
+    if not isinstance(several, Iterable):
         raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
-    return tuple(_call(one) for one in tool)
+    return tuple(_call(one) for one in several)
 
 
 def _call(tool: Any) -> NextCall:
-    if isinstance(tool, str):
-        return NextCall(_name(tool), {})
-    if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
+    told = {"name": tool} if isinstance(tool, str) else tool
+    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
         raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
-    args = tool.get("args") or {}
-    return NextCall(_name(tool["name"]), args if isinstance(args, Mapping) else {})
-
-
-def _name(tool: str) -> str:
-    utf8_bytes(tool, "name of the tool")
-    return tool
+    utf8_bytes(told["name"], "name of the tool")
+    args = told.get("args") or {}
+    return NextCall(told["name"], args if isinstance(args, Mapping) else {})
 
 
 def checked_predicates(predicates: object) -> Predicates:
