@@ -24,24 +24,9 @@ from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import intentions as told
 from langmem_tiers.remind import raising
-from langmem_tiers.remind.intentions import (
-    Intention,
-    NextTools,
-    Predicates,
-    Priority,
-    Reminder,
-    Status,
-)
+from langmem_tiers.remind.intentions import Intention, NextTools, Predicates, Priority, Reminder
 from langmem_tiers.remind.raising import Here
-from langmem_tiers.remind.triggers import (
-    At,
-    BeforeTool,
-    If,
-    Occasion,
-    Topic,
-    When,
-    trigger_of,
-)
+from langmem_tiers.remind.triggers import At, BeforeTool, If, Occasion, Topic, When, trigger_of
 
 
 def intend(
@@ -193,7 +178,7 @@ def complete(memory: Memory, key: str) -> Flow[bool]:
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, Status.DONE)
+    return _close(memory, key, told.Status.DONE)
 
 
 def cancel(memory: Memory, key: str) -> Flow[bool]:
@@ -202,12 +187,12 @@ def cancel(memory: Memory, key: str) -> Flow[bool]:
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, Status.CANCELLED)
+    return _close(memory, key, told.Status.CANCELLED)
 
 
 def intentions(
     memory: Memory,
-    status: Status | str | Iterable[Status | str] | None = None,
+    status: told.Status | str | Iterable[told.Status | str] | None = None,
     *,
     limit: int = MAX_LIMIT,
 ) -> Flow[list[Intention]]:
@@ -232,7 +217,7 @@ def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[
     return admitted_as(judged.verdict, put, applied)
 
 
-def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
+def _close(memory: Memory, key: str, status: told.Status) -> Flow[bool]:
     one = yield from memory.flows.known(memory_key(key), memory.context)
     return (yield from raising.close(one.id, status, _here(memory)))
 

@@ -218,10 +218,7 @@ def archiving(
     yield from store.flows.flush()  # what was read a moment ago counts
     moment = store.flows.moment()
     cycle = Cycle(
-        tenant=context.root,
-        cycle=f"{moment.now:%Y-%m-%d}",
-        moment=moment,
-        options=store.options,
+        tenant=context.root, cycle=f"{moment.now:%Y-%m-%d}", moment=moment, options=store.options
     )
     step = cold.Archive(policy, files)
     return (yield from cold.archive_all(step, cycle, dry_run=dry_run, advance=advance))

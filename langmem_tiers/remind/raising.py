@@ -56,10 +56,7 @@ class Here:
 
 
 def intends(
-    trigger: Trigger,
-    priority: Priority,
-    now: datetime,
-    expires_at: datetime | None,
+    trigger: Trigger, priority: Priority, now: datetime, expires_at: datetime | None
 ) -> dict[str, Any]:
     """What a write says of when it is to be raised."""
     at = trigger.moment if isinstance(trigger, triggers.At) else None

@@ -106,11 +106,7 @@ def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> T
 
 
 def _settings(base: datetime, prefers: str) -> dict[str, Any]:
-    return {
-        "PREFER_DATES_FROM": prefers,
-        "RELATIVE_BASE": base,
-        "RETURN_TIME_AS_PERIOD": True,
-    }
+    return {"PREFER_DATES_FROM": prefers, "RELATIVE_BASE": base, "RETURN_TIME_AS_PERIOD": True}
 
 
 class _Reader:
