@@ -58,11 +58,9 @@ class SessionReport:
             f"{self.risen} moved to working"
             + (f", {self.expired_unread} expired unread" if self.expired_unread else "")
         )
-        reasons = [f"  {number:>5,}  {why}" for why, number in sorted(self.reasons.items())]
-        others = [
-            f"  {number:>5,}  not kept: {why}" for why, number in sorted(self.not_kept.items())
-        ]
-        return "\n".join([head, *reasons, *others])
+        reasons = [(number, why) for why, number in sorted(self.reasons.items())]
+        others = [(number, f"not kept: {why}") for why, number in sorted(self.not_kept.items())]
+        return "\n".join([head, *(f"  {one:>5,}  {why}" for one, why in (*reasons, *others))])
 
 
 class EndedSession(NamedTuple):
@@ -79,6 +77,13 @@ class EndedSession(NamedTuple):
     summariser: Summariser | None = None
     stated: bool = False
     """Whether what the user stated is lifted too, as the specification's hook does."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Whose session it is, as statements ask for it."""
+        projects = None if self.projects is None else list(self.projects)
+        whose = {"session": self.session, "projects": projects, "user_id": self.user_id}
+        return {**self.cycle.params, **whose}
 
 
 class ReadVersion(NamedTuple):
@@ -145,14 +150,8 @@ def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
 
 def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
-    rows = yield from rows_of(
-        "session_memories",
-        **ended.cycle.params,
-        session=ended.session,
-        projects=None if ended.projects is None else list(ended.projects),
-        namespaces=list(ended.namespaces),
-        user_id=ended.user_id,
-    )
+    own = list(ended.namespaces)
+    rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
     found = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
     return found, sum(gone and not was_read for _, gone, was_read in rows)
 
@@ -182,13 +181,7 @@ def _said(ended: EndedSession) -> Flow[list[Stored]]:
     """What was said in a session beside its notes, for a model that reads it: each thing once."""
     if ended.summariser is None or not ended.session:
         return []
-    rows = yield from rows_of(
-        "session_said",
-        **ended.cycle.params,
-        session=ended.session,
-        projects=None if ended.projects is None else list(ended.projects),
-        user_id=ended.user_id,
-    )
+    rows = yield from rows_of("session_said", **ended.params)
     return (yield from read(ended.cycle, [row[0] for row in rows]))
 
 
@@ -314,7 +307,7 @@ class SessionEnd(steps.CycleStep):
         ended = yield from ended_sessions(cycle)
         names = [_names(cycle.tenant, one) for one in ended]
         users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
-        params = {
+        params: dict[str, Any] = {
             "namespaces": ended,
             "homes": [_home(*one) for one in zip(ended, users, strict=True)],
             "sessions": [session for session, _ in names],
@@ -328,15 +321,9 @@ class SessionEnd(steps.CycleStep):
         )
         if self._summariser is None or cycle.idle_since is None:
             return found
-        unread = yield from self._unread(cycle, after, limit, params)
+        params["since"] = cycle.idle_since
+        unread = yield from stored.select(cycle, "select_unread", after, limit, **params)
         return sorted({*found, *unread})[:limit]
-
-    def _unread(
-        self, cycle: Cycle, after: int, limit: int, ended: Mapping[str, Any]
-    ) -> Flow[list[int]]:
-        """What was said first of each session that the model has not read and that has ended."""
-        since = {"since": cycle.idle_since}
-        return stored.select(cycle, "select_unread", after, limit, **ended, **since)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What is to be kept of each session; a model that sums it up is asked here."""

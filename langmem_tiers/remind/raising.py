@@ -127,14 +127,14 @@ def remind(
         first = None
         if not due:
             return []
-        raising = {
+        rows = yield from rows_of(
+            "raise_intentions",
             **here.params,
-            "ids": [one.id for one in due],
-            "nexts": [one.again(here.moment.now) for one in due],
-            "holder": holder,
-            "leased_until": until,
-        }
-        (rows,) = yield Query((Call("raise_intentions", raising),), commit=True)
+            ids=[one.id for one in due],
+            nexts=[one.again(here.moment.now) for one in due],
+            holder=holder,
+            leased_until=until,
+        )
         if rows:
             return _in_order(rows)
     return []  # others raised all that was due
@@ -263,26 +263,21 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     if not tokens:
         return True
     ids, fences = zip(*sorted(tokens), strict=True)
-    params = {
-        **here.context.whose,
-        "ids": list(ids),
-        "fences": list(fences),
-        **elsewhere(here.context.namespace(Tier.WORKING)),
-        "now": here.moment.now,
-    }
-    (rows,) = yield Query((Call("acknowledge", params),), commit=True)
+    whose = {**here.context.whose, **elsewhere(here.context.namespace(Tier.WORKING))}
+    told = {"ids": list(ids), "fences": list(fences), "now": here.moment.now}
+    rows = yield from rows_of("acknowledge", **whose, **told)
     return bool(rows[0][0] == len(tokens))
 
 
 def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:
     """What is intended, in the order in which it would be raised."""
-    params = {
+    rows = yield from rows_of(
+        "intentions",
         **here.params,
-        "statuses": [one.value for one in statuses],
-        "stored": sorted({stored for one in statuses for stored in told.STORED_AS[one]}),
-        "limit": limit,
-    }
-    (rows,) = yield Query((Call("intentions", params),), commit=True)
+        statuses=[one.value for one in statuses],
+        stored=sorted({stored for one in statuses for stored in told.STORED_AS[one]}),
+        limit=limit,
+    )
     return [_intention(row, here.context.root) for row in rows]
 
 

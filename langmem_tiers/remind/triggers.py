@@ -89,13 +89,6 @@ def _is_known(parts: dict[str, str]) -> bool:
     )
 
 
-def next_time(rule: str, since: datetime, after: datetime, zone: str) -> datetime | None:
-    """The first time after a moment by a rule that holds since one; None if there is none."""
-    times: rrule = rrulestr(rule, dtstart=since.astimezone(zone_of(zone)))
-    found: datetime | None = times.after(after)
-    return None if found is None else found.astimezone(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class At:
     """At a time, or at the next occasion if none is given.
@@ -139,8 +132,10 @@ class At:
         """When it is due again, if it recurs and has not ended by then."""
         if self.every is None or self.moment is None:
             return None
-        found = next_time(self.every, self.moment, now, self.timezone)
-        return None if found is None or (ends is not None and ends <= found) else found
+        since = self.moment.astimezone(zone_of(self.timezone))
+        times: rrule = rrulestr(self.every, dtstart=since)
+        found: datetime | None = times.after(now)
+        return None if found is None or (ends and ends <= found) else found.astimezone(UTC)
 
     @property
     def found_by(self) -> None:

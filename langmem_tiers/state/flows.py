@@ -15,7 +15,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew, begun_anew
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew, begun_anew, rows_of
 from langmem_tiers.state import state as nouns
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
 
@@ -50,6 +50,11 @@ class Whose:
     bounds: Bounds | None = None
     """What a state may take, where a caller gives it."""
 
+    @property
+    def owner(self) -> dict[str, str]:
+        """Whose it is, as statements ask for it."""
+        return {"tenant": self.tenant, "session": self.session, "agent": self.agent}
+
     @classmethod
     def of(cls, context: MemoryContext, bounds: Bounds | None = None) -> Whose:
         """The agent and the session of a context, `_` where none is named.
@@ -79,8 +84,7 @@ def look(
     The messages are those of all agents, or of one that is named, and those of none.
     """
     about = {"since": now - WINDOW, "now": now, "limit": limit, "kinds": list(kinds)}
-    call = _call("states", whose, **about, reader=agent_id)
-    (rows,) = yield Query((call,), commit=True)
+    rows = yield from rows_of("states", **whose.owner, **about, reader=agent_id)
     found: dict[str, list[Row]] = {kind: [] for kind in ("message", *KINDS)}
     for row in rows:
         found[row[0]].append(row)
@@ -106,16 +110,15 @@ def add_message(whose: Whose, said: Message) -> Flow[Message]:
     names = ("role", "content", "metadata", "agent_id")
     value = encode_value({name: getattr(said, name) for name in names}, whose.bounds)
     lasts = {"now": said.at, "expires_at": said.at + WINDOW, "most": MOST_MESSAGES}
-    call = _call("add_message", whose, name=said.message_id, value=value, **lasts)
-    ((row,),) = yield Query((call,), commit=True)
-    return replace(said, at=row[0])
+    told = {"name": said.message_id, "value": value, **lasts}
+    ((at,),) = yield from rows_of("add_message", **whose.owner, **told)
+    return replace(said, at=at)
 
 
 def clear_messages(whose: Whose, now: dt.datetime) -> Flow[int]:
     """Forget a conversation; how many messages it had."""
-    call = _call("clear_messages", whose, since=now - WINDOW)
-    ((row,),) = yield Query((call,), commit=True)
-    return int(row[0])
+    ((number,),) = yield from rows_of("clear_messages", **whose.owner, since=now - WINDOW)
+    return int(number)
 
 
 def change(
@@ -201,7 +204,8 @@ def add_spend(
 
 def daily_spend(whose: Whose, day: dt.date, now: dt.datetime) -> Flow[DailySpend]:
     """What was spent on a day; nothing, if that is not known any more."""
-    (rows,) = yield Query((_state(whose, SPEND, day.isoformat(), now),), commit=True)
+    about = {"kind": SPEND, "name": day.isoformat(), "now": now}
+    rows = yield from rows_of("one_state", **whose.owner, **about)
     return read(DailySpend, rows) or DailySpend(date=day)
 
 
@@ -229,5 +233,4 @@ def _put(
 
 def _call(statement: str, whose: Whose, **params: Any) -> Call:
     """A call of a statement of this tenant, session and agent."""
-    owner = {"tenant": whose.tenant, "session": whose.session, "agent": whose.agent}
-    return Call(statement, {**owner, **params})
+    return Call(statement, {**whose.owner, **params})
