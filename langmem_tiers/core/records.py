@@ -75,6 +75,8 @@ def _refusal(what: str, error: ValidationError) -> TieredMemoryError:
     if isinstance(ours, TieredMemoryError):
         return ours
     name, given = ".".join(map(str, wrong["loc"])), short(wrong["input"])
+    if wrong["type"] == "missing":
+        return InvalidInputError(f"{what} needs {name}: give it")
     if wrong["type"] in _WANTED:
         return InvalidTypeError(f"{name} is {_WANTED[wrong['type']]}, not {given}")
     refused = InvalidTypeError if wrong["type"].endswith("_type") else InvalidInputError
