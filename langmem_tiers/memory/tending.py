@@ -20,7 +20,6 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember.new import label
@@ -106,16 +105,7 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
         InvalidInputError: if no session is named.
     """
     found = yield from notes_of(_ending(memory, session_id, None))
-    return [
-        SessionNote(
-            key=one.key,
-            content=content_of(one.value),
-            at=one.occurred_at or one.created_at,
-            state=one.state,
-            value=one.value,
-        )
-        for one in found
-    ]
+    return [SessionNote(one.key, one.content, one.told_at, one.state, one.value) for one in found]
 
 
 def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
