@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from langmem_tiers.consolidate import steps, stored
 from langmem_tiers.consolidate.models import Judge, Pair, judged
@@ -18,7 +18,7 @@ from langmem_tiers.consolidate.steps import Cycle, Finding, Proposal, StepCounts
 from langmem_tiers.consolidate.stored import Group, LockedRows, MovingStep, Stored
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, apart, rows_of
+from langmem_tiers.postgres.flow import Flow, apart, rows_of
 from langmem_tiers.remember.trust import SPOKEN_FOR
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
@@ -175,6 +175,7 @@ class Merge(MovingStep):
     """Merges what says the same."""
 
     name = "merge"
+    statement = "record_merges"
 
     def __init__(
         self, policy: MergePolicy, judge: Judge | None = None, ending: SupersedePolicy | None = None
@@ -242,12 +243,6 @@ class Merge(MovingStep):
         if why is None and move in held.moves:
             return LATE
         return LIVED_ON if why is None and held.memories[one["id"]].lived_on else why
-
-    def records(
-        self, _: Cycle, __: Sequence[StepDecision], params: dict[str, Any]
-    ) -> Sequence[Call]:
-        """Let them live on in the oldest."""
-        return [Call("record_merges", {**params, "sources": params["ids"]})]
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
@@ -334,6 +329,7 @@ class Supersede(MovingStep):
     """Ends the truth of what newer memories contradict."""
 
     name = "supersede"
+    statement = "record_supersessions"
     target_states = (None, _SUPERSEDED)
 
     def __init__(self, policy: SupersedePolicy, judge: Judge | None = None) -> None:
@@ -375,12 +371,6 @@ class Supersede(MovingStep):
             fate.pop(older.id, None)
         decisions = [steps.decision(one, JUDGED, newer) for one, newer in ended]
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()))
-
-    def records(
-        self, _: Cycle, __: Sequence[StepDecision], params: dict[str, Any]
-    ) -> Sequence[Call]:
-        """End their truth."""
-        return [Call("record_supersessions", params)]
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""

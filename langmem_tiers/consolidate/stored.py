@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
@@ -17,7 +17,7 @@ from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.steps import Cycle, Finding, StepCounts, StepDecision
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
@@ -227,6 +227,8 @@ class MovingStep(steps.CycleStep):
 
     tiers: Collection[str] = (Tier.WORKING, Tier.LONG_TERM)
     """Where a memory must still stand to be moved."""
+    statement: str
+    """What carries decisions out, of their parameters."""
     target_states: Collection[str | None] = (None,)
     """How that which it lives on in, or which supersedes it, must stand."""
 
@@ -242,10 +244,13 @@ class MovingStep(steps.CycleStep):
         return why
 
     def records(
-        self, cycle: Cycle, todo: Sequence[StepDecision], params: dict[str, Any]
+        self,
+        cycle: Cycle,  # noqa: ARG002 - some look at it
+        todo: Sequence[StepDecision],  # noqa: ARG002
+        params: dict[str, Any],
     ) -> Sequence[Call]:
         """The calls that carry out decisions, of these and of their parameters."""
-        raise NotImplementedError
+        return [Call(self.statement, params)]
 
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -394,11 +399,7 @@ def _near(
     if rows and near:
         pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
         near += yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
-    return _pairs([*rows, *(row for several in near for row in several)])
-
-
-def _pairs(rows: Rows) -> dict[tuple[int, int], float]:
     found: dict[tuple[int, int], float] = {}
-    for one, other, how in rows:
+    for one, other, how in chain(rows, *near):
         found[one, other] = max(how, found.get((one, other), 0.0))
     return found
