@@ -168,20 +168,16 @@ def _looked(
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
-    return [_reminder(row) for row in sorted(rows, key=itemgetter(1, 2, 0))]
+    found = []
+    for one, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
+        intended = _intended(memory, rank, trigger, due_at)
+        found.append(Reminder(**intended, token=f"{one}.{fence}", leased_until=until))
+    return found
 
 
-def _reminder(row: Row) -> Reminder:
-    one, rank, due_at, fence, trigger, until, *memory = row
-    return Reminder(
-        **_intended(memory, rank, trigger),
-        due_at=due_at,
-        token=f"{one}.{fence}",
-        leased_until=until,
-    )
-
-
-def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> dict[str, Any]:
+def _intended(
+    memory: Sequence[Any], rank: int, trigger: Mapping[str, Any], due_at: datetime
+) -> dict[str, Any]:
     """What a reminder and an intention both say."""
     tier, tenant, namespace, key, value = memory
     return {
@@ -192,6 +188,7 @@ def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> d
         "value": value,
         "priority": told.PRIORITIES[rank],
         "trigger": triggers.of_json(trigger),
+        "due_at": due_at,
     }
 
 
@@ -285,8 +282,7 @@ def _intention(row: Row, tenant: str) -> Intention:
     tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
     expires_at, delivered_at, closed_at = times
     return Intention(
-        **_intended([tier, tenant, namespace, key, value], rank, trigger),
-        due_at=due_at,
+        **_intended([tier, tenant, namespace, key, value], rank, trigger, due_at),
         status=Status(status),
         expires_at=expires_at,
         delivered_at=delivered_at,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -349,14 +349,10 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             again = {"every": trigger.every, "timezone": trigger.timezone}
             plain = trigger.every is None and trigger.timezone == _UTC
             return told if plain else {**told, **again}
-        case When():
-            return {"kind": trigger.kind, "cue": trigger.cue}
         case BeforeTool():
             return {"kind": trigger.kind, "tool": trigger.name, "args": dict(trigger.args)}
-        case If():
-            return {"kind": trigger.kind, "predicate": trigger.predicate}
-        case Topic():
-            return {"kind": trigger.kind, "about": trigger.about}
+        case _:
+            return {"kind": trigger.kind, **asdict(trigger)}
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:
