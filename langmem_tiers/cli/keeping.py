@@ -19,7 +19,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from langmem_tiers.consolidate.restore import ArchiveFile
+    from langmem_tiers.consolidate.archive import ArchiveFile
     from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
     from langmem_tiers.store.store import TieredStore
 
@@ -145,20 +145,15 @@ def restore(
     *,
     tenant: Tenant,
     everything: Annotated[bool, flag("--all", "Every archive of the tenant.")] = False,
-    key: Annotated[
-        list[str] | None, option("KEY", "Only the memory of this key; can be given again.")
-    ] = None,
     url: Url = URL,
     as_json: Json = False,
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
-    from langmem_tiers.consolidate.restore import archives
+    from langmem_tiers.consolidate.archive import archives
     from langmem_tiers.memory.tending import restoring
 
-    if everything and (archive is not None or key):
+    if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
-    if key and archive is None:
-        raise InvalidInputError("name the archive that the key is in; without one, they are listed")
     context = MemoryContext(tenant=tenant)
     with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
         known = store.run(archives(context.root))
@@ -169,7 +164,7 @@ def restore(
         restored = []
         with terminal.progress("Restoring", len(names)) as advance:
             for name in names:
-                report = store.run(restoring(store, context, name, key or None))
+                report = store.run(restoring(store, context, name))
                 restored.append({"archive": name, **asdict(report)})
                 if not as_json:
                     terminal.say(f"{name}: {report}")

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
+from langmem_tiers.consolidate import steps as parts
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.merge import Merge
+from langmem_tiers.consolidate.merge import Merge, Outdated, Supersede
 from langmem_tiers.consolidate.models import Judge, Summariser
-from langmem_tiers.consolidate.outdated import Outdated
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
 from langmem_tiers.consolidate.promotion_step import Demote, Promote
-from langmem_tiers.consolidate.session_step import SessionEnd, ended_sessions
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    counted,
-    decision,
-)
-from langmem_tiers.consolidate.stored import hold, move_all, move_id, read, select
-from langmem_tiers.consolidate.supersede import Supersede
+from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
+from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
+from langmem_tiers.consolidate.stored import MovingStep, hold, read, select
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.learn.general import Generaliser
@@ -39,10 +31,11 @@ LEAST = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
 
-class Rise(CycleStep):
+class Rise(MovingStep):
     """Moves what belongs to the project from short_term to working; ended sessions as well."""
 
     name = "rise"
+    tiers = (Tier.SHORT_TERM,)
 
     def __init__(self, policy: RisePolicy) -> None:
         """Hold what the rule goes by."""
@@ -69,19 +62,19 @@ class Rise(CycleStep):
             if reason is None:
                 kept.append(STAYS)
             else:
-                decisions.append(decision(one, reason))
-        return Proposal(decisions=decisions, kept=counted(kept))
+                decisions.append(parts.decision(one, reason))
+        return Proposal(decisions=decisions, kept=parts.counted(kept))
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
-        ttl = {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)}
-        return move_all(
-            cycle._replace(moment=cycle.moment._replace(omit_expired=False)),
-            decisions,
-            lambda one: move_id(cycle, self.name, one["id"]),
-            lambda holding, one: holding.against(one, (Tier.SHORT_TERM,)),
-            lambda _, params: [Call("record_rises", params | ttl)],
-        )
+        moment = cycle.moment._replace(omit_expired=False)
+        return super().apply(cycle._replace(moment=moment), decisions)
+
+    def records(
+        self, cycle: Cycle, _: Sequence[StepDecision], params: dict[str, Any]
+    ) -> Sequence[Call]:
+        """Move them to working, for as long as what stands there lives."""
+        return [Call("record_rises", params | {"ttl": cycle.options.tier_ttl.get(Tier.WORKING)})]
 
 
 class Expire(CycleStep):
@@ -96,7 +89,7 @@ class Expire(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
         stored = yield from read(cycle, ids)
-        decided = [decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
+        decided = [parts.decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
@@ -125,7 +118,7 @@ class Decay(CycleStep):
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
         stored = yield from read(cycle, ids)
-        return Proposal(decisions=[decision(one, FADES) for one in stored], kept={})
+        return Proposal(decisions=[parts.decision(one, FADES) for one in stored], kept={})
 
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
@@ -141,8 +134,8 @@ class Decay(CycleStep):
 def _done_but(decisions: Sequence[StepDecision], left: set[int], why: str) -> StepCounts:
     """That all was carried out but what was left."""
     return StepCounts(
-        done=counted(one["reason"] for one in decisions if one["id"] not in left),
-        left=counted(why for one in decisions if one["id"] in left),
+        done=parts.counted(one["reason"] for one in decisions if one["id"] not in left),
+        left=parts.counted(why for one in decisions if one["id"] in left),
         moves=[],
     )
 

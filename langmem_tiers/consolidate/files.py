@@ -201,23 +201,11 @@ def _sync(folder: Path) -> None:
 
 def _packed(tenant: str, memories: list[ArchivedMemory]) -> bytes:
     """A Parquet file as bytes; the same memories give the same bytes."""
-    columns: dict[str, list[Any]] = {
-        name: [getattr(one, name) for one in memories]
-        for name in ArchivedMemory._fields
-        if name != "times"
-    }
-    for number, name in enumerate(TIMES):
-        columns[name] = [one.times[number] for one in memories]
-    arrays = [
-        pa.array(columns[field.name], pa.int64()).view(_TIME)
-        if field.type == _TIME
-        else pa.array(columns[field.name], field.type)
-        for field in _SCHEMA
-    ]
+    rows = [one._asdict() | dict(zip(TIMES, one.times, strict=True)) for one in memories]
     described = json.dumps({"format": _FORMAT, "tenant": tenant}).encode()
-    table = pa.table(arrays, schema=_SCHEMA.with_metadata({_METADATA: described}))
+    schema = _SCHEMA.with_metadata({_METADATA: described})
     buffer = io.BytesIO()
-    parquet.write_table(table, buffer, compression="zstd")
+    parquet.write_table(pa.Table.from_pylist(rows, schema), buffer, compression="zstd")
     return buffer.getvalue()
 
 
@@ -229,14 +217,12 @@ def _unpacked(data: bytes, url: str) -> list[ArchivedMemory]:
             f"{masked(url)} is not an archive that can be restored: it has another format, of a "
             "newer langmem-tiers perhaps. Nothing was changed"
         )
-    columns = {
-        name: (column.cast(pa.int64()) if column.type == _TIME else column).to_pylist()
-        for name, column in zip(table.column_names, table.columns, strict=True)
-    }
-    times = [list(each) for each in zip(*(columns[name] for name in TIMES), strict=True)]
-    columns["times"] = times
-    ordered = (columns[name] for name in ArchivedMemory._fields)
-    return [ArchivedMemory(*row) for row in zip(*ordered, strict=True)]
+    for number, field in enumerate(table.schema):
+        if field.type == _TIME:  # some lie beyond what Python can date
+            table = table.set_column(number, field.name, table.column(number).cast(pa.int64()))
+    return [
+        ArchivedMemory(times=[row.pop(name) for name in TIMES], **row) for row in table.to_pylist()
+    ]
 
 
 def _opened(url: str) -> tuple[Any, str]:

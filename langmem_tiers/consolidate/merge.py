@@ -6,28 +6,20 @@ proposed.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from langmem_tiers.consolidate import stored
+from langmem_tiers.consolidate import steps, stored
 from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    Finding,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    counted,
-    decision,
-)
-from langmem_tiers.consolidate.stored import CURRENT_TIERS, Group, Holding, Stored
+from langmem_tiers.consolidate.steps import Cycle, Finding, Proposal, StepCounts, StepDecision
+from langmem_tiers.consolidate.stored import Group, LockedRows, MovingStep, Stored
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, apart
+from langmem_tiers.postgres.flow import Flow, apart, rows_of
+from langmem_tiers.remember.trust import SPOKEN_FOR
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""
@@ -179,10 +171,11 @@ def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]
     return [Same(survivor, tuple(others[survivor])) for survivor in oldest]
 
 
-class Merge(CycleStep):
+class Merge(MovingStep):
     """Merges what says the same."""
 
     name = "merge"
+    statement = "record_merges"
 
     def __init__(
         self, policy: MergePolicy, judge: Judge | None = None, ending: SupersedePolicy | None = None
@@ -218,7 +211,7 @@ class Merge(CycleStep):
             for same in joined(one.told.items, one.sure, alike):
                 decisions += _merged(one.group, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
-        return Proposal(decisions=decisions, kept=counted(fate.values()), findings=findings)
+        return Proposal(decisions=decisions, kept=steps.counted(fate.values()), findings=findings)
 
     def _alike(self, seen: Sequence[_Seen]) -> Flow[list[Pair]]:
         """What the judge says is the same, but for what had ceased to be true in between."""
@@ -234,28 +227,22 @@ class Merge(CycleStep):
         turned = yield from judged(self._judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """Merge those that are as they were judged: one move for each that others live on in."""
+    def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
+        """One move for each memory that others live on in."""
         first: dict[int | None, int] = {}
         for one in decisions:
             first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
+        return {
+            one["id"]: stored.move_id(cycle, self.name, first[one["target"]], one["target"])
+            for one in decisions
+        }
 
-        def named(one: StepDecision) -> str:
-            return stored.move_id(cycle, self.name, first[one["target"]], one["target"])
-
-        def against(holding: Holding, one: StepDecision) -> str | None:
-            why = holding.against(one, CURRENT_TIERS) or holding.target_against(one, (None,))
-            if why is None and named(one) in holding.moves:
-                return LATE
-            return LIVED_ON if why is None and holding.memories[one["id"]].lived_on else why
-
-        return stored.move_all(
-            cycle,
-            decisions,
-            named,
-            against,
-            lambda _, params: [Call("record_merges", {**params, "sources": params["ids"]})],
-        )
+    def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:
+        """Why a memory is not merged any more; None if it can be."""
+        why = super().against(held, one, move)
+        if why is None and move in held.moves:
+            return LATE
+        return LIVED_ON if why is None and held.memories[one["id"]].lived_on else why
 
     def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
         """Everything has been looked at."""
@@ -320,7 +307,7 @@ def _merged(
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
-            yield decision(source, SAME, target)
+            yield steps.decision(source, SAME, target)
         else:
             _tell(fate, {source.id: against})
 
@@ -328,3 +315,141 @@ def _merged(
 def _tell(fate: dict[int, str], why: Mapping[int, str]) -> None:
     """Why memories stay, of those that are judged."""
     fate |= {one: reason for one, reason in why.items() if one in fate}
+
+
+_SUPERSEDED = "superseded"
+STANDS = "nothing newer contradicts it"
+STANDS_AGAIN = "it was superseded before, and that was rolled back"
+MAYBE_ENDED = "a newer one may contradict it, or say the same"
+MAYBE_PROPOSED = f"{MAYBE_ENDED}: proposed"
+JUDGED = "a newer one contradicts it, says the model"
+
+
+class Supersede(MovingStep):
+    """Ends the truth of what newer memories contradict."""
+
+    name = "supersede"
+    statement = "record_supersessions"
+    target_states = (None, _SUPERSEDED)
+
+    def __init__(self, policy: SupersedePolicy, judge: Judge | None = None) -> None:
+        """Hold which types can be contradicted, and whom to ask whether they are."""
+        self._policy = policy
+        self._judge = judge
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What changed since the last cycle, of the types that say how things are."""
+        step = {"step": self.name, "memory_types": list(self._policy.memory_types)}
+        return stored.select(cycle, "select_changed", after, limit, **step)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Which of these, and of what is near to them, contradict each other.
+
+        What was superseded before is looked at as well: a memory ends where the first newer one
+        that contradicts it begins, though that one has ended since.
+        """
+        groups = yield from stored.groups(
+            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=self._judge is not None
+        )
+        memories = {id_: one for group in groups for id_, one in group.memories.items()}
+        before = yield from stored.undone(cycle, _SUPERSEDED, memories)
+        fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
+        fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
+        doubts = yield from apart(
+            lambda: {p: near for one in groups for p, near in _doubts(one, before, cycle).items()},
+            sum(one.characters for one in groups),
+        )
+        if self._judge is None:
+            fate |= {one.id: MAYBE_PROPOSED for one, _ in doubts if one.id in fate}
+            findings = [
+                stored.finding(one, MAYBE_ENDED, newer, near)
+                for (one, newer), near in doubts.items()
+            ]
+            return Proposal(decisions=[], kept=steps.counted(fate.values()), findings=findings)
+        ended = first_of_each((yield from judged(self._judge, "contradicts", list(doubts))))
+        for older, _ in ended:
+            fate.pop(older.id, None)
+        decisions = [steps.decision(one, JUDGED, newer) for one, newer in ended]
+        return Proposal(decisions=decisions, kept=steps.counted(fate.values()))
+
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+        """Everything has been looked at."""
+        return stored.note_seen(cycle, self.name)
+
+
+def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> dict[Pair, float]:
+    """The nearest of each that changed that could end it, or end by it, the older one first.
+
+    With how near the two are.
+    """
+    text = {id_: normalised(one.content) for id_, one in group.memories.items()}
+    found: dict[Pair, float] = {}
+    taken = Counter[int]()
+    for pair, how in sorted(group.near.items(), key=lambda one: (-one[1], one[0])):
+        if how < NEAR or taken[pair[0]] == DOUBTED or text[pair[0]] == text[pair[1]]:
+            continue
+        older, newer = sorted((group.memories[one] for one in pair), key=lambda one: one.order)
+        outspoken = trust_of(newer.value) >= min(trust_of(older.value), SPOKEN_FOR)
+        if (older.id, newer.id) not in before and outspoken and _ends(older, newer, cycle):
+            found[older, newer] = how
+            taken[pair[0]] += 1
+    return found
+
+
+def _ends(older: Stored, newer: Stored, cycle: Cycle) -> bool:
+    """Whether the newer memory begins by now, and before the older one has ended.
+
+    Nor does it end what was put again since, of which nobody told when it is true.
+    """
+    told = older.valid_from or older.occurred_at
+    again = told is None and older.updated_at > newer.since
+    lasts = older.valid_to is None or older.valid_to > newer.since
+    return older.state is None and lasts and not again and newer.since <= cycle.moment.now
+
+
+def first_of_each(pairs: Iterable[Pair]) -> list[Pair]:
+    """Of each older memory, the first newer one that contradicts it: that is where it ended."""
+    first: dict[int, Pair] = {}
+    for older, newer in sorted(pairs, key=lambda pair: pair[1].order):
+        first.setdefault(older.id, (older, newer))
+    return [first[one] for one in sorted(first)]
+
+
+RESTS = "it came from what was superseded"
+REST_PROPOSED = f"{RESTS}: proposed"
+
+
+class Outdated(steps.CycleStep):
+    """Proposes memories that came from one superseded since; it changes nothing itself."""
+
+    name = "outdated"
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """Find the memories that came from one superseded since the last cycle."""
+        return stored.select(cycle, "select_outdated", after, limit, step=self.name)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Name each with the nearest superseded memory that it came from."""
+        rows = yield from rows_of("outdated_origins", **cycle.params, ids=[*ids])
+        findings = [
+            Finding(
+                namespace=namespace,
+                key=key,
+                target_namespace=origin_namespace,
+                target_key=origin_key,
+                reason=RESTS,
+            )
+            for namespace, key, origin_namespace, origin_key in rows
+        ]
+        return Proposal(
+            decisions=[], kept=steps.counted(REST_PROPOSED for _ in findings), findings=findings
+        )
+
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:  # noqa: ARG002 - nothing is ever decided
+        """Change nothing: somebody else retracts, supersedes, or keeps each memory."""
+        yield from ()
+        return StepCounts()
+
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+        """Note that everything has been seen."""
+        return stored.note_seen(cycle, self.name)

@@ -12,28 +12,8 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
+from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.prompts import (
-    CONCEPT,
-    CONCEPT_NOTES,
-    CONCEPTS,
-    JUDGE,
-    JUDGE_CONTRADICTS,
-    JUDGE_MEMORY,
-    JUDGE_PAIRS,
-    JUDGE_SAME,
-    JUDGED_NEWER,
-    JUDGED_OLDER,
-    JUDGED_PAIRS,
-    NO_NOTES,
-    NO_SUCH_NOTE,
-    NOT_ASKED,
-    SUMMARISE,
-    SUMMARISE_NOTE,
-    SUMMARY,
-    SWAPPED,
-    UNKNOWN_SPEAKER,
-)
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import labelled, quoted
@@ -49,8 +29,8 @@ PairQuestion = Literal["same", "contradicts"]
 """Whether two memories say the same; whether the second, the newer one, contradicts the first."""
 Pair = tuple[Stored, Stored]
 _QUESTIONS: Final[dict[PairQuestion, str]] = {
-    "same": JUDGE_SAME,
-    "contradicts": JUDGE_CONTRADICTS,
+    "same": prompts.JUDGE_SAME,
+    "contradicts": prompts.JUDGE_CONTRADICTS,
 }
 
 
@@ -78,14 +58,14 @@ def judged(judge: Judge | None, question: PairQuestion, pairs: Sequence[Pair]) -
 class JudgedPair(BaseModel):
     """A pair, by the numbers that the model is shown."""
 
-    older: int = Field(description=JUDGED_OLDER)
-    newer: int = Field(description=JUDGED_NEWER)
+    older: int = Field(description=prompts.JUDGED_OLDER)
+    newer: int = Field(description=prompts.JUDGED_NEWER)
 
 
 class Judgement(BaseModel):
     """What a model is asked for."""
 
-    pairs: list[JudgedPair] = Field(description=JUDGED_PAIRS)
+    pairs: list[JudgedPair] = Field(description=prompts.JUDGED_PAIRS)
 
 
 def judge_of(model: BaseChatModel) -> Judge:
@@ -115,12 +95,12 @@ class _Pairs(NamedTuple):
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
         numbers = self._numbers()
-        shown = JUDGE_PAIRS.format(
+        shown = prompts.JUDGE_PAIRS.format(
             memories="\n".join(_shown(number, one) for one, number in numbers.items()),
             pairs="\n".join(f"{numbers[one]}, {numbers[other]}" for one, other in self.pairs),
         )
         return [
-            SystemMessage(JUDGE.format(question=_QUESTIONS[self.question])),
+            SystemMessage(prompts.JUDGE.format(question=_QUESTIONS[self.question])),
             HumanMessage(shown),
         ]
 
@@ -137,9 +117,9 @@ class _Pairs(NamedTuple):
             pair = asked.get((older, newer))
             turned = asked.get((newer, older))
             if pair is None and turned is not None and self.question == "contradicts":
-                raise InvalidInputError(SWAPPED.format(older=older, newer=newer))
+                raise InvalidInputError(prompts.SWAPPED.format(older=older, newer=newer))
             if pair is None and turned is None:
-                raise InvalidInputError(NOT_ASKED.format(older=older, newer=newer))
+                raise InvalidInputError(prompts.NOT_ASKED.format(older=older, newer=newer))
             found.update(one for one in (pair, turned) if one is not None)
         return found
 
@@ -166,10 +146,10 @@ def _answers(
 
 
 def _shown(number: int, one: Stored) -> str:
-    return JUDGE_MEMORY.format(
+    return prompts.JUDGE_MEMORY.format(
         number=number,
         since=f"{one.since:%Y-%m-%d %H:%M}",
-        speaker=labelled(one.speaker or UNKNOWN_SPEAKER),
+        speaker=labelled(one.speaker or prompts.UNKNOWN_SPEAKER),
         content=quoted(one.content),
     )
 
@@ -199,15 +179,15 @@ class Summariser(NamedTuple):
 class Learned(BaseModel):
     """Something that was learned, and from which notes, by their numbers."""
 
-    content: str = Field(description=CONCEPT)
-    notes: list[int] = Field(description=CONCEPT_NOTES)
+    content: str = Field(description=prompts.CONCEPT)
+    notes: list[int] = Field(description=prompts.CONCEPT_NOTES)
 
 
 class SummedUp(BaseModel):
     """What a model is asked for."""
 
-    summary: str = Field(description=SUMMARY)
-    concepts: list[Learned] = Field(description=CONCEPTS)
+    summary: str = Field(description=prompts.SUMMARY)
+    concepts: list[Learned] = Field(description=prompts.CONCEPTS)
 
 
 def summariser_of(model: BaseChatModel) -> Summariser:
@@ -243,7 +223,7 @@ class _Notes(NamedTuple):
     def messages(self) -> list[BaseMessage]:
         """What the model is told."""
         shown = "\n".join(_noted(number, one) for number, one in enumerate(self.pieces, 1))
-        return [SystemMessage(SUMMARISE), HumanMessage(shown)]
+        return [SystemMessage(prompts.SUMMARISE), HumanMessage(shown)]
 
     def read(self, answer: SummedUp) -> Summary:
         """What an answer says.
@@ -257,10 +237,12 @@ class _Notes(NamedTuple):
     def _concept(self, one: Learned) -> Concept:
         content = checked_text(one.content, "content").strip()
         if not one.notes:
-            raise InvalidInputError(NO_NOTES.format(content=content))
+            raise InvalidInputError(prompts.NO_NOTES.format(content=content))
         for number in one.notes:
             if not 1 <= number <= len(self.pieces):
-                raise InvalidInputError(NO_SUCH_NOTE.format(number=number, last=len(self.pieces)))
+                raise InvalidInputError(
+                    prompts.NO_SUCH_NOTE.format(number=number, last=len(self.pieces))
+                )
         places = sorted({self.pieces[number - 1].place for number in one.notes})
         return Concept(content, tuple(places))
 
@@ -276,10 +258,10 @@ def _parts(notes: Sequence[Stored]) -> Iterator[_Notes]:
 
 
 def _noted(number: int, one: _Piece) -> str:
-    return SUMMARISE_NOTE.format(
+    return prompts.SUMMARISE_NOTE.format(
         number=number,
         time=f"{one.note.told_at.astimezone(UTC):%Y-%m-%d %H:%M}",
-        speaker=labelled(one.note.speaker or UNKNOWN_SPEAKER),
+        speaker=labelled(one.note.speaker or prompts.UNKNOWN_SPEAKER),
         content=quoted(one.text),
     )
 

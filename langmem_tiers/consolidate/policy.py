@@ -5,25 +5,22 @@ What rises, and when a cycle is due, are pure rules over these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Annotated
 
-from langmem_tiers.core.checks import checked_number, checked_whole
-from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.core.settings import (
-    MOST_DAYS,
-    MOST_TIMES,
-    RISE_ACCESSES,
-    RISE_IMPORTANCE,
-)
+from pydantic import StrictBool
+
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
+from langmem_tiers.core.records import by, number, record, whole
+from langmem_tiers.core.settings import MOST_DAYS, MOST_TIMES, RISE_ACCESSES, RISE_IMPORTANCE
 from langmem_tiers.learn.promotion_rules import SPECIFIED, PromotionPolicy
+from langmem_tiers.remember.new import checked_text
 
 BY_TIME = "the time has come"
 """Why a cycle is due that no thread asks for itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class RisePolicy:
     """What of short_term belongs to the project: it moves to working. Any one of these suffices.
 
@@ -31,15 +28,10 @@ class RisePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    min_importance: float = RISE_IMPORTANCE
+    min_importance: Annotated[float, number(0, 1)] = RISE_IMPORTANCE
     """Importance to reach, in 0…1."""
-    min_access_count: int = RISE_ACCESSES
+    min_access_count: Annotated[int, whole(0, MOST_TIMES)] = RISE_ACCESSES
     """Accesses to reach."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        checked_number(self.min_importance, "min_importance", 0, 1)
-        checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
 
 
 def rises(
@@ -57,7 +49,7 @@ def rises(
     return "its session ended" if ended else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class MergePolicy:
     """What says the same in one namespace lives on in the oldest of it.
 
@@ -69,20 +61,21 @@ class MergePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    near_duplicate: float = 0.85
+    near_duplicate: Annotated[float, number(0, 1)] = 0.85
     """How near two memories must be to be proposed: their cosine, or the share of words that they
     have in common."""
-    within_minutes: float = 10
+    within_minutes: Annotated[float, number(0, MOST_DAYS * 24 * 60)] = 10
     """How far apart the same may be said to be said once: by when it happened, if that was told,
     else by when it was stored."""
 
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        checked_number(self.near_duplicate, "near_duplicate", 0, 1)
-        checked_number(self.within_minutes, "within_minutes", 0, MOST_DAYS * 24 * 60)
+
+def _names(given: object, what: str) -> object:
+    if isinstance(given, tuple) and all(isinstance(one, str) for one in given):
+        return given
+    raise ConfigurationError(f"{what} is a tuple of names, not {short(given)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class SupersedePolicy:
     """What a newer memory of the same namespace contradicts is true until then, and no longer.
 
@@ -93,17 +86,23 @@ class SupersedePolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    memory_types: tuple[str, ...] = ("semantic", "learning", "relationship", "prospective")
+    memory_types: Annotated[tuple[str, ...], by(_names)] = (
+        "semantic",
+        "learning",
+        "relationship",
+        "prospective",
+    )
     """Types that say how things are. What happened (`episodic`) does not stop having happened."""
 
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        types: object = self.memory_types
-        if not (isinstance(types, tuple) and all(isinstance(one, str) for one in types)):
-            raise ConfigurationError(f"memory_types is a tuple of names, not {short(types)}")
+
+def _name(given: object, what: str) -> object:
+    try:
+        return checked_text(given, what)
+    except InvalidInputError as error:
+        raise ConfigurationError(str(error)) from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ArchivalPolicy:
     """What leaves the database for a file: old, hardly read, and said to be unimportant.
 
@@ -115,45 +114,25 @@ class ArchivalPolicy:
         ConfigurationError: for a value that cannot work.
     """
 
-    url: str
+    url: Annotated[str, by(_name)]
     """The directory of the files, as fsspec reads it: a path, `s3://bucket/memories`, …"""
-    older_than_days: float = 180
+    older_than_days: Annotated[float, number(0, MOST_DAYS)] = 180
     """Days since it was recorded, or changed if it was, to exceed."""
-    max_access_count: int = 3
+    max_access_count: Annotated[int, whole(0, MOST_TIMES)] = 3
     """Fewer accesses than this."""
-    max_importance: float = 0.6
+    max_importance: Annotated[float, number(0, 1)] = 0.6
     """Less important than this."""
-    default_importance: float | None = None
+    default_importance: Annotated[float, number(0, 1)] | None = None
     """As how important a memory counts whose importance nobody told. None: it stays, however old
     and unread; what was said once and never asked for may be asked for tomorrow."""
-    agent_id: str | None = None
+    agent_id: Annotated[str, by(_name)] | None = None
     """Memories of this agent alone; of the whole tenant if not given."""
-    max_share: float = 0.1
+    max_share: Annotated[float, number(0, 1)] = 0.1
     """Of the tenant's current memories, the share that a cycle, or a call of `archive`, may take;
     1 takes all that is meant."""
 
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        url: object = self.url
-        if not (isinstance(url, str) and url.strip()):
-            raise ConfigurationError(f"url names a directory for archives, not {short(url)}")
-        agent: object = self.agent_id
-        if agent is not None and not (isinstance(agent, str) and agent):
-            raise ConfigurationError(f"agent_id is an agent's name, or None, not {short(agent)}")
-        for what, text in (("url", url), ("agent_id", agent or "")):
-            try:
-                utf8_bytes(str(text), what)
-            except InvalidInputError as error:
-                raise ConfigurationError(str(error)) from error
-        checked_number(self.older_than_days, "older_than_days", 0, MOST_DAYS)
-        checked_whole(self.max_access_count, "max_access_count", 0, MOST_TIMES)
-        checked_number(self.max_importance, "max_importance", 0, 1)
-        if self.default_importance is not None:
-            checked_number(self.default_importance, "default_importance", 0, 1)
-        checked_number(self.max_share, "max_share", 0, 1)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConsolidationPolicy:
     """What a cycle does, in this order; None or False leaves a part out.
 
@@ -165,38 +144,30 @@ class ConsolidationPolicy:
         ```
     """
 
-    expiry: bool = True
+    expiry: StrictBool = True
     """Remove what has expired."""
-    rise: RisePolicy | None = field(default_factory=RisePolicy)
+    rise: RisePolicy | None = RisePolicy()
     """short_term to working: the row moves."""
-    merge: MergePolicy | None = field(default_factory=MergePolicy)
+    merge: MergePolicy | None = MergePolicy()
     """What says the same lives on in one of them, with the evidence of all."""
-    supersede: SupersedePolicy | None = field(default_factory=SupersedePolicy)
+    supersede: SupersedePolicy | None = SupersedePolicy()
     """Newer memories end those that they contradict, which were true until then; memories that came
     from these are proposed."""
     promotion: PromotionPolicy | None = SPECIFIED
     """working to long_term, by evidence; and back, where later outcomes turn."""
-    decay: bool = True
+    decay: StrictBool = True
     """Bring the strength of each memory up to date: it halves in 30 days."""
     archive: ArchivalPolicy | None = None
     """What nobody asks for leaves for a file. None unless a directory is named."""
 
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        parts = {
-            "rise": RisePolicy,
-            "merge": MergePolicy,
-            "supersede": SupersedePolicy,
-            "promotion": PromotionPolicy,
-            "archive": ArchivalPolicy,
-        }
-        for name, kind in parts.items():
-            given = getattr(self, name)
-            if given is not None and not isinstance(given, kind):
-                raise InvalidTypeError(f"{name} is a {kind.__name__} or None, not {short(given)}")
+
+def _span(given: object, what: str) -> object:
+    if isinstance(given, timedelta) and given > timedelta(0):
+        return given
+    raise ConfigurationError(f"{what} is a timedelta above zero, not {short(given)}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ConsolidationSchedule:
     """When to consolidate: whichever of these comes first.
 
@@ -215,30 +186,20 @@ class ConsolidationSchedule:
         ```
     """
 
-    every: timedelta | None = None
+    every: Annotated[timedelta, by(_span)] | None = None
     """The time from the beginning of one cycle of the tenant to that of the next, whoever runs
     them."""
-    every_turns: int | None = None
+    every_turns: Annotated[int, whole(1, MOST_TIMES)] | None = None
     """Messages of a human on this thread since the last cycle, of those that it still keeps."""
-    on_session_end: bool = False
+    on_session_end: StrictBool = False
     """Whether the end of a session is a reason; the state's `session_ended` says so."""
 
     def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        every: object = self.every
-        turns = self.every_turns
-        if not isinstance(self.on_session_end, bool):
-            raise ConfigurationError(
-                f"on_session_end is True or False, not {short(self.on_session_end)}"
-            )
-        if every is None and turns is None and not self.on_session_end:
+        """Refuse a schedule by which nothing is ever due."""
+        if self.every is None and self.every_turns is None and not self.on_session_end:
             raise ConfigurationError(
                 "nothing is ever due: give every=timedelta(…), every_turns=…, or on_session_end"
             )
-        if every is not None and not (isinstance(every, timedelta) and every > timedelta(0)):
-            raise ConfigurationError(f"every is a timedelta above zero, not {short(every)}")
-        if turns is not None:
-            checked_whole(turns, "every_turns", 1, MOST_TIMES)
 
 
 def due(

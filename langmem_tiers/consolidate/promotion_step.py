@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
+from typing import Any
 
 from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.consolidate.models import Judge, judged
-from langmem_tiers.consolidate.stored import move_all, move_id, read
+from langmem_tiers.consolidate.stored import MovingStep, move_id, read
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.reading import LINE, shortened
@@ -149,7 +150,7 @@ class Promote(steps.CycleStep):
         )
 
 
-class Demote(steps.CycleStep):
+class Demote(MovingStep):
     """Demotes what was promoted and has failed since, and what harms beyond doubt."""
 
     name = "demote"
@@ -179,21 +180,12 @@ class Demote(steps.CycleStep):
         credit = [_credit(one) for one in doubted if one.counts is not None]
         return steps.Proposal(decisions=decisions, kept=kept, findings=credit)
 
-    def apply(
-        self, cycle: steps.Cycle, decisions: Sequence[steps.StepDecision]
-    ) -> Flow[steps.StepCounts]:
-        """Demote those that are as they were judged."""
-
-        def named(one: steps.StepDecision) -> str:
-            return move_id(cycle, self.name, one["id"])
-
-        return move_all(
-            cycle,
-            decisions,
-            named,
-            lambda holding, one: holding.against(one, (Tier.WORKING, Tier.LONG_TERM)),
-            lambda todo, _: [_demotion(cycle, one, named(one)) for one in todo],
-        )
+    def records(
+        self, cycle: steps.Cycle, todo: Sequence[steps.StepDecision], params: dict[str, Any]
+    ) -> Sequence[Call]:
+        """Demote them."""
+        moves = zip(todo, params["events"], strict=True)
+        return [_demotion(cycle, one, move) for one, move in moves]
 
 
 def _verdict(one: Doubted) -> str:

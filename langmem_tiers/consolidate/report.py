@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, get_args
 
 from langmem_tiers.consolidate.cycle import UNREAD, Expire
-from langmem_tiers.consolidate.steps import Finding, StepCounts, added
+from langmem_tiers.consolidate.steps import StepCounts, added
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.namespaces import decode
@@ -89,7 +89,8 @@ class Credit(NamedTuple):
 
     def __str__(self) -> str:
         """Such as `[a3f9k2] Restart the mailer first: runs do better with it (…)`."""
-        return f"{_named(self)}: {self.reason}"
+        handle = bracketed(handle_of(self.namespace, self.key))
+        return f"{handle} {plain(self.content)}: {self.reason}"
 
 
 class Proposed(NamedTuple):
@@ -159,16 +160,18 @@ class ConsolidationReport:
             raise InvalidInputError(
                 "no cycle has ended in this state: invoke the graph, or wait until one is due"
             )
+        tenant, counts = said["tenant"], said["counts"]
+        alone = list(dict.fromkeys(_alone(tenant, counts)))
         return cls(
-            tenant=said["tenant"],
+            tenant=tenant,
             cycle=said["cycle"],
             started_at=datetime.fromisoformat(said["started_at"]),
             finished_at=datetime.fromisoformat(said["finished_at"]),
-            lines=tuple(_lines(said["counts"])),
-            moves=tuple(move for one in said["counts"].values() for move in one["moves"]),
-            proposed=tuple(_proposed(said["tenant"], said["counts"])),
-            near_misses=tuple(dict.fromkeys(_near_misses(said["tenant"], said["counts"]))),
-            credit=tuple(_credit(said["tenant"], said["counts"])),
+            lines=tuple(_lines(counts)),
+            moves=tuple(move for one in counts.values() for move in one["moves"]),
+            proposed=tuple(_proposed(tenant, counts)),
+            near_misses=tuple(one for one in alone if isinstance(one, NearMiss)),
+            credit=tuple(one for one in alone if isinstance(one, Credit)),
             skipped=said["skipped"],
             taken_over=said.get("taken_over", False),  # earlier releases did not say
         )
@@ -194,12 +197,12 @@ class ConsolidationReport:
     def _names(self) -> Iterator[str]:
         """The first of what is credited, of what is proposed and of near misses."""
         for verdict in CREDITS:
-            several = [one for one in self.credit if one.verdict == verdict]
-            yield from _first(f"demote     {verdict}: ", several, _SHOWN, "credit")
-        for one in self.proposed[:_PAIRS]:
-            yield f"{one.step:<10} proposed: {one}"
-        yield from _more(self.proposed, _PAIRS, "proposed")
-        yield from _first("promote    near miss: ", self.near_misses, _SHOWN, "near_misses")
+            told = [f"demote     {verdict}: {one}" for one in self.credit if one.verdict == verdict]
+            yield from _first(told, _SHOWN, "credit")
+        pairs = [f"{one.step:<10} proposed: {one}" for one in self.proposed]
+        yield from _first(pairs, _PAIRS, "proposed")
+        missed = [f"promote    near miss: {one}" for one in self.near_misses]
+        yield from _first(missed, _SHOWN, "near_misses")
 
     def _head(self) -> str:
         if self.skipped is not None:
@@ -211,66 +214,38 @@ class ConsolidationReport:
         return head if self.lines else f"{head}; there was nothing to do"
 
 
-def _named(one: Credit) -> str:
-    """A memory as a person reads of it: its handle, and how it begins."""
-    return f"{bracketed(handle_of(one.namespace, one.key))} {plain(one.content)}"
-
-
-def _first(head: str, several: Sequence[object], most: int, where: str) -> Iterator[str]:
-    """The first of several, a line each, and how many more there are."""
-    yield from (f"{head}{one}" for one in several[:most])
-    yield from _more(several, most, where)
-
-
-def _more(several: Sequence[object], most: int, where: str) -> Iterator[str]:
-    if len(several) > most:
-        yield f"and {len(several) - most:,} more: see {where}"
+def _first(lines: Sequence[str], most: int, where: str) -> Iterator[str]:
+    """The first of several lines, and how many more there are."""
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"and {len(lines) - most:,} more: see {where}"
 
 
 def _proposed(tenant: str, counts: Counts) -> list[Proposed]:
     """Each pair once, whichever of the two it was found by first; the nearest first."""
-    pairs: dict[frozenset[tuple[str, str]], Proposed] = {}
+    pairs: dict[frozenset[object], Proposed] = {}
     for step, one in counts.items():
         for found in one.get("findings", ()):
             if found["target_key"] is None or found["target_namespace"] is None:
                 continue
-            places = (
-                (found["namespace"], found["key"]),
-                (
-                    found["target_namespace"],
-                    found["target_key"],
-                ),
-            )
-            proposed = Proposed(
-                step,
-                decode(tenant, found["namespace"]),
-                found["key"],
-                decode(tenant, found["target_namespace"]),
-                found["target_key"],
-                found["reason"],
-                found.get("near"),
-            )
-            pairs.setdefault(frozenset(places), proposed)
+            place = decode(tenant, found["namespace"]), found["key"]
+            other = decode(tenant, found["target_namespace"]), found["target_key"]
+            proposed = Proposed(step, *place, *other, found["reason"], found.get("near"))
+            pairs.setdefault(frozenset((place, other)), proposed)
     return sorted(pairs.values(), key=lambda one: 1.0 if one.near is None else -one.near)
 
 
-def _near_misses(tenant: str, counts: Counts) -> Iterator[NearMiss]:
-    for found in _alone(counts):
-        if "credit" not in found:
-            yield NearMiss(decode(tenant, found["namespace"]), found["key"], found["reason"])
-
-
-def _credit(tenant: str, counts: Counts) -> Iterator[Credit]:
-    for found in _alone(counts):
-        if (verdict := found.get("credit")) in CREDITS:
-            where = decode(tenant, found["namespace"])
-            yield Credit(verdict, where, found["key"], found["content"], found["reason"])
-
-
-def _alone(counts: Counts) -> Iterator[Finding]:
+def _alone(tenant: str, counts: Counts) -> Iterator[Credit | NearMiss]:
     """What was found of a memory by itself."""
     for one in counts.values():
-        yield from (each for each in one.get("findings", ()) if each["target_key"] is None)
+        for found in one.get("findings", ()):
+            place = decode(tenant, found["namespace"]), found["key"]
+            if found["target_key"] is not None:
+                continue
+            if "credit" not in found:
+                yield NearMiss(*place, found["reason"])
+            elif (verdict := found["credit"]) in CREDITS:
+                yield Credit(verdict, *place, found["content"], found["reason"])
 
 
 def _lines(counts: Counts) -> Iterator[Line]:

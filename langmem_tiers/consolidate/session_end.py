@@ -8,35 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from langmem_tiers.consolidate.lease import check_guard
+from langmem_tiers.consolidate import lease, steps, stored
 from langmem_tiers.consolidate.models import Summariser, Summary
-from langmem_tiers.consolidate.session_rules import (
-    WORKING,
-    Home,
-    Kept,
-    homes,
-    worth,
-)
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    counted,
-    version,
-)
-from langmem_tiers.consolidate.stored import (
-    Stored,
-    StoredNow,
-    move_id,
-    read,
-)
+from langmem_tiers.consolidate.session_rules import WORKING, Home, Kept, homes, worth
+from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDecision, counted
+from langmem_tiers.consolidate.stored import Stored, move_id, read
+from langmem_tiers.core.context import ABSENT, named_by, users_labels
 from langmem_tiers.core.errors import ConflictError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Rows, apart, begun_anew, rows_of
+from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
-from langmem_tiers.store.write import LOCK, Write
+from langmem_tiers.store.write import LOCK, Write, keys_of
 
 ENDED = "its session ended"
 
@@ -72,11 +58,9 @@ class SessionReport:
             f"{self.risen} moved to working"
             + (f", {self.expired_unread} expired unread" if self.expired_unread else "")
         )
-        reasons = [f"  {number:>5,}  {why}" for why, number in sorted(self.reasons.items())]
-        others = [
-            f"  {number:>5,}  not kept: {why}" for why, number in sorted(self.not_kept.items())
-        ]
-        return "\n".join([head, *reasons, *others])
+        reasons = [(number, why) for why, number in sorted(self.reasons.items())]
+        others = [(number, f"not kept: {why}") for why, number in sorted(self.not_kept.items())]
+        return "\n".join([head, *(f"  {one:>5,}  {why}" for one, why in (*reasons, *others))])
 
 
 class EndedSession(NamedTuple):
@@ -93,6 +77,13 @@ class EndedSession(NamedTuple):
     summariser: Summariser | None = None
     stated: bool = False
     """Whether what the user stated is lifted too, as the specification's hook does."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Whose session it is, as statements ask for it."""
+        projects = None if self.projects is None else list(self.projects)
+        whose = {"session": self.session, "projects": projects, "user_id": self.user_id}
+        return {**self.cycle.params, **whose}
 
 
 class ReadVersion(NamedTuple):
@@ -159,16 +150,10 @@ def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
 
 def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
-    rows = yield from rows_of(
-        "session_memories",
-        **ended.cycle.params,
-        session=ended.session,
-        projects=None if ended.projects is None else list(ended.projects),
-        namespaces=list(ended.namespaces),
-        user_id=ended.user_id,
-    )
-    stored = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
-    return stored, sum(gone and not was_read for _, gone, was_read in rows)
+    own = list(ended.namespaces)
+    rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
+    found = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
+    return found, sum(gone and not was_read for _, gone, was_read in rows)
 
 
 def left_of(ended: EndedSession) -> Flow[Left]:
@@ -196,13 +181,7 @@ def _said(ended: EndedSession) -> Flow[list[Stored]]:
     """What was said in a session beside its notes, for a model that reads it: each thing once."""
     if ended.summariser is None or not ended.session:
         return []
-    rows = yield from rows_of(
-        "session_said",
-        **ended.cycle.params,
-        session=ended.session,
-        projects=None if ended.projects is None else list(ended.projects),
-        user_id=ended.user_id,
-    )
+    rows = yield from rows_of("session_said", **ended.params)
     return (yield from read(ended.cycle, [row[0] for row in rows]))
 
 
@@ -237,7 +216,7 @@ def keep(
     def stands(answers: list[Rows]) -> bool:
         rows, before, *guarded = answers
         for one in guarded:
-            check_guard(one, cycle.tenant)
+            lease.check_guard(one, cycle.tenant)
         return _as_read(rows, involved) and not before
 
     applied = yield from write_if(
@@ -254,10 +233,10 @@ def keep(
 
 def _as_read(rows: Rows, involved: Sequence[ReadVersion]) -> bool:
     """Whether all are there as they were read."""
-    now = {one.id: one for one in (StoredNow(*row) for row in rows) if one.alive}
+    now = {one.id: one for one in (stored.StoredNow(*row) for row in rows) if one.alive}
     return all(
         one.id in now
-        and version(now[one.id].updated_at) == one.version
+        and steps.version(now[one.id].updated_at) == one.version
         and now[one.id].state == one.state
         for one in involved
     )
@@ -301,3 +280,109 @@ def reads(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
 def versions(several: Sequence[Stored]) -> list[ReadVersion]:
     """These, as they were read."""
     return [ReadVersion(one.id, one.namespace, one.key, one.version, one.state) for one in several]
+
+
+def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
+    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
+    if cycle.idle_since is None:
+        return sorted(cycle.ended)
+    rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
+    return sorted(cycle.ended.union(row[0] for row in rows))
+
+
+class SessionEnd(steps.CycleStep):
+    """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
+
+    A decision is about a whole session and names its first note.
+    """
+
+    name = "session_end"
+
+    def __init__(self, summariser: Summariser | None = None) -> None:
+        """Hold who sums up a session, if anybody does."""
+        self._summariser = summariser
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """The first note of each session that has ended."""
+        ended = yield from ended_sessions(cycle)
+        names = [_names(cycle.tenant, one) for one in ended]
+        users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
+        params: dict[str, Any] = {
+            "namespaces": ended,
+            "homes": [_home(*one) for one in zip(ended, users, strict=True)],
+            "sessions": [session for session, _ in names],
+            "projects": [project for _, project in names],
+            "users": users,
+        }
+        found = (
+            (yield from stored.select(cycle, "select_ended", after, limit, **params))
+            if ended
+            else []
+        )
+        if self._summariser is None or cycle.idle_since is None:
+            return found
+        params["since"] = cycle.idle_since
+        unread = yield from stored.select(cycle, "select_unread", after, limit, **params)
+        return sorted({*found, *unread})[:limit]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What is to be kept of each session; a model that sums it up is asked here."""
+        decisions = []
+        for first in (yield from read(cycle, ids)):
+            left = yield from left_of(self._ended(cycle, first))
+            detail = {
+                "notes": [list(one) for one in versions(left.notes)],
+                "said": [list(one) for one in versions(left.said)],
+                "keeps": [list(one) for one in left.keeps],
+            }
+            decisions.append(steps.decision(first, ENDED, detail=detail))
+        return Proposal(decisions=decisions, kept={})
+
+    def _ended(self, cycle: Cycle, first: Stored) -> EndedSession:
+        session, project = _names(cycle.tenant, first.namespace)
+        told = first.value.get("project_id")
+        return EndedSession(
+            cycle=cycle,
+            session=first.session or session,
+            projects=[told if isinstance(told, str) else project],
+            namespaces=[first.namespace] if (first.session or "") == session else [],
+            user_id=first.user_id,
+            summariser=self._summariser,
+        )
+
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+        """End them one by one, those that are as they were read."""
+        done: list[str] = []
+        left: list[str] = []
+        for one in decisions:
+            ends = yield from _ends(cycle, one)
+            (done if ends else left).append(one["reason"] if ends else stored.CHANGED)
+        return StepCounts(done=counted(done), left=counted(left), moves=[])
+
+
+@begun_anew
+def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
+    """End the session of a decision, in one transaction; whether it has ended then."""
+    notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
+    said = [ReadVersion(*each) for each in one["detail"]["said"]]
+    keeps = [Kept(*each) for each in one["detail"]["keeps"]]
+    recorded = reads(cycle, [each.id for each in said])
+    asked = (lease.guard(cycle),)
+    if (yield from keep(cycle, keeps, notes, said, recorded=recorded, asked=asked)):
+        return True
+    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
+    kept_before = Call("get_many", keys_of(puts(cycle, keeps)))
+    left, kept = yield Query((there, kept_before), commit=True)
+    return not left and len(kept) == len(keeps)
+
+
+def _home(namespace: str, user_id: str | None) -> str:
+    """Where the project of a session's namespace keeps what is the same user's."""
+    labels = (namespace.partition(".")[0], *users_labels(user_id))
+    return "".join(f"{one}." for one in labels)
+
+
+def _names(tenant: str, namespace: str) -> tuple[str, str]:
+    """The session and the project of a session's namespace; empty names for none."""
+    _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
+    return named_by(session) or "", named_by(project) or ""

@@ -244,13 +244,7 @@ def _digests(home: Home, stored: set[str], summary: Summary | None) -> Iterator[
         said = [summary.content] if summary is not None and number == 1 else []
         value = _drawn_from(told, "\n".join([f"{head}:", *said, *lines]), "episodic")
         key = _key(home, "digest", number)
-        yield Kept(
-            home.namespace,
-            key,
-            value,
-            None,
-            _staying(home, told if said else ()),
-        )
+        yield Kept(home.namespace, key, value, None, _staying(home, told if said else ()))
 
 
 def _staying(home: Home, several: Sequence[Stored]) -> list[tuple[str, str]]:

@@ -6,30 +6,23 @@ Merging and superseding look at what changed, and at what is near to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
+from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    Finding,
-    StepCounts,
-    StepDecision,
-    counted,
-    version,
-)
+from langmem_tiers.consolidate.steps import Cycle, Finding, StepCounts, StepDecision
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Rows, begun_anew, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, lock_call
 
 GONE = "it was deleted meanwhile"
 CHANGED = "it changed meanwhile"
 TARGET_CHANGED = "the other one changed meanwhile"
-CURRENT_TIERS = (Tier.WORKING, Tier.LONG_TERM)
 NEAREST = 20
 """Neighbours of each memory that are looked at, by vectors and by words."""
 OVERLAP = 0.2
@@ -75,7 +68,7 @@ class Stored(NamedTuple):
     @property
     def version(self) -> str:
         """As decisions name it."""
-        return version(self.updated_at)
+        return steps.version(self.updated_at)
 
     @property
     def content(self) -> str:
@@ -145,7 +138,7 @@ class StoredNow(NamedTuple):
     """Whether it lives on in another one, or has: one that was demoted since."""
 
 
-class Holding(NamedTuple):
+class LockedRows(NamedTuple):
     """What an `apply` goes by, in its transaction."""
 
     memories: dict[int, StoredNow]
@@ -198,7 +191,7 @@ def undone(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, i
 
 def hold(
     cycle: Cycle, decisions: Sequence[StepDecision], moves: Iterable[str] = ()
-) -> Flow[Holding]:
+) -> Flow[LockedRows]:
     """Lock what decisions are about, and see how it is now. The transaction stays open.
 
     Raises:
@@ -221,49 +214,74 @@ def hold(
     _, guarded, known, rows = yield Query(calls)
     check_guard(guarded, cycle.tenant)
     held = (StoredNow(*row) for row in rows)
-    return Holding({one.id: one for one in held}, {row[0]: row[1] for row in known})
-
-
-@begun_anew
-def move_all(
-    cycle: Cycle,
-    decisions: Sequence[StepDecision],
-    named: Callable[[StepDecision], str],
-    against: Callable[[Holding, StepDecision], str | None],
-    recorded: Callable[[Sequence[StepDecision], dict[str, Any]], Sequence[Call]],
-) -> Flow[StepCounts]:
-    """Move what decisions are about, in one transaction, if nothing is `against` it by now.
-
-    A move that was written before is done, whatever stands against it. The calls by which the
-    others are `recorded` are made of their decisions and of the parameters that these have in
-    common.
-
-    Raises:
-        LeaseLostError: if somebody else consolidates the tenant.
-    """
-    holding = yield from hold(cycle, decisions, map(named, decisions))
-    done = {one["id"] for one in decisions if holding.has_done(named(one), one)}
-    why = {one["id"]: against(holding, one) for one in decisions if one["id"] not in done}
-    todo = [one for one in decisions if one["id"] in why and why[one["id"]] is None]
-    params = {
-        **cycle.params,
-        "ids": [one["id"] for one in todo],
-        "targets": [one["target"] for one in todo],
-        "events": [named(one) for one in todo],
-        "reasons": [one["reason"] for one in todo],
-    }
-    yield Query(tuple(recorded(todo, params)) if todo else (), commit=True)
-    moved = [one for one in decisions if why.get(one["id"]) is None]
-    return StepCounts(
-        done=counted(one["reason"] for one in moved),
-        left=counted(reason for reason in why.values() if reason is not None),
-        moves=list(dict.fromkeys(map(named, moved))),
-    )
+    return LockedRows({one.id: one for one in held}, {row[0]: row[1] for row in known})
 
 
 def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> str:
     """Names what a step does to a memory, the same each time it is done."""
     return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
+
+
+class MovingStep(steps.CycleStep):
+    """A step that moves memories, and can be asked to do so again: a move done before is done."""
+
+    tiers: Collection[str] = (Tier.WORKING, Tier.LONG_TERM)
+    """Where a memory must still stand to be moved."""
+    statement: str
+    """What carries decisions out, of their parameters."""
+    target_states: Collection[str | None] = (None,)
+    """How that which it lives on in, or which supersedes it, must stand."""
+
+    def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
+        """The move of each memory, by id."""
+        return {one["id"]: move_id(cycle, self.name, one["id"], one["target"]) for one in decisions}
+
+    def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
+        """Why a decision cannot be carried out any more; None if it can."""
+        why = held.against(one, self.tiers)
+        if why is None and one["target"] is not None:
+            return held.target_against(one, self.target_states)
+        return why
+
+    def records(
+        self,
+        cycle: Cycle,  # noqa: ARG002 - some look at it
+        todo: Sequence[StepDecision],  # noqa: ARG002
+        params: dict[str, Any],
+    ) -> Sequence[Call]:
+        """The calls that carry out decisions, of these and of their parameters."""
+        return [Call(self.statement, params)]
+
+    @begun_anew
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+        """Move those that are as they were judged, in one transaction.
+
+        Raises:
+            LeaseLostError: if somebody else consolidates the tenant.
+        """
+        moves = self.moves(cycle, decisions)
+        held = yield from hold(cycle, decisions, moves.values())
+        done = {one["id"] for one in decisions if held.has_done(moves[one["id"]], one)}
+        why = {
+            one["id"]: self.against(held, one, moves[one["id"]])
+            for one in decisions
+            if one["id"] not in done
+        }
+        todo = [one for one in decisions if one["id"] in why and why[one["id"]] is None]
+        params = {
+            **cycle.params,
+            "ids": [one["id"] for one in todo],
+            "targets": [one["target"] for one in todo],
+            "events": [moves[one["id"]] for one in todo],
+            "reasons": [one["reason"] for one in todo],
+        }
+        yield Query(tuple(self.records(cycle, todo, params)) if todo else (), commit=True)
+        moved = [one for one in decisions if why.get(one["id"]) is None]
+        return StepCounts(
+            done=steps.counted(one["reason"] for one in moved),
+            left=steps.counted(reason for reason in why.values() if reason is not None),
+            moves=list(dict.fromkeys(moves[one["id"]] for one in moved)),
+        )
 
 
 def finding(one: Stored, reason: str, other: Stored, near: float) -> Finding:
@@ -381,11 +399,7 @@ def _near(
     if rows and near:
         pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
         near += yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
-    return _pairs([*rows, *(row for several in near for row in several)])
-
-
-def _pairs(rows: Rows) -> dict[tuple[int, int], float]:
     found: dict[tuple[int, int], float] = {}
-    for one, other, how in rows:
+    for one, other, how in chain(rows, *near):
         found[one, other] = max(how, found.get((one, other), 0.0))
     return found

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core.config import StoreOptions
@@ -104,20 +103,7 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
             or a tool or page says the other and the memory is trusted more, or the other is a
             user's and the memory is shared.
     """
-    if old.id == new.id:
-        raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
-    users = [how.options.user_of(Place(one.tenant, one.namespace)) for one in (old, new)]
-    if users[1] not in (None, users[0]):
-        raise InvalidInputError(
-            f"{old.key!r} is shared, and {new.key!r} is a user's own, which does not supersede it: "
-            "store what is so for all with personal=False"
-        )
-    trusts = trust_of(old.value), trust_of(new.value)
-    if trusts[1] < min(SPOKEN_FOR, trusts[0]):
-        raise InvalidInputError(
-            f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
-            "so does not supersede it: store what is so with the source that knows it"
-        )
+    _check_speaks_for(old, new, how.options)
     _, rows = yield Query((how.lock(old, new), how.standing(old, new)))
     found = {row[0]: StandingNow(*row) for row in rows}
     for one in (old, new):
@@ -126,7 +112,12 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     for one, states in ((old, (None,)), (new, (None, _SUPERSEDED))):
         if found[one.id].state not in states:
             raise (yield from _not_current(one, found[one.id], how))
-    _check_order(old.key, found[old.id], new.key, found[new.id])
+    began, begins = found[old.id].began, found[new.id].ends_others
+    if begins < began or (begins == began and found[new.id].state is not None):
+        raise InvalidInputError(
+            f"{new.key!r} is true from {begins.isoformat()}, which is not after {old.key!r} began, "
+            f"{began.isoformat()}: supersede the other way round, or store it with valid_from"
+        )
     move = str(uuid4())
     params = {
         "tenant": how.tenant,
@@ -138,6 +129,24 @@ def supersede(old: Candidate, new: Candidate, how: Revising) -> Flow[str]:
     }
     yield Query((Call("record_supersessions", params),), commit=True)
     return move
+
+
+def _check_speaks_for(old: Candidate, new: Candidate, options: StoreOptions) -> None:
+    """Refuse a memory that may not end another one, whenever either is true."""
+    if old.id == new.id:
+        raise InvalidInputError(f"{old.key!r} cannot supersede itself: name the newer memory")
+    users = [options.user_of(Place(one.tenant, one.namespace)) for one in (old, new)]
+    if users[1] not in (None, users[0]):
+        raise InvalidInputError(
+            f"{old.key!r} is shared, and {new.key!r} is a user's own, which does not supersede it: "
+            "store what is so for all with personal=False"
+        )
+    trusts = trust_of(old.value), trust_of(new.value)
+    if trusts[1] < min(SPOKEN_FOR, trusts[0]):
+        raise InvalidInputError(
+            f"{old.key!r} is trusted more ({trusts[0]:g}) than {new.key!r} ({trusts[1]:g}), which "
+            "so does not supersede it: store what is so with the source that knows it"
+        )
 
 
 def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[InvalidInputError]:
@@ -153,18 +162,6 @@ def _not_current(one: Candidate, stands: StandingNow, how: Revising) -> Flow[Inv
     way = ways.get(str(stands.state), "what is superseded is current, and so is what supersedes")
     already = " already" if stands.state == _SUPERSEDED else ""
     return InvalidInputError(f"{one.key!r} is {stands.state}{already}: {way}")
-
-
-def _check_order(key: str, old: StandingNow, by: str, new: StandingNow) -> None:
-    late_enough = new.ends_others > old.began or (
-        new.ends_others == old.began and new.state is None
-    )
-    if not late_enough:
-        raise InvalidInputError(
-            f"{by!r} is true from {new.ends_others.isoformat()}, which is not after "
-            f"{key!r} began, {old.began.isoformat()}: supersede the other way round, or store it "
-            "with valid_from"
-        )
 
 
 @begun_anew
@@ -236,14 +233,13 @@ def restore(one: Candidate, how: Revising) -> Flow[Restoration]:
     undo = "undo_retraction" if state == "retracted" else "undo_rewriting"
     _, changed = yield Query((Call(undo, params), _doubt(how.tenant, one.id)), commit=True)
     seen = [row[:3] for row in changed if row[3] in (None, how.context.user_id)]
-    return _restoration(one, seen, still_suspect=bool(retracted))
-
-
-def _restoration(one: Candidate, changed: Sequence[Row], *, still_suspect: bool) -> Restoration:
-    states: dict[int, tuple[str, Any]] = {row[0]: (row[1], row[2]) for row in changed}
-    _, state = states.pop(one.id, (one.key, "suspect" if still_suspect else None))
-    restored = sorted(key for key, stands in states.values() if stands != "suspect")
-    return Restoration(key=one.key, state=state, restored=tuple(restored))
+    own = (stands for id_, _, stands in seen if id_ == one.id)
+    others = (key for id_, key, stands in seen if id_ != one.id and stands != "suspect")
+    return Restoration(
+        key=one.key,
+        state=next(own, "suspect" if retracted else None),
+        restored=tuple(sorted(others)),
+    )
 
 
 def _doubt(tenant: str, memory_id: int) -> Call:
@@ -315,24 +311,19 @@ class History:
 
     def __str__(self) -> str:
         """A line for each version, then one for each successor and each event."""
-        return "\n".join([*map(str, self.versions), *self._lines()])
-
-    def _lines(self) -> Iterator[str]:
-        at = self.namespace
+        lines, at = [*map(str, self.versions)], self.namespace
         for successor in self.successors:
-            yield successor.told(at)
+            lines.append(successor.told(at))
             at = successor.namespace
         for one in self.events:
+            undone = " (rolled back)" if one.undone_at else ""
             why = plain("; ".join(one.reasons))
-            yield f"{one.at:%Y-%m-%d %H:%M} {one.kind}{_undone(one)}: {why}"
+            lines.append(f"{_minute(one.at)} {one.kind}{undone}: {why}")
+        return "\n".join(lines)
 
 
 def _minute(at: datetime | None) -> str:
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
-
-
-def _undone(one: MoveRecord) -> str:
-    return " (rolled back)" if one.undone_at else ""
 
 
 def history(one: Candidate, context: MemoryContext) -> Flow[History]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from langmem_tiers.consolidate.archive import ArchivedMemory, Files, Written
-from langmem_tiers.consolidate.restore import ArchiveFile
+from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, Files, Written
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.forget.reach import Known

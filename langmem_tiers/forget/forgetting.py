@@ -16,7 +16,7 @@ from datetime import UTC
 from typing import Any
 from uuid import uuid4
 
-from langmem_tiers.consolidate.restore import archives
+from langmem_tiers.consolidate.archive import archives
 from langmem_tiers.core.errors import ConflictError, InvalidInputError
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of

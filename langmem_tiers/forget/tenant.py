@@ -11,9 +11,8 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import Files
+from langmem_tiers.consolidate.archive import ArchiveFile, Files, archives
 from langmem_tiers.consolidate.lease import thread_of
-from langmem_tiers.consolidate.restore import ArchiveFile, archives
 from langmem_tiers.core.errors import ArchiveError, ConflictError
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of

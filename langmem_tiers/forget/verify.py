@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from langmem_tiers.consolidate.archive import Files
-from langmem_tiers.consolidate.restore import archives
+from langmem_tiers.consolidate.archive import Files, archives
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.values import content_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
-from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
+from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import as_handle
@@ -110,7 +110,7 @@ def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:
     for one in sorted(archived, key=lambda each: not _is_own(each, context)):
         return (
             f"the memory {key!r} is archived: bring it back with "
-            f"restore_archive({one.archive!r}, [{key!r}]), or `langmem-tiers restore`"
+            f"restore_archive({one.archive!r}), or `langmem-tiers restore`"
         )
     return f"there is no memory {key!r} in tenant {context.tenant!r}{hint}"
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate import truth
-from langmem_tiers.consolidate.restore import ArchivedAt, archived_as
+from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core.checks import checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -11,7 +11,6 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
@@ -22,35 +21,12 @@ from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
 from langmem_tiers.remember.pipeline import admitted_as, passed, result_of
-from langmem_tiers.remind import closing, raising
-from langmem_tiers.remind.intentions import (
-    DEFAULT_REMINDERS,
-    Intention,
-    NextTools,
-    Predicates,
-    Priority,
-    Reminder,
-    Status,
-    checked_end,
-    checked_kinds,
-    checked_priority,
-    checked_query,
-    checked_seconds,
-    checked_statuses,
-    checked_token,
-    tool_calls,
-    true_of,
-)
-from langmem_tiers.remind.raising import Here, intends
-from langmem_tiers.remind.triggers import (
-    At,
-    BeforeTool,
-    If,
-    Occasion,
-    Topic,
-    When,
-    trigger_of,
-)
+from langmem_tiers.remember.transaction import write
+from langmem_tiers.remind import intentions as told
+from langmem_tiers.remind import raising
+from langmem_tiers.remind.intentions import Intention, NextTools, Predicates, Priority, Reminder
+from langmem_tiers.remind.raising import Here
+from langmem_tiers.remind.triggers import At, BeforeTool, If, Occasion, Topic, When, trigger_of
 
 
 def intend(
@@ -65,7 +41,6 @@ def intend(
     topic: bool | Topic = False,
     priority: Priority | str = Priority.MEDIUM,
     expires_at: datetime | str | None = None,
-    after: Iterable[str] = (),
     key: str | None = None,
     **fields: Any,
 ) -> Flow[StoreResult]:
@@ -86,15 +61,12 @@ def intend(
         topic: When a query is about it.
         priority: `high`, `medium` or `low`; what is higher is raised first.
         expires_at: From this moment on it is not raised any more.
-        after: Keys of intentions that must be done first. What is cancelled or expired is not
-            done; what is deleted is not waited for.
         key: A key of one's own. Intending again under it with the same trigger raises nothing
             twice, so that a retry does no harm; with another trigger it begins anew.
         fields: Any other argument of `store`.
 
     Raises:
-        InvalidInputError: for what cannot be stored, several triggers, or a circle of `after`;
-            nothing was stored.
+        InvalidInputError: for what cannot be stored, or several triggers; nothing was stored.
 
     Example:
         ```python
@@ -108,9 +80,11 @@ def intend(
     if not (at is None or isinstance(at, At)):
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
-    level = checked_priority(priority)
-    told = partial(intends, trigger, level, expires_at=checked_end(expires_at, trigger))
-    return _intended(memory, _prospective(content, level, key, fields), told, _keys(after))
+    level = told.checked_priority(priority)
+    intended = raising.intends(
+        trigger, level, _here(memory).moment.now, told.checked_end(expires_at, trigger)
+    )
+    return _intended(memory, _prospective(content, level, key, fields), intended)
 
 
 def remind(
@@ -121,7 +95,7 @@ def remind(
     state: Any = None,
     predicates: Predicates | None = None,
     kinds: Iterable[str] | None = None,
-    limit: int = DEFAULT_REMINDERS,
+    limit: int = told.DEFAULT_REMINDERS,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
     judge: BaseChatModel | None = None,
@@ -157,16 +131,16 @@ def remind(
     here = _here(memory)
     occasion = Occasion(
         here.moment.now,
-        checked_query(query),
-        tool_calls(tool),
-        true_of(state, predicates),
-        checked_kinds(kinds),
+        told.checked_query(query),
+        told.tool_calls(tool),
+        told.true_of(state, predicates),
+        told.checked_kinds(kinds),
     )
     raised = yield from raising.remind(
         occasion,
         here,
         limit=checked_limit(limit),
-        seconds=checked_seconds(lease_seconds),
+        seconds=told.checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
@@ -181,7 +155,7 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    return raising.acknowledge({checked_token(one) for one in reminders}, _here(memory))
+    return raising.acknowledge({told.checked_token(one) for one in reminders}, _here(memory))
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
@@ -195,30 +169,30 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     """
     moment = parsed_moment(until, "until")
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    yield from closing.snooze(one.id, moment, _here(memory))
+    yield from raising.snooze(one.id, moment, _here(memory))
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
-    """Say that what was intended is done; what came after it is free. False if it was closed.
+    """Say that what was intended is done; False if it was closed.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, Status.DONE)
+    return _close(memory, key, told.Status.DONE)
 
 
 def cancel(memory: Memory, key: str) -> Flow[bool]:
-    """Say that it is not intended any more; False if it was closed. What comes after it waits.
+    """Say that it is not intended any more; False if it was closed.
 
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, Status.CANCELLED)
+    return _close(memory, key, told.Status.CANCELLED)
 
 
 def intentions(
     memory: Memory,
-    status: Status | str | Iterable[Status | str] | None = None,
+    status: told.Status | str | Iterable[told.Status | str] | None = None,
     *,
     limit: int = MAX_LIMIT,
 ) -> Flow[list[Intention]]:
@@ -229,27 +203,18 @@ def intentions(
             not given, what is open: the first three.
         limit: How many at most.
     """
-    return raising.intentions(checked_statuses(status), _here(memory), checked_limit(limit))
+    return raising.intentions(told.checked_statuses(status), _here(memory), checked_limit(limit))
 
 
-def _intended(
-    memory: Memory, one: NewMemory, told: Callable[..., dict[str, Any]], after: Sequence[str]
-) -> Flow[StoreResult]:
-    needed = set[int]()
-    for name in after:
-        needed.add((yield from memory.flows.known(name, memory.context)).id)
+def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
     (judged,) = yield from memory.flows.judged([one], memory.context)
     kept = passed(judged.memory, judged.verdict, memory.flows.gate)
     if kept is None:
         return result_of(judged.verdict)
-    (write,) = yield from memory.flows.writes([kept], memory.context)
-    rooms = memory.flows.gate.rooms(kept.memory_type or "episodic", write.tier)
-    yield from memory.tiered_store.flows.refresh_state()
-    here = _here(memory)
-    intended = told(here.moment.now, after=sorted(needed))
-    write = replace(write, ttl=math.inf, rooms=rooms, intends=intended)
-    applied = yield from raising.intend(write, sorted(needed), here)
-    return admitted_as(judged.verdict, write, applied)
+    (bounded,) = yield from memory.flows.bounded([kept], memory.context, ())
+    put = replace(bounded, ttl=math.inf, intends=intended)
+    applied = yield from write([put], memory.tiered_store.flows)
+    return admitted_as(judged.verdict, put, applied)
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:
@@ -265,9 +230,9 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
     yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
 
 
-def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
+def _close(memory: Memory, key: str, status: told.Status) -> Flow[bool]:
     one = yield from memory.flows.known(memory_key(key), memory.context)
-    return (yield from closing.close(one.id, status, _here(memory)))
+    return (yield from raising.close(one.id, status, _here(memory)))
 
 
 def _here(memory: Memory) -> Here:
@@ -290,7 +255,3 @@ def _prospective(
     return new_memory(
         content, key=key, **{**told, "metadata": {**metadata, "priority": priority.value}}
     )
-
-
-def _keys(after: object) -> list[str]:
-    return [memory_key(key) for key in checked_list(after, "after", "keys")]

@@ -16,23 +16,13 @@ from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state import flows
+from langmem_tiers.state import state as nouns
 from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced
-from langmem_tiers.state.state import (
-    DailySpend,
-    EmotionalState,
-    Goal,
-    Message,
-    ProgressDelta,
-    ShortTermSnapshot,
-    Task,
-    amount,
-    checked_day,
-    checked_id,
-)
+from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
 from langmem_tiers.store.store import TieredStore
 
 
-def snapshot(state: ShortTermState, limit: int = 20) -> Flow[ShortTermSnapshot]:
+def snapshot(state: ShortTermState, limit: int = 20) -> Flow[nouns.ShortTermSnapshot]:
     """All that is going on, with up to `limit` messages, in one round trip."""
     return _look(state, limit, flows.KINDS)
 
@@ -142,7 +132,7 @@ def update_task(
         "metadata": metadata,
     }
     changes = {field: one for field, one in told.items() if one is not None}
-    name = checked_id(task_id, "task_id")
+    name = nouns.checked_id(task_id, "task_id")
 
     def changed(before: Task | None) -> Task:
         if before is None:
@@ -154,7 +144,7 @@ def update_task(
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
-    name, last = checked_id(task_id, "task_id"), checked_text(status, "status")
+    name, last = nouns.checked_id(task_id, "task_id"), checked_text(status, "status")
     return flows.close(state.whose, Task, name, last)
 
 
@@ -215,8 +205,8 @@ def advance_goal(
     Raises:
         InvalidInputError: if there is no such goal, or for what is no delta.
     """
-    step = ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
-    name = checked_id(goal_id, "goal_id")
+    step = nouns.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
+    name = nouns.checked_id(goal_id, "goal_id")
     return flows.change(
         state.whose, Goal, name, lambda goal: goal_advanced(goal_id, goal, step), step.at
     )
@@ -224,7 +214,7 @@ def advance_goal(
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
-    name, last = checked_id(goal_id, "goal_id"), checked_text(status, "status")
+    name, last = nouns.checked_id(goal_id, "goal_id"), checked_text(status, "status")
     return flows.close(state.whose, Goal, name, last)
 
 
@@ -280,7 +270,7 @@ def add_spend(
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
     """
-    exact, once = amount(spent), label(transaction_id, "transaction_id")
+    exact, once = nouns.amount(spent), label(transaction_id, "transaction_id")
     return flows.add_spend(state.whose, exact, once, state.now)
 
 
@@ -290,13 +280,13 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     A day is known for 24 hours after its last transaction; nothing was spent on any other.
     """
     now = state.now
-    day = now.date() if date is None else checked_day(date, "date")
+    day = now.date() if date is None else nouns.checked_day(date, "date")
     return flows.daily_spend(state.whose, day, now)
 
 
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
-) -> Flow[ShortTermSnapshot]:
+) -> Flow[nouns.ShortTermSnapshot]:
     most = checked_limit(limit, MOST_MESSAGES)
     return flows.look(state.whose, state.now, limit=most, kinds=kinds)
 

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.consolidate.archive import Archive, ArchiveReport, archive_all
+from langmem_tiers.consolidate import archive as cold
+from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.models import Summariser, summariser_of
 from langmem_tiers.consolidate.policy import ArchivalPolicy
-from langmem_tiers.consolidate.restore import (
-    ArchiveFile,
-    RestoreReport,
-    Restoring,
-    restore,
-)
-from langmem_tiers.consolidate.restore import archives as listed
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.checks import checked_flag
@@ -26,7 +20,6 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.values import content_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.remember.new import label
@@ -112,16 +105,7 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
         InvalidInputError: if no session is named.
     """
     found = yield from notes_of(_ending(memory, session_id, None))
-    return [
-        SessionNote(
-            key=one.key,
-            content=content_of(one.value),
-            at=one.occurred_at or one.created_at,
-            state=one.state,
-            value=one.value,
-        )
-        for one in found
-    ]
+    return [SessionNote(one.key, one.content, one.told_at, one.state, one.value) for one in found]
 
 
 def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
@@ -176,9 +160,7 @@ def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> 
     return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
 
 
-def restore_archive(
-    memory: Memory, archive: str, keys: Iterable[str] | None = None
-) -> Flow[RestoreReport]:
+def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
     """Bring memories back from an archive, as they were; doing it again changes nothing.
 
     A memory whose key lives again stays in the archive, and one that was deleted or has expired
@@ -186,21 +168,19 @@ def restore_archive(
 
     Args:
         archive: Its name or its URL, as `archives` lists them.
-        keys: Of the memories that are wanted, of the context's project or everybody's, or of
-            any if it names no project; all that the archive holds if not given.
 
     Raises:
         ArchiveError: if the file is missing, damaged, or not what was written; nothing was
             restored.
-        InvalidInputError: if the tenant has no such archive, or it never held such a key.
+        InvalidInputError: if the tenant has no such archive.
         MissingExtraError: without the `archive` extra.
     """
-    return restoring(memory.tiered_store, memory.context, archive, keys)
+    return restoring(memory.tiered_store, memory.context, archive)
 
 
 def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
     """The tenant's archives, oldest first."""
-    return listed(memory.context.root)
+    return cold.archives(memory.context.root)
 
 
 # The same, of a store that may have no index and so no coordinator: files know no words.
@@ -228,37 +208,22 @@ def archiving(
     yield from store.flows.flush()  # what was read a moment ago counts
     moment = store.flows.moment()
     cycle = Cycle(
-        tenant=context.root,
-        cycle=f"{moment.now:%Y-%m-%d}",
-        moment=moment,
-        options=store.options,
+        tenant=context.root, cycle=f"{moment.now:%Y-%m-%d}", moment=moment, options=store.options
     )
-    step = Archive(policy, files)
-    return (yield from archive_all(step, cycle, dry_run=dry_run, advance=advance))
+    step = cold.Archive(policy, files)
+    return (yield from cold.archive_all(step, cycle, dry_run=dry_run, advance=advance))
 
 
 @unhurried
-def restoring(
-    store: TieredStore, context: MemoryContext, archive: str, keys: Iterable[str] | None = None
-) -> Flow[RestoreReport]:
+def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[RestoreReport]:
     """Bring memories back from an archive of the context's tenant."""
     if not isinstance(archive, str):
         hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
         raise InvalidTypeError(
             f"an archive is named by a string, not {type(archive).__name__}{hint}"
         )
-    how = Restoring(context, archive_files(), store.options, store.flows.now)
-    return restore(how, archive, _keys(keys))
-
-
-def _keys(keys: object) -> list[str] | None:
-    if keys is None:
-        return None
-    if isinstance(keys, Iterable) and not isinstance(keys, str):
-        several = list(keys)
-        if all(isinstance(one, str) for one in several):
-            return several
-    raise InvalidTypeError("keys is a list of strings, or None for all")
+    how = cold.Restoring(context, archive_files(), store.options, store.flows.now)
+    return cold.restore(how, archive)
 
 
 def archive_files() -> ArchiveFiles:

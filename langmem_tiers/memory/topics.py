@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.postgres.flow import Flow, rows_of
 from langmem_tiers.recall.floor import ABOUT
 from langmem_tiers.recall.inquiry import POOL
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
@@ -25,33 +25,16 @@ _MAY_SHOW: Final = 0.25
 """That from which on a judge is asked."""
 
 
-class _Waiting(NamedTuple):
-    """What waits for its topic; a row of topics_near, the columns are in this order."""
-
-    about: str
-    distance: float | None
-
-
 def topics_of(memory: Memory, query: str, here: Here, *, judged: bool) -> Flow[frozenset[str]]:
     """What was intended that a query is about."""
     text = ends_of(query, QUERY_CHARACTERS)
     if not memory.local:
-        return (yield from _by_recall(memory, text, judged=judged))
+        found = yield from memory.flows.intended_near(text, memory.context)
+        least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
+        return frozenset(Topic.of(one.content).about for one in found if one.match >= least)
     vectors = Vectors()
     yield from vectors.add([text], here.options)
-    call = Call("topics_near", {**here.params, "query": vectors.get(text), "limit": POOL})
-    (rows,) = yield Query((call,), commit=True)
-    waiting = [_Waiting(*row) for row in rows]
-    least, distance = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance
-    return frozenset(
-        one.about
-        for one in waiting
-        if one.distance is not None and distance.cosine(one.distance) >= least
-    )
-
-
-def _by_recall(memory: Memory, query: str, *, judged: bool) -> Flow[frozenset[str]]:
-    """The same by their match, as nobody knows how near is near to another model."""
-    found = yield from memory.flows.intended_near(query, memory.context)
-    least = ABOUT if judged else _ABOUT
-    return frozenset(Topic.of(one.content).about for one in found if one.match >= least)
+    near = {"query": vectors.get(text), "limit": POOL}
+    waiting = yield from rows_of("topics_near", **here.params, **near)
+    least, cosine = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance.cosine
+    return frozenset(about for about, far in waiting if far is not None and cosine(far) >= least)

@@ -16,14 +16,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.prompts import (
-    CUE_ONE,
-    CUE_SHOWN,
-    CUES_JUDGE,
-    CUES_JUDGED,
-    NO_SUCH_CUE,
-)
 from langmem_tiers.core.reading import ends_of, sentences, stem, words
 from langmem_tiers.core.structured import aask, ask, trimmed
 from langmem_tiers.postgres.flow import Ask, Flow
@@ -142,7 +136,7 @@ def _sentence(text: str) -> Sentence:
 class ShownCues(BaseModel):
     """What a model is asked for."""
 
-    numbers: list[int] = Field(description=CUES_JUDGED)
+    numbers: list[int] = Field(description=prompts.CUES_JUDGED)
 
 
 def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[frozenset[str]]:
@@ -153,10 +147,10 @@ def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[fr
             and all of it is due still.
     """
     listed = "\n".join(
-        CUE_ONE.format(number=number, cue=quoted(one)) for number, one in enumerate(cues, 1)
+        prompts.CUE_ONE.format(number=number, cue=quoted(one)) for number, one in enumerate(cues, 1)
     )
-    shown = CUE_SHOWN.format(text=quoted(trimmed(text)), cues=listed)
-    told = (model, ShownCues, [SystemMessage(CUES_JUDGE), HumanMessage(shown)])
+    shown = prompts.CUE_SHOWN.format(text=quoted(trimmed(text)), cues=listed)
+    told = (model, ShownCues, [SystemMessage(prompts.CUES_JUDGE), HumanMessage(shown)])
     check = partial(_check_numbers, last=len(cues))
     answer: ShownCues = yield Ask(partial(ask, *told, check), partial(aask, *told, check))
     return frozenset(cues[number - 1] for number in answer.numbers)
@@ -165,4 +159,4 @@ def judged_cues(model: BaseChatModel, text: str, cues: Sequence[str]) -> Flow[fr
 def _check_numbers(answer: ShownCues, last: int) -> None:
     for number in answer.numbers:
         if not 1 <= number <= last:
-            raise InvalidInputError(NO_SUCH_CUE.format(number=number, last=last))
+            raise InvalidInputError(prompts.NO_SUCH_CUE.format(number=number, last=last))

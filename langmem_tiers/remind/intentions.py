@@ -6,7 +6,7 @@ Every argument of a verb is checked here, at the door.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -91,8 +91,6 @@ class Intention(_Prospective):
     expires_at: datetime | None = None
     delivered_at: datetime | None = None
     closed_at: datetime | None = None
-    waits_for: tuple[str, ...] = ()
-    """The keys of those that must be done first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,31 +113,6 @@ def facts(one: Reminder) -> dict[str, Any]:
         "due_at": one.due_at.isoformat(),
         "token": one.token,
     }
-
-
-def refuse_cycles(
-    one: int | None, needs: Collection[int], known: Mapping[int, Collection[int]]
-) -> None:
-    """Refuse what would have to be done before itself.
-
-    Args:
-        one: The intention; None if it is new, and nothing can need it yet.
-        needs: What it is to need.
-        known: What others need, as far as can be reached from there.
-
-    Raises:
-        InvalidInputError: if that leads back to it.
-    """
-    todo, seen = list(needs), set(needs)
-    while todo:
-        further = set(known.get(todo.pop(), ())) - seen
-        seen |= further
-        todo.extend(further)
-    if one in seen:
-        raise InvalidInputError(
-            "an intention would have to be done before itself: what it comes after comes, "
-            "directly or not, after it; leave that out of `after`"
-        )
 
 
 Predicates = Mapping[str, Callable[[Any], bool]]
@@ -209,25 +182,19 @@ def tool_calls(tool: Any) -> tuple[NextCall, ...]:
     """Tool calls of names, LangChain's tool calls, or several of either."""
     if tool is None:
         return ()
-    if isinstance(tool, str | Mapping):
-        return (_call(tool),)
-    if not isinstance(tool, Iterable):
+    several = [tool] if isinstance(tool, str | Mapping) else tool
+    if not isinstance(several, Iterable):
         raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
-    return tuple(_call(one) for one in tool)
+    return tuple(_call(one) for one in several)
 
 
 def _call(tool: Any) -> NextCall:
-    if isinstance(tool, str):
-        return NextCall(_name(tool), {})
-    if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
+    told = {"name": tool} if isinstance(tool, str) else tool
+    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
         raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
-    args = tool.get("args") or {}
-    return NextCall(_name(tool["name"]), args if isinstance(args, Mapping) else {})
-
-
-def _name(tool: str) -> str:
-    utf8_bytes(tool, "name of the tool")
-    return tool
+    utf8_bytes(told["name"], "name of the tool")
+    args = told.get("args") or {}
+    return NextCall(told["name"], args if isinstance(args, Mapping) else {})
 
 
 def checked_predicates(predicates: object) -> Predicates:

@@ -1,7 +1,7 @@
-"""Intending and raising, as flows.
+"""Intending, raising, putting off and closing, as flows.
 
-Each is one statement that looks again at what it changes, so two that are at it at once never both
-raise the same intention.
+Raising is one statement that looks again at what it changes, so two that are at it at once never
+both raise the same intention.
 """
 
 from __future__ import annotations
@@ -21,33 +21,12 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import decode, elsewhere, scope
 from langmem_tiers.core.values import content_of
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows
-from langmem_tiers.remember.transaction import Applied, write_if
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
+from langmem_tiers.remind import intentions as told
+from langmem_tiers.remind import triggers
 from langmem_tiers.remind.cue import features, judged_cues
-from langmem_tiers.remind.intentions import (
-    PRIORITIES,
-    STORED_AS,
-    Intention,
-    Priority,
-    Reminder,
-    Status,
-    refuse_cycles,
-)
-from langmem_tiers.remind.triggers import (
-    At,
-    BeforeTool,
-    If,
-    Occasion,
-    Topic,
-    Trigger,
-    When,
-    of_json,
-    to_json,
-)
-from langmem_tiers.store.write import Write
-
-NEEDS_LOCK = "\0intentions"
-"""The key that intentions of a tenant lock which come after others: no two make a circle."""
+from langmem_tiers.remind.intentions import Intention, Priority, Reminder, Status
+from langmem_tiers.remind.triggers import Occasion, Trigger
 
 _PAGE = 200
 _TRIES = 20
@@ -76,57 +55,19 @@ class Here:
         }
 
 
-def intend(one: Write, after: Collection[int], here: Here) -> Flow[Applied]:
-    """Store a memory and its intention, in one transaction; neither if the memory is refused.
-
-    It comes after those of these ids.
-
-    Raises:
-        InvalidInputError: if it would have to be done before itself.
-    """
-    tenant = here.context.root
-    names = {"ids": list(after), "namespace": one.place.namespace, "key": one.key}
-    needs = Call("needs_of", {"tenant": tenant, **names})
-    applied = yield from write_if(
-        [one],
-        options=here.options,
-        moment=here.moment,
-        keys=[(tenant, "", NEEDS_LOCK)],
-        calls=[needs] if after else [],
-        stands=lambda answers: _check_needs(after, answers[0]),
-    )
-    return applied or Applied()
-
-
-def _check_needs(after: Collection[int], rows: Rows) -> bool:
-    """Refuse to need what is not intended, or would come after this."""
-    if not {*after} <= {row[0] for row in rows}:
-        raise InvalidInputError(
-            "`after` names a memory that nothing is intended by: name keys of intentions"
-        )
-    refuse_cycles(rows[0][2], after, {row[0]: row[1] for row in rows})
-    return True
-
-
 def intends(
-    trigger: Trigger,
-    priority: Priority,
-    now: datetime,
-    *,
-    expires_at: datetime | None = None,
-    after: Collection[int] = (),
+    trigger: Trigger, priority: Priority, now: datetime, expires_at: datetime | None
 ) -> dict[str, Any]:
     """What a write says of when it is to be raised."""
-    at = trigger.moment if isinstance(trigger, At) else None
+    at = trigger.moment if isinstance(trigger, triggers.At) else None
     return {
         "priority": priority.rank,
         "kind": trigger.kind,
-        "trigger": json.dumps(to_json(trigger)),
+        "trigger": json.dumps(triggers.to_json(trigger)),
         "due_at": at or now,
-        "words": list(trigger.words) if isinstance(trigger, When) else None,
+        "words": list(trigger.words) if isinstance(trigger, triggers.When) else None,
         "name": trigger.found_by,
         "expires_at": expires_at,
-        "needs": list(after),
     }
 
 
@@ -147,15 +88,18 @@ class Due(NamedTuple):
 
     def is_met(self, occasion: Occasion) -> bool:
         """Whether it is to be raised on that occasion."""
-        trigger = of_json(self.trigger)
-        if occasion.kinds is not None and trigger.kind not in {*occasion.kinds, Topic.kind}:
+        trigger = triggers.of_json(self.trigger)
+        if occasion.kinds is not None and trigger.kind not in {
+            *occasion.kinds,
+            triggers.Topic.kind,
+        }:
             return False
         return (self.raised and occasion.kinds is None) or trigger.met(occasion)
 
     def again(self, now: datetime) -> datetime | None:
         """When it is due after this time, if it recurs."""
-        trigger = of_json(self.trigger)
-        return trigger.again(now, self.expires_at) if isinstance(trigger, At) else None
+        trigger = triggers.of_json(self.trigger)
+        return trigger.again(now, self.expires_at) if isinstance(trigger, triggers.At) else None
 
 
 def remind(
@@ -183,14 +127,14 @@ def remind(
         first = None
         if not due:
             return []
-        raising = {
+        rows = yield from rows_of(
+            "raise_intentions",
             **here.params,
-            "ids": [one.id for one in due],
-            "nexts": [one.again(here.moment.now) for one in due],
-            "holder": holder,
-            "leased_until": until,
-        }
-        (rows,) = yield Query((Call("raise_intentions", raising),), commit=True)
+            ids=[one.id for one in due],
+            nexts=[one.again(here.moment.now) for one in due],
+            holder=holder,
+            leased_until=until,
+        )
         if rows:
             return _in_order(rows)
     return []  # others raised all that was due
@@ -208,7 +152,7 @@ def _looked(
     There is no page yet where a topic has come up.
     """
     kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
-    if bool((occasion.query or "").strip()) and (kinds is None or Topic.kind in kinds):
+    if bool((occasion.query or "").strip()) and (kinds is None or triggers.Topic.kind in kinds):
         calls.append(Call("open_topics", {"tenant": here.context.root}))
     if holder is not None:
         calls.append(Call("raised_for", {**here.params, "holder": holder}))
@@ -224,20 +168,16 @@ def _looked(
 
 def _in_order(rows: Sequence[Row]) -> list[Reminder]:
     """Rows of raise_intentions as reminders, in the order in which they are raised."""
-    return [_reminder(row) for row in sorted(rows, key=itemgetter(1, 2, 0))]
+    found = []
+    for one, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
+        intended = _intended(memory, rank, trigger, due_at)
+        found.append(Reminder(**intended, token=f"{one}.{fence}", leased_until=until))
+    return found
 
 
-def _reminder(row: Row) -> Reminder:
-    one, rank, due_at, fence, trigger, until, *memory = row
-    return Reminder(
-        **_intended(memory, rank, trigger),
-        due_at=due_at,
-        token=f"{one}.{fence}",
-        leased_until=until,
-    )
-
-
-def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> dict[str, Any]:
+def _intended(
+    memory: Sequence[Any], rank: int, trigger: Mapping[str, Any], due_at: datetime
+) -> dict[str, Any]:
     """What a reminder and an intention both say."""
     tier, tenant, namespace, key, value = memory
     return {
@@ -246,8 +186,9 @@ def _intended(memory: Sequence[Any], rank: int, trigger: Mapping[str, Any]) -> d
         "tier": Tier(tier),
         "content": content_of(value),
         "value": value,
-        "priority": PRIORITIES[rank],
-        "trigger": of_json(trigger),
+        "priority": told.PRIORITIES[rank],
+        "trigger": triggers.of_json(trigger),
+        "due_at": due_at,
     }
 
 
@@ -281,9 +222,11 @@ def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None
     query = occasion.query
     if judge is None or query is None:
         return occasion
-    triggers, held = [of_json(one.trigger) for one in page], features(query)
-    cues = {one.cue for one in triggers if isinstance(one, When) and held >= {*one.words}}
-    near = [one for one in triggers if isinstance(one, Topic) and one.about in occasion.topics]
+    waiting, held = [triggers.of_json(one.trigger) for one in page], features(query)
+    cues = {one.cue for one in waiting if isinstance(one, triggers.When) and held >= {*one.words}}
+    near = [
+        one for one in waiting if isinstance(one, triggers.Topic) and one.about in occasion.topics
+    ]
     cues |= {one.about for one in near}
     if not cues:
         return occasion
@@ -297,14 +240,14 @@ def _found_by(occasion: Occasion) -> dict[str, Any]:
     said, kinds = occasion.query is not None, occasion.kinds
     words = sorted(features(occasion.query or ""))
     names = {
-        When.kind: words if said else [],
-        BeforeTool.kind: sorted({call.name for call in occasion.calls}),
-        If.kind: sorted(occasion.true),
-        Topic.kind: sorted(Topic(one).found_by for one in occasion.topics),
+        triggers.When.kind: words if said else [],
+        triggers.BeforeTool.kind: sorted({call.name for call in occasion.calls}),
+        triggers.If.kind: sorted(occasion.true),
+        triggers.Topic.kind: sorted(triggers.Topic(one).found_by for one in occasion.topics),
     }
-    asked = [kind for kind in names if kinds is None or kind in {*kinds, Topic.kind}]
+    asked = [kind for kind in names if kinds is None or kind in {*kinds, triggers.Topic.kind}]
     return {
-        "timed": kinds is None or At.kind in kinds,
+        "timed": kinds is None or triggers.At.kind in kinds,
         "narrowed": kinds is not None,
         "kinds": [kind for kind in asked for _ in names[kind]],
         "names": [name for kind in asked for name in names[kind]],
@@ -317,38 +260,100 @@ def acknowledge(tokens: Collection[tuple[int, int]], here: Here) -> Flow[bool]:
     if not tokens:
         return True
     ids, fences = zip(*sorted(tokens), strict=True)
-    params = {
-        **here.context.whose,
-        "ids": list(ids),
-        "fences": list(fences),
-        **elsewhere(here.context.namespace(Tier.WORKING)),
-        "now": here.moment.now,
-    }
-    (rows,) = yield Query((Call("acknowledge", params),), commit=True)
+    whose = {**here.context.whose, **elsewhere(here.context.namespace(Tier.WORKING))}
+    told = {"ids": list(ids), "fences": list(fences), "now": here.moment.now}
+    rows = yield from rows_of("acknowledge", **whose, **told)
     return bool(rows[0][0] == len(tokens))
 
 
 def intentions(statuses: Sequence[Status], here: Here, limit: int | None) -> Flow[list[Intention]]:
     """What is intended, in the order in which it would be raised."""
-    params = {
+    rows = yield from rows_of(
+        "intentions",
         **here.params,
-        "statuses": [one.value for one in statuses],
-        "stored": sorted({stored for one in statuses for stored in STORED_AS[one]}),
-        "limit": limit,
-    }
-    (rows,) = yield Query((Call("intentions", params),), commit=True)
+        statuses=[one.value for one in statuses],
+        stored=sorted({stored for one in statuses for stored in told.STORED_AS[one]}),
+        limit=limit,
+    )
     return [_intention(row, here.context.root) for row in rows]
 
 
 def _intention(row: Row, tenant: str) -> Intention:
-    tier, namespace, key, value, _, rank, trigger, due_at, status, *times, needs = row
+    tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
     expires_at, delivered_at, closed_at = times
     return Intention(
-        **_intended([tier, tenant, namespace, key, value], rank, trigger),
-        due_at=due_at,
+        **_intended([tier, tenant, namespace, key, value], rank, trigger, due_at),
         status=Status(status),
         expires_at=expires_at,
         delivered_at=delivered_at,
         closed_at=closed_at,
-        waits_for=tuple(needs),
     )
+
+
+def snooze(one: int, until: datetime, here: Here) -> Flow[None]:
+    """Put off an intention.
+
+    Raises:
+        InvalidInputError: if it is none, is closed, or will have expired by then.
+    """
+    if not (yield from _changed("snooze", one, here, until=until)):
+        found = yield from _standing(one, here)
+        if found.status in told.OPEN:
+            raise InvalidInputError(
+                f"it expires at {found.expires_at}, and would never be raised after {until}: "
+                "snooze it for less, or intend it anew with another `expires_at`"
+            )
+        raise InvalidInputError(f"it is {found.status}, and cannot be put off: intend it anew")
+
+
+def close(one: int, status: Status, here: Here) -> Flow[bool]:
+    """Close an intention for good; False if it was closed already.
+
+    One that recurs is done until its next time.
+
+    Raises:
+        InvalidInputError: if it is none.
+    """
+    if status is Status.DONE and (yield from _done_until_next(one, here)):
+        return True
+    changed = yield from _changed("close_intention", one, here, status=status.value)
+    if not changed:
+        yield from _standing(one, here)
+    return changed
+
+
+def _done_until_next(one: int, here: Here) -> Flow[bool]:
+    """Whether it recurs and is open: then it is not raised before its next time."""
+    standing, now = (yield from _standing(one, here)), here.moment.now
+    trigger = triggers.of_json(standing.trigger)
+    again = trigger.again(now, standing.expires_at) if isinstance(trigger, triggers.At) else None
+    if again is None or standing.status not in told.OPEN:
+        return False
+    if standing.due_at <= now:
+        yield from _changed("snooze", one, here, until=again)
+    return True
+
+
+def _changed(statement: str, one: int, here: Here, **params: Any) -> Flow[bool]:
+    known = {"tenant": here.context.root, "id": one, "now": here.moment.now}
+    return bool((yield from rows_of(statement, **known, **params)))
+
+
+class _Standing(NamedTuple):
+    """What an intention is; a row of intention, the columns are in this order."""
+
+    status: Status
+    expires_at: datetime | None
+    trigger: Mapping[str, Any]
+    due_at: datetime
+
+
+def _standing(one: int, here: Here) -> Flow[_Standing]:
+    tenant, now = here.context.root, here.moment.now
+    rows = yield from rows_of("intention", tenant=tenant, id=one, now=now)
+    if not rows:
+        raise InvalidInputError(
+            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
+        )
+    status, *others = rows[0]
+    return _Standing(Status(status), *others)

@@ -8,7 +8,7 @@ its day, and a number that it passed over ("tomorrow at 9") are no time that was
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, time
 from threading import Lock
 from typing import Any, Final, NamedTuple
@@ -106,11 +106,7 @@ def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> T
 
 
 def _settings(base: datetime, prefers: str) -> dict[str, Any]:
-    return {
-        "PREFER_DATES_FROM": prefers,
-        "RELATIVE_BASE": base,
-        "RETURN_TIME_AS_PERIOD": True,
-    }
+    return {"PREFER_DATES_FROM": prefers, "RELATIVE_BASE": base, "RETURN_TIME_AS_PERIOD": True}
 
 
 class _Reader:
@@ -120,13 +116,12 @@ class _Reader:
         """Read as of a moment without its zone."""
         from dateparser.date import DateDataParser
 
-        def parser(prefers: str, kinds: Collection[str] | None = None) -> Any:
-            own = {} if kinds is None else {"PARSERS": [*kinds]}
+        def parser(prefers: str, **own: Any) -> Any:
             return DateDataParser([*languages], settings={**_settings(base, prefers), **own})
 
         self._base = base
         self._whole = parser("future")
-        self._spans = [parser(one, ["relative-time"]) for one in ("future", "past")]
+        self._spans = [parser(one, PARSERS=["relative-time"]) for one in ("future", "past")]
 
     def moment(self, span: str) -> datetime | None:
         """The moment to come that a part names; None if it names none for sure."""
@@ -143,23 +138,13 @@ class _Reader:
     def _is_sure(self, span: str) -> bool:
         """Whether it has a number or a word that is long enough, and lies on one side of now."""
         words = _WORD.findall(span)
-        told = _NUMBER.search(span) or any(
-            len(one) >= _SHORT or max(one) >= _SPELT for one in words
-        )
+        long = any(len(one) >= _SHORT or max(one) >= _SPELT for one in words)
         ahead, behind = (one.get_date_data(span).date_obj for one in self._spans)
-        return bool(told) and ahead == behind
+        return (long or bool(_NUMBER.search(span))) and ahead == behind
 
     def _passed_over(self, span: str, found: datetime) -> bool:
         """Whether a number of it is of no consequence for the day: it may be an hour."""
-        rests = (one for one in _without_each_number(span, str(found.year)))
-        return any(
-            (other := self._whole.get_date_data(rest).date_obj) and other.date() == found.date()
-            for rest in rests
-        )
-
-
-def _without_each_number(span: str, year: str) -> Iterator[str]:
-    """The part without each of its numbers, but for the year."""
-    for one in _NUMBER.finditer(span):
-        if one[0] != year:
-            yield f"{span[: one.start()]}{span[one.end() :]}"
+        numbers = (one for one in _NUMBER.finditer(span) if one[0] != str(found.year))
+        rests = (f"{span[: one.start()]}{span[one.end() :]}" for one in numbers)
+        others = (self._whole.get_date_data(rest).date_obj for rest in rests)
+        return any(other is not None and other.date() == found.date() for other in others)

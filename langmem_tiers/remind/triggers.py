@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+from dateutil.rrule import rrule, rrulestr  # type: ignore[import-untyped]
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
@@ -17,11 +20,17 @@ from langmem_tiers.core.values import encode_value
 from langmem_tiers.core.zones import zone_of
 from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.cue import anchors, matches
-from langmem_tiers.remind.recurring import checked_rule, next_time
 
 _UTC: Final = "UTC"
 _LONGEST_CUE = 1_000
 """Characters of a cue: our own choice."""
+_RULE: Final = re.compile(r"[A-Z]+=[A-Z0-9,+-]{1,100}(?:;[A-Z]+=[A-Z0-9,+-]{1,100}){0,8}")
+_PARTS: Final = frozenset(
+    ("FREQ", "INTERVAL", "BYDAY", "BYMONTHDAY", "BYMONTH", "BYHOUR", "BYMINUTE", "BYSETPOS", "WKST")
+)
+_INTERVAL: Final = re.compile(r"[1-9]\d{0,2}")
+_OFTEN: Final = frozenset(("HOURLY", "DAILY"))
+_FREQUENCIES: Final = frozenset((*_OFTEN, "WEEKLY", "MONTHLY", "YEARLY"))
 
 
 class NextCall(NamedTuple):
@@ -45,6 +54,39 @@ class Occasion(NamedTuple):
     """The cues that a judge takes the query to show; None leaves it to their words."""
     topics: frozenset[str] = frozenset()
     """What was intended without an occasion, and the query is about."""
+
+
+def checked_rule(rule: object) -> str:
+    """A rule by which something recurs, at most once an hour, without an end.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if not isinstance(rule, str):
+        raise InvalidTypeError(f"a recurrence is a text, not {type(rule).__name__}")
+    told = rule.removeprefix("RRULE:")
+    if not _RULE.fullmatch(told) or not _is_known(dict(one.split("=") for one in told.split(";"))):
+        raise InvalidInputError(
+            f"{short(rule)} is no recurrence: use a rule of RFC 5545 such as "
+            "'FREQ=WEEKLY;BYDAY=MO', with a FREQ from HOURLY to YEARLY, BYMONTH and BYMONTHDAY "
+            "from WEEKLY on, and `expires_at` for its end"
+        )
+    try:
+        rrulestr(told, dtstart=datetime(2026, 1, 1, tzinfo=UTC))
+    except ValueError as error:
+        raise InvalidInputError(f"{short(rule)} is no rule of RFC 5545: {error}") from error
+    return told
+
+
+def _is_known(parts: dict[str, str]) -> bool:
+    """Whether it comes again soon enough to be found: what never does is sought for long."""
+    often = parts.get("FREQ") in _OFTEN and not parts.keys().isdisjoint(("BYMONTH", "BYMONTHDAY"))
+    return (
+        parts.keys() <= _PARTS
+        and parts.get("FREQ") in _FREQUENCIES
+        and bool(_INTERVAL.fullmatch(parts.get("INTERVAL", "1")))
+        and not often
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +132,10 @@ class At:
         """When it is due again, if it recurs and has not ended by then."""
         if self.every is None or self.moment is None:
             return None
-        found = next_time(self.every, self.moment, now, self.timezone)
-        return None if found is None or (ends is not None and ends <= found) else found
+        since = self.moment.astimezone(zone_of(self.timezone))
+        times: rrule = rrulestr(self.every, dtstart=since)
+        found: datetime | None = times.after(now)
+        return None if found is None or (ends and ends <= found) else found.astimezone(UTC)
 
     @property
     def found_by(self) -> None:
@@ -305,14 +349,10 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
             again = {"every": trigger.every, "timezone": trigger.timezone}
             plain = trigger.every is None and trigger.timezone == _UTC
             return told if plain else {**told, **again}
-        case When():
-            return {"kind": trigger.kind, "cue": trigger.cue}
         case BeforeTool():
             return {"kind": trigger.kind, "tool": trigger.name, "args": dict(trigger.args)}
-        case If():
-            return {"kind": trigger.kind, "predicate": trigger.predicate}
-        case Topic():
-            return {"kind": trigger.kind, "about": trigger.about}
+        case _:
+            return {"kind": trigger.kind, **asdict(trigger)}
 
 
 def of_json(stored: Mapping[str, Any]) -> Trigger:

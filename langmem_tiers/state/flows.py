@@ -15,18 +15,9 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.values import encode_value
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew, begun_anew
-from langmem_tiers.state.state import (
-    DailySpend,
-    EmotionalState,
-    Goal,
-    Message,
-    ProgressDelta,
-    ShortTermSnapshot,
-    Task,
-    stored,
-    to_value,
-)
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, anew, begun_anew, rows_of
+from langmem_tiers.state import state as nouns
+from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
 
 WINDOW = dt.timedelta(hours=1)
 """How far back a conversation is remembered (specification)."""
@@ -59,6 +50,11 @@ class Whose:
     bounds: Bounds | None = None
     """What a state may take, where a caller gives it."""
 
+    @property
+    def owner(self) -> dict[str, str]:
+        """Whose it is, as statements ask for it."""
+        return {"tenant": self.tenant, "session": self.session, "agent": self.agent}
+
     @classmethod
     def of(cls, context: MemoryContext, bounds: Bounds | None = None) -> Whose:
         """The agent and the session of a context, `_` where none is named.
@@ -82,52 +78,47 @@ def look(
     limit: int = 0,
     kinds: Sequence[str] = (),
     agent_id: str | None = None,
-) -> Flow[ShortTermSnapshot]:
+) -> Flow[nouns.ShortTermSnapshot]:
     """What is going on: the newest messages, and what there is of these kinds.
 
     The messages are those of all agents, or of one that is named, and those of none.
     """
     about = {"since": now - WINDOW, "now": now, "limit": limit, "kinds": list(kinds)}
-    call = _call("states", whose, **about, reader=agent_id)
-    (rows,) = yield Query((call,), commit=True)
-    found: dict[str, list[Row]] = {}
+    rows = yield from rows_of("states", **whose.owner, **about, reader=agent_id)
+    found: dict[str, list[Row]] = {kind: [] for kind in ("message", *KINDS)}
     for row in rows:
-        found.setdefault(row[0], []).append(row)
-    said = sorted(found.get("message", ()), key=lambda row: (row[3], row[4]))
-    tasks = [stored(Task, row[2]) for row in found.get(TASK, ())]
-    goals = [stored(Goal, row[2]) for row in found.get(GOAL, ())]
-    emotion = [stored(EmotionalState, row[2]) for row in found.get(EMOTION, ())]
-    spend = {row[1]: stored(DailySpend, row[2]) for row in found.get(SPEND, ())}
-    today = now.date()
-    return ShortTermSnapshot(
-        messages=tuple(map(_message, said)),
+        found[row[0]].append(row)
+    tasks = (nouns.stored(Task, row[2]) for row in found[TASK])
+    goals = (nouns.stored(Goal, row[2]) for row in found[GOAL])
+    moods = (nouns.stored(EmotionalState, row[2]) for row in found[EMOTION])
+    spends = (nouns.stored(DailySpend, row[2]) for row in found[SPEND])
+    today = (one for one in spends if one.date == now.date())
+    return nouns.ShortTermSnapshot(
+        messages=tuple(
+            nouns.stored(Message, {"message_id": row[1], "at": row[3], **row[2]})
+            for row in sorted(found["message"], key=lambda row: (row[3], row[4]))
+        ),
         tasks=tuple(sorted(tasks, key=lambda one: (one.created_at, one.task_id))),
         goals=tuple(sorted(goals, key=lambda one: (-one.priority, one.goal_id))),
-        emotional_state=emotion[0] if emotion else None,
-        daily_spend=spend.get(today.isoformat(), DailySpend(date=today)),
+        emotional_state=next(moods, None),
+        daily_spend=next(today, DailySpend(date=now.date())),
     )
 
 
 def add_message(whose: Whose, said: Message) -> Flow[Message]:
     """Add to a conversation; said again under its id, a message is replaced in its place."""
     names = ("role", "content", "metadata", "agent_id")
-    value = {name: getattr(said, name) for name in names}
-    params = {
-        "name": said.message_id,
-        "value": encode_value(value, whose.bounds),
-        "now": said.at,
-        "expires_at": said.at + WINDOW,
-        "most": MOST_MESSAGES,
-    }
-    ((row,),) = yield Query((_call("add_message", whose, **params),), commit=True)
-    return replace(said, at=row[0])
+    value = encode_value({name: getattr(said, name) for name in names}, whose.bounds)
+    lasts = {"now": said.at, "expires_at": said.at + WINDOW, "most": MOST_MESSAGES}
+    told = {"name": said.message_id, "value": value, **lasts}
+    ((at,),) = yield from rows_of("add_message", **whose.owner, **told)
+    return replace(said, at=at)
 
 
 def clear_messages(whose: Whose, now: dt.datetime) -> Flow[int]:
     """Forget a conversation; how many messages it had."""
-    call = _call("clear_messages", whose, since=now - WINDOW)
-    ((row,),) = yield Query((call,), commit=True)
-    return int(row[0])
+    ((number,),) = yield from rows_of("clear_messages", **whose.owner, since=now - WINDOW)
+    return int(number)
 
 
 def change(
@@ -145,7 +136,7 @@ def _change(
     before = read(state, rows)
     after = rule(before)
     if after != before:
-        yield Query((_put(whose, kind, name, to_value(after), now),), commit=True)
+        yield Query((_put(whose, kind, name, nouns.to_value(after), now),), commit=True)
     return after
 
 
@@ -159,7 +150,7 @@ def close(whose: Whose, state: type[S], name: str, status: str) -> Flow[S | None
 
 def read(state: type[K], rows: Sequence[Row]) -> K | None:
     """A state as it was read, or None."""
-    return stored(state, rows[0][0]) if rows else None
+    return nouns.stored(state, rows[0][0]) if rows else None
 
 
 def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tuple[Call, ...]:
@@ -169,7 +160,7 @@ def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tu
     return (_lock(whose, GOAL), *(_state(whose, GOAL, one, now) for one in goal_ids))
 
 
-def goal_advanced(goal_id: str, before: Goal | None, *steps: ProgressDelta) -> Goal:
+def goal_advanced(goal_id: str, before: Goal | None, *steps: nouns.ProgressDelta) -> Goal:
     """A goal after these steps.
 
     Raises:
@@ -182,13 +173,13 @@ def goal_advanced(goal_id: str, before: Goal | None, *steps: ProgressDelta) -> G
 
 def put_goal(whose: Whose, goal: Goal, now: dt.datetime) -> Call:
     """The call that stores a goal as it is from now on."""
-    return _put(whose, GOAL, goal.goal_id, to_value(goal), now)
+    return _put(whose, GOAL, goal.goal_id, nouns.to_value(goal), now)
 
 
 def set_emotional_state(whose: Whose, state: EmotionalState) -> Flow[EmotionalState]:
     """Say which mood an agent is in from now on."""
     at = state.last_updated
-    yield Query((_put(whose, EMOTION, "", to_value(state), at, life=MOOD),), commit=True)
+    yield Query((_put(whose, EMOTION, "", nouns.to_value(state), at, life=MOOD),), commit=True)
     return state
 
 
@@ -206,14 +197,15 @@ def add_spend(
         return before
     after = before.plus(spent, now)
     marks = (_put(whose, TRANSACTION, name, {}, now, life=DAY) for name in once)
-    spend = _put(whose, SPEND, today.isoformat(), to_value(after), now, life=DAY)
+    spend = _put(whose, SPEND, today.isoformat(), nouns.to_value(after), now, life=DAY)
     yield Query((spend, *marks), commit=True)
     return after
 
 
 def daily_spend(whose: Whose, day: dt.date, now: dt.datetime) -> Flow[DailySpend]:
     """What was spent on a day; nothing, if that is not known any more."""
-    (rows,) = yield Query((_state(whose, SPEND, day.isoformat(), now),), commit=True)
+    about = {"kind": SPEND, "name": day.isoformat(), "now": now}
+    rows = yield from rows_of("one_state", **whose.owner, **about)
     return read(DailySpend, rows) or DailySpend(date=day)
 
 
@@ -234,16 +226,11 @@ def _put(
     *,
     life: dt.timedelta | None = None,
 ) -> Call:
-    ends = None if life is None else now + life
-    fields = {"kind": kind, "name": name, "value": encode_value(value, whose.bounds)}
-    return _call("put_state", whose, now=now, expires_at=ends, **fields)
+    lasts = {"now": now, "expires_at": None if life is None else now + life}
+    told = encode_value(value, whose.bounds)
+    return _call("put_state", whose, kind=kind, name=name, value=told, **lasts)
 
 
 def _call(statement: str, whose: Whose, **params: Any) -> Call:
     """A call of a statement of this tenant, session and agent."""
-    owner = {"tenant": whose.tenant, "session": whose.session, "agent": whose.agent}
-    return Call(statement, {**owner, **params})
-
-
-def _message(row: Row) -> Message:
-    return stored(Message, {"message_id": row[1], "at": row[3], **row[2]})
+    return Call(statement, {**whose.owner, **params})

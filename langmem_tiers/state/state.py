@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal, InvalidOperation
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from pydantic import StrictInt
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.records import by, record
 from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
-
-T = TypeVar("T")
 
 MOST_DELTAS = 100
 """Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""
@@ -21,47 +22,103 @@ _SMALLEST = -9
 _EXACT = Context(prec=60)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def checked_id(given: object, what: str) -> str:
+    """A name of 1 to 400 bytes.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    found = label(given, what)
+    if found is None:
+        raise InvalidTypeError(f"{what} is a string, not None")
+    return found
+
+
+def checked_day(given: object, what: str) -> dt.date:
+    """A day, from a date or from ISO 8601; no moment, whose day depends on the time zone.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    try:
+        day = dt.date.fromisoformat(given) if isinstance(given, str) else given
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{what} {short(given, 40)} is no day: write it 2026-03-01"
+        ) from error
+    if not isinstance(day, dt.date) or isinstance(day, dt.datetime):
+        raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(given).__name__}")
+    return day
+
+
+def _mapping(given: object, what: str) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
+    return dict(given)
+
+
+def _progress(given: object, what: str) -> float:
+    found = share(given, what)
+    if found is None:
+        raise InvalidTypeError(f"{what} is a number from 0 to 1, not None")
+    return found
+
+
+def _delta(given: object, what: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
+    if not -1 <= given <= 1:
+        raise InvalidInputError(
+            f"{what} is {short(given)}: progress is from 0 to 1, so use -1 to 1"
+        )
+    return float(given)
+
+
+def _total(given: object, what: str) -> Decimal:
+    try:
+        found = Decimal(given) if isinstance(given, str) else given
+    except InvalidOperation as error:
+        raise InvalidInputError(f"{what} is {short(given)}: use a decimal number") from error
+    if not isinstance(found, Decimal):
+        raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
+    if not found.is_finite():
+        raise InvalidInputError(f"{what} is {found}: use a finite number")
+    return found
+
+
+_Id = Annotated[str, by(checked_id)]
+_Text = Annotated[str, by(checked_text)]
+_Moment = Annotated[dt.datetime, by(parsed_moment)]
+_Share = Annotated[float, by(share)]
+_Facts = Annotated[Mapping[str, Any], by(_mapping)]
+
+
+@record
 class Message:
     """What somebody said in a session."""
 
-    message_id: str
-    role: str
-    content: str
-    at: dt.datetime
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    agent_id: str | None = None
+    message_id: _Id
+    role: _Text
+    content: _Text
+    at: _Moment
+    metadata: _Facts = field(default_factory=dict)
+    agent_id: _Id | None = None
     """Which agent of the session it was said to, or by."""
 
-    def __post_init__(self) -> None:
-        """Refuse what nobody can have said."""
-        _check(
-            self, message_id=checked_id, role=checked_text, content=checked_text, metadata=_mapping
-        )
-        _check(self, at=parsed_moment, agent_id=label)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Task:
     """What an agent is at, until it is closed."""
 
-    task_id: str
-    task_type: str
-    created_at: dt.datetime
-    status: str = "in_progress"
-    estimated_completion: dt.datetime | None = None
-    worker_assigned: str | None = None
-    confidence_so_far: float | None = None
+    task_id: _Id
+    task_type: _Text
+    created_at: _Moment
+    status: _Text = "in_progress"
+    estimated_completion: _Moment | None = None
+    worker_assigned: _Text | None = None
+    confidence_so_far: _Share | None = None
     """In 0…1."""
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuse what is no task."""
-        _check(self, task_id=checked_id, task_type=checked_text, status=checked_text)
-        _check(self, created_at=parsed_moment, estimated_completion=_or_none(parsed_moment))
-        _check(
-            self, worker_assigned=_or_none(checked_text), confidence_so_far=share, metadata=_mapping
-        )
+    metadata: _Facts = field(default_factory=dict)
 
     def updated(self, **changes: Any) -> Task:
         """The task with these fields changed; metadata is added to what there is."""
@@ -70,58 +127,42 @@ class Task:
         return replace(self, **changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class EmotionalState:
     """The mood that an agent is in, for an hour."""
 
-    primary_emotion: str
-    last_updated: dt.datetime
-    confidence_level: float | None = None
+    primary_emotion: _Text
+    last_updated: _Moment
+    confidence_level: _Share | None = None
     """In 0…1."""
-    conversation_sentiment: str | None = None
-    stress_indicators: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Refuse what is no mood."""
-        _check(
-            self, primary_emotion=checked_text, last_updated=parsed_moment, confidence_level=share
-        )
-        _check(self, conversation_sentiment=_or_none(checked_text), stress_indicators=_mapping)
+    conversation_sentiment: _Text | None = None
+    stress_indicators: _Facts = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class ProgressDelta:
     """How much nearer a goal came, in -1…1, when and why."""
 
-    delta: float
-    reason: str
-    at: dt.datetime
-    delta_id: str | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no step on the way from 0 to 1."""
-        _check(self, delta=_delta, reason=checked_text, at=parsed_moment, delta_id=label)
+    delta: Annotated[float, by(_delta)]
+    reason: _Text
+    at: _Moment
+    delta_id: _Id | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Goal:
     """What an agent is after, and how far it has come, until it is closed."""
 
-    goal_id: str
-    description: str
-    progress: float = 0.0
+    goal_id: _Id
+    description: _Text
+    progress: Annotated[float, by(_progress)] = 0.0
     """In 0…1."""
     deltas: tuple[ProgressDelta, ...] = ()
     """The latest, oldest first."""
-    priority: int = 0
+    priority: StrictInt = 0
     """The highest comes first."""
-    constraints: tuple[str, ...] = ()
-    status: str = "active"
-
-    def __post_init__(self) -> None:
-        """Refuse what is no goal."""
-        _check(self, goal_id=checked_id, description=checked_text, status=checked_text)
-        _check(self, progress=_progress, priority=_whole, constraints=_texts, deltas=_deltas)
+    constraints: tuple[_Text, ...] = ()
+    status: _Text = "active"
 
     def advanced(self, step: ProgressDelta) -> Goal:
         """The goal after a step. Decimals are added exactly, and progress stays in 0…1.
@@ -135,19 +176,14 @@ class Goal:
         return replace(self, progress=progress, deltas=(*self.deltas, step)[-MOST_DELTAS:])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class DailySpend:
     """What an agent has spent on a day, in UTC."""
 
-    date: dt.date
-    total_spent: Decimal = Decimal(0)
-    transaction_count: int = 0
-    last_transaction_time: dt.datetime | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse what is no spend."""
-        _check(self, date=checked_day, total_spent=_total, transaction_count=_whole)
-        _check(self, last_transaction_time=_or_none(parsed_moment))
+    date: Annotated[dt.date, by(checked_day)]
+    total_spent: Annotated[Decimal, by(_total)] = Decimal(0)
+    transaction_count: StrictInt = 0
+    last_transaction_time: _Moment | None = None
 
     def plus(self, spent: Decimal, at: dt.datetime) -> DailySpend:
         """The spend after one more transaction, added up exactly."""
@@ -190,100 +226,6 @@ def amount(spent: object) -> Decimal:
     return exact
 
 
-def checked_id(given: object, what: str) -> str:
-    """A name of 1 to 400 bytes.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    found = label(given, what)
-    if found is None:
-        raise InvalidTypeError(f"{what} is a string, not None")
-    return found
-
-
-def checked_day(given: object, what: str) -> dt.date:
-    """A day, from a date or from ISO 8601; no moment, whose day depends on the time zone.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    try:
-        day = dt.date.fromisoformat(given) if isinstance(given, str) else given
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{what} {short(given, 40)} is no day: write it 2026-03-01"
-        ) from error
-    if not isinstance(day, dt.date) or isinstance(day, dt.datetime):
-        raise InvalidTypeError(f"{what} is a day in UTC, a date, not {type(given).__name__}")
-    return day
-
-
-def _check(one: Any, **checks: Any) -> None:
-    """Bring each field into the form it is kept in, or refuse it."""
-    for name, check in checks.items():
-        object.__setattr__(one, name, check(getattr(one, name), name))
-
-
-def _or_none(check: Callable[[Any, str], T]) -> Callable[[Any, str], T | None]:
-    return lambda given, what: None if given is None else check(given, what)
-
-
-def _mapping(given: object, what: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
-    return dict(given)
-
-
-def _whole(given: object, what: str) -> int:
-    if isinstance(given, bool) or not isinstance(given, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(given).__name__}")
-    return given
-
-
-def _texts(given: object, what: str) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise InvalidTypeError(f"{what} is a list of strings, not {type(given).__name__}")
-    return tuple(checked_text(one, what) for one in given)
-
-
-def _deltas(given: object, what: str) -> tuple[ProgressDelta, ...]:
-    if not isinstance(given, list | tuple):
-        raise InvalidTypeError(f"{what} is a list, not {type(given).__name__}")
-    return tuple(
-        one if isinstance(one, ProgressDelta) else of_value(ProgressDelta, one) for one in given
-    )
-
-
-def _progress(given: object, what: str) -> float:
-    found = share(given, what)
-    if found is None:
-        raise InvalidTypeError(f"{what} is a number from 0 to 1, not None")
-    return found
-
-
-def _delta(given: object, what: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
-    if not -1 <= given <= 1:
-        raise InvalidInputError(
-            f"{what} is {short(given)}: progress is from 0 to 1, so use -1 to 1"
-        )
-    return float(given)
-
-
-def _total(given: object, what: str) -> Decimal:
-    try:
-        found = Decimal(given) if isinstance(given, str) else given
-    except InvalidOperation as error:
-        raise InvalidInputError(f"{what} is {short(given)}: use a decimal number") from error
-    if not isinstance(found, Decimal):
-        raise InvalidTypeError(f"{what} is a Decimal, not {type(given).__name__}")
-    if not found.is_finite():
-        raise InvalidInputError(f"{what} is {found}: use a finite number")
-    return found
-
-
 State = Task | EmotionalState | Goal | DailySpend
 S = TypeVar("S", Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
 
@@ -301,11 +243,6 @@ def of_value(kind: type[S], value: object) -> S:
     """
     if not isinstance(value, Mapping):
         raise InvalidTypeError(f"a {kind.__name__} is an object, not {short(value)}")
-    told = fields(kind)
-    needed = {one.name for one in told if one.default is MISSING is one.default_factory}
-    odd = (value.keys() - {one.name for one in told}) | (needed - value.keys())
-    if odd:
-        raise InvalidInputError(f"a {kind.__name__} has other fields: see {short(sorted(odd))}")
     return kind(**value)
 
 
@@ -314,13 +251,12 @@ def stored(kind: type[S], value: Mapping[str, Any]) -> S:
 
     It was checked then: checking it again would cost more than all else of a read.
     """
-    parsers = _PARSERS[kind]
-    if value.keys() != parsers.keys():
+    if value.keys() != {each.name for each in fields(kind)}:
         return kind(**value)
     one = object.__new__(kind)
-    for name, parse in parsers.items():
-        found = value[name]
-        object.__setattr__(one, name, found if parse is None or found is None else parse(found))
+    for name, told in value.items():
+        read = _READ.get(name)
+        object.__setattr__(one, name, told if read is None or told is None else read(told))
     return one
 
 
@@ -342,7 +278,7 @@ def _read_deltas(found: list[dict[str, Any]]) -> tuple[ProgressDelta, ...]:
     return tuple(stored(ProgressDelta, one) for one in found)
 
 
-_PARSER: Mapping[str, Callable[[Any], Any]] = {
+_READ: Mapping[str, Callable[[Any], Any]] = {
     "at": _read_moment,
     "created_at": _read_moment,
     "estimated_completion": _read_moment,
@@ -353,8 +289,4 @@ _PARSER: Mapping[str, Callable[[Any], Any]] = {
     "constraints": tuple,
     "deltas": _read_deltas,
 }
-_PARSERS: Mapping[type, Mapping[str, Callable[[Any], Any] | None]] = {
-    kind: {one.name: _PARSER.get(one.name) for one in fields(kind)}
-    for kind in (Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
-}
-"""How each field of a state is read from JSON; None as it is."""
+"""How fields of a state are read from JSON; the others are as they are."""

@@ -116,9 +116,7 @@ def test_mistakes_are_told_in_one_line(url: str, cold: str) -> None:
     mistakes: dict[str, tuple[str, ...]] = {
         f"there is no archive 'x' of 'acme': there is {name}": ("restore", "x", *whose),
         "of 'other': nothing of it is archived": ("restore", name, "--tenant", "other"),
-        "holds no memory of the key 'no'": ("restore", name, *whose, "--key", "no"),
         "name none beside it": ("restore", name, "--all", *whose),
-        "name the archive": ("restore", "--key", "a", *whose),
         "no place for archives": ("archive", *whose, "--to", "no://x"),
         "older_than_days": ("archive", *whose, "--to", cold, "--older-than-days", "-1"),
     }

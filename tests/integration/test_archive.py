@@ -99,16 +99,6 @@ def test_every_column_of_the_three_tables_is_archived(url: str) -> None:
     assert columns["vectors"] == {"tenant", "tier", "namespace", "id", "field", "embedding"}
 
 
-def test_some_keys_come_back_and_the_others_wait(
-    url: str, memory: MemoryCoordinator, archived: str
-) -> None:
-    some = memory.restore_archive(archived, keys=["key 4", "key 8", "key 4"])
-
-    assert (some.restored, keys(url)) == (2, ["key 4", "key 8"])
-    assert memory.restore_archive(archived, keys=["key 4"]).restored == 0
-    assert memory.restore_archive(archived).restored == NUMBER - 2
-
-
 OF_A_KEY: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "history": (("a",), {}),
     "explain": (("a",), {}),
@@ -130,11 +120,11 @@ async def test_verbs_of_an_archived_key_say_that_it_is_archived_and_how_to_get_i
         remember(url, "a")
         (name,) = (await call("archive", policy(tmp_path), dry_run=False)).archives
         await call("store", "Something", key="b")
-        way = re.escape(f"'a' is archived: bring it back with restore_archive('{name}', ['a'])")
+        way = re.escape(f"'a' is archived: bring it back with restore_archive('{name}')")
         for verb, (given, options) in OF_A_KEY.items():
             with pytest.raises(InvalidInputError, match=way):
                 await call(verb, *given, **options)
-        await call("restore_archive", name, ["a"])
+        await call("restore_archive", name)
         assert (await call("history", "a")).key == "a"
         with pytest.raises(InvalidInputError, match="there is no memory 'c' in tenant 'acme'"):
             await call("history", "c")
@@ -310,9 +300,9 @@ def test_of_two_archived_memories_of_a_key_the_newer_one_comes_back(
     clock.advance(days=181)
     (newer,) = memory.archive(policy(tmp_path), dry_run=False).archives
 
-    older = memory.restore_archive(archived, keys=["key 4"])
+    older = memory.restore_archive(archived)
 
-    assert (older.restored, older.occupied) == (0, ("key 4",))
+    assert (older.restored, older.occupied) == (NUMBER - 1, ("key 4",))
     assert memory.restore_archive(newer).restored == 1
     assert memory.tiered_store.get(("acme",), "key 4").value == {"text": "new"}  # type: ignore[union-attr]
 

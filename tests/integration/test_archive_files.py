@@ -50,9 +50,8 @@ def archived(url: str, memory: MemoryCoordinator, tmp_path: Path) -> str:
 def assert_refused(memory: MemoryCoordinator, url: str, archive: str, match: str) -> None:
     """The archive is refused whole, before anything is written."""
     before = (hashes(url), count(url, "archived"))
-    for some in (None, [WITH_VECTOR]):
-        with pytest.raises(ArchiveError, match=match):
-            memory.restore_archive(archive, keys=some)
+    with pytest.raises(ArchiveError, match=match):
+        memory.restore_archive(archive)
     assert (hashes(url), count(url, "archived")) == before
 
 
@@ -122,21 +121,18 @@ def test_vectors_that_do_not_fit_the_database_are_refused(
         execute(url, change, '{"dims": 64}')
 
 
+@pytest.mark.usefixtures("archived")
 def test_a_callers_mistake_is_refused_by_what_is_wrong(
-    memory: MemoryCoordinator, archived: str
+    memory: MemoryCoordinator,
 ) -> None:
     file: Any = memory.archives()[0]
-    some: Any
-    for name, some, error, match in (
-        ("2020-01-01-1-0000", None, InvalidInputError, "no archive"),
-        (f"{file.url}x", None, InvalidInputError, "no archive"),
-        (archived, ["key 4", "nobody"], InvalidInputError, "no memory of the key 'nobody'"),
-        (archived, "key 4", InvalidTypeError, "keys is a list of strings"),
-        (archived, [4], InvalidTypeError, "keys is a list of strings"),
-        (file, None, InvalidTypeError, r"pass its \.archive"),
+    for name, error, match in (
+        ("2020-01-01-1-0000", InvalidInputError, "no archive"),
+        (f"{file.url}x", InvalidInputError, "no archive"),
+        (file, InvalidTypeError, r"pass its \.archive"),
     ):
         with pytest.raises(error, match=match):
-            memory.restore_archive(name, keys=some)
+            memory.restore_archive(name)
     with pytest.raises(InvalidTypeError, match="ArchivalPolicy"):
         memory.archive(file.url, dry_run=False)
     for place, match in (("nowhere://cold", "no place for archives"), ("s3://cold", "one more")):

@@ -155,7 +155,7 @@ def without_events(left: dict[str, list[str]]) -> list[str]:
     return [row for row in left["acme"] if not row.startswith('["events"')]
 
 
-def test_a_report_reads_as_a_table_in_a_terminal(store: TieredStore) -> None:
+def test_a_report_reads_as_a_table(store: TieredStore) -> None:
     state = cycle(store).invoke({}, context=ACME)
     report = ConsolidationReport.of(state)
 

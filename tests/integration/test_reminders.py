@@ -246,7 +246,7 @@ async def test_what_has_expired_is_not_raised_and_what_was_raised_and_never_clos
     )
     for key in ("kept", "done", "swept"):
         await ours("intend", f"Call {key}", expires_at=ours.at(hours=1), key=key)
-    await ours("intend", "Then write", after=["kept"], key="later")
+    await ours("intend", "Then write", when="called", key="later")
     assert await ours.raised() == ["kept", "done", "swept"]
     with pytest.raises(InvalidInputError, match="would never be raised after"):
         await ours("snooze", "kept", ours.at(hours=1))
@@ -278,23 +278,6 @@ async def test_what_is_done_or_cancelled_is_closed_for_good(ours: Desk) -> None:
     assert await ours.raised() == []
     assert await ours("intentions") == []
     assert keys(await ours("intentions", "done")) == ["a"]
-
-
-async def test_what_comes_after_another_waits_until_that_is_done(ours: Desk) -> None:
-    await ours("intend", "Get approval", key="approval", priority="low")
-    await ours("intend", "Order", key="order", after=["approval"], priority="high")
-    await ours("intend", "Unpack", key="unpack", after=["order", "approval"])
-    assert await ours.raised() == ["approval"]
-    (order, unpack) = await ours("intentions", "pending")
-    assert (order.waits_for, unpack.waits_for) == (("approval",), ("approval", "order"))
-    await ours("complete", "approval")
-    assert await ours.raised() == ["order"]
-    await ours("cancel", "order")
-    ours.clock.advance(days=365)
-    await ours.sweep()
-    assert await ours.raised() == []
-    await ours("delete_memory", "order")
-    assert await ours.raised() == ["unpack"]
 
 
 async def test_intending_again_under_a_key_raises_nothing_twice_unless_its_trigger_is_another(
@@ -414,11 +397,6 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         ({"before_tool": ""}, "the name of a tool"),
         ({"when": ""}, "the name of a predicate"),
         ({"priority": "urgent"}, "priority is high, medium or low"),
-        ({"after": "k"}, "after is a list of keys"),
-        ({"after": ["fact"]}, "nothing is intended by"),
-        ({"after": ["none"]}, "no memory 'none'"),
-        ({"key": "a", "after": ["a"]}, "done before itself"),
-        ({"key": "b", "after": ["c"]}, "done before itself"),
         ({"colour": "red"}, "store takes no 'colour'"),
         ({"metadata": "x"}, "metadata is a mapping"),
         ({"at": "2026-03-02T00:00Z", "expires_at": "2026-03-01T00:00Z"}, "before it could be"),
@@ -453,8 +431,6 @@ async def test_what_cannot_be_is_refused_and_nothing_is_written_or_raised(ours: 
     await ours("store", "a fact", key="fact")
     await ours("intend", "Call", key="now")
     await ours("intend", "Do the first", key="a", when="p")
-    await ours("intend", "Do the second", key="b", after=["a"])
-    await ours("intend", "Do the third", key="c", after=["b"])
     before = tables(ours.url)
     for verb, args, options, said in WRONG:
         with pytest.raises((InvalidInputError, InvalidTypeError), match=said):

@@ -135,7 +135,6 @@ BY_KEY: dict[str, Callable[[MemoryCoordinator, str], Any]] = {
     "snooze": _by_key("snooze", AT),
     "complete": _by_key("complete"),
     "cancel": _by_key("cancel"),
-    "intend": lambda memory, key: memory.intend("Call them.", at=AT, after=[key]),
     "store": lambda memory, key: memory.store("Parcels are late.", derived_from=[key]),
 }
 """The verbs that take a key."""

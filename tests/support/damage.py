@@ -50,7 +50,7 @@ def various(store: TieredStore, url: str, cold: Path) -> None:
     at = memory.tiered_store.flows.now
     memory.intend("Water the roses.", at=At(at, every="FREQ=DAILY", timezone="Europe/Berlin"))
     memory.intend("Look at the dashboard.", before_tool=BeforeTool("deploy", {"to": "prod*"}))
-    memory.intend("Empty the cart.", when=If("cart_is_full"), after=["ring-up"])
+    memory.intend("Empty the cart.", when=If("cart_is_full"))
     memory.intend("Ask Ben about honey.", topic=Topic.of("Ask Ben about honey."))
     memory.state.set_emotional_state("glad", confidence_level=0.5)
     memory.state.advance_goal("bees", 0.25, "a hive stands")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import ConsolidationReport
-from langmem_tiers.consolidate.merge import Same, Tellings, joined
+from langmem_tiers.consolidate.merge import Same, Tellings, first_of_each, joined
 from langmem_tiers.consolidate.models import Pair
 from langmem_tiers.consolidate.policy import (
     ConsolidationSchedule,
@@ -23,7 +23,6 @@ from langmem_tiers.consolidate.policy import (
 from langmem_tiers.consolidate.report import with_counts
 from langmem_tiers.consolidate.steps import Finding
 from langmem_tiers.consolidate.stored import Group, Stored
-from langmem_tiers.consolidate.supersede import first_of_each
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored

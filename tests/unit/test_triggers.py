@@ -1,4 +1,4 @@
-"""Triggers: nothing is met early, the order is one, and nothing comes before itself."""
+"""Triggers: nothing is met early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remind.intentions import refuse_cycles
 from langmem_tiers.remind.raising import Due
 from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
@@ -87,37 +86,6 @@ def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
     assert not Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
     assert Due(1, 0, NOON, tool, raised=False).is_met(Occasion(NOON, calls=calls, kinds=only))
     assert not Due(1, 0, NOON, to_json(At()), raised=False).is_met(Occasion(NOON, kinds=only))
-
-
-# Dependencies
-
-
-def reaches(start: int, end: int, needs: dict[int, set[int]]) -> bool:
-    """Whether one leads to the other, by going all ways."""
-    seen: set[int] = set()
-    todo = [start]
-    while todo:
-        one = todo.pop()
-        if one == end:
-            return True
-        todo += needs.get(one, set()) - seen
-        seen |= needs.get(one, set())
-    return False
-
-
-@given(st.lists(st.tuples(st.integers(0, 6), st.sets(st.integers(0, 6), min_size=1, max_size=3))))
-def test_what_is_let_in_never_makes_a_circle(steps: list[tuple[int, set[int]]]) -> None:
-    needs: dict[int, set[int]] = {}
-    for one, wanted in steps:
-        circular = any(reaches(each, one, needs) for each in wanted)
-        try:
-            refuse_cycles(one, wanted, needs)
-        except InvalidInputError:
-            assert circular
-        else:
-            assert not circular
-            needs[one] = wanted
-    assert not any(reaches(each, one, needs) for one in needs for each in needs[one])
 
 
 # Cues

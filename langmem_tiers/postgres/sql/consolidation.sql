@@ -667,7 +667,7 @@ WHERE e.tenant = %(tenant)s AND e.event = %(event)s;
 -- their evidence, and keep what the oldest had, for the way back. One event for each oldest one.
 WITH given AS MATERIALIZED (
     SELECT w.source, w.target, w.event, w.reason
-    FROM unnest(%(sources)s::bigint[], %(targets)s::bigint[], %(events)s::text[],
+    FROM unnest(%(ids)s::bigint[], %(targets)s::bigint[], %(events)s::text[],
                 %(reasons)s::text[])
              WITH ORDINALITY AS w (source, target, event, reason, ord)
     WHERE {few}

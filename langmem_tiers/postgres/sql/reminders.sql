@@ -17,7 +17,8 @@ CROSS JOIN LATERAL (
 ) m
 
 -- part: due
--- What may be raised now, whatever its trigger is.
+-- What may be raised now, whatever its trigger is. What rows of earlier releases need must be done; no
+-- intention needs another one any more.
 i.status = 'pending' AND i.due_at <= %(now)s::timestamptz
 AND (i.leased_until IS NULL OR i.leased_until <= %(now)s::timestamptz)
 AND (i.expires_at IS NULL OR i.expires_at > %(now)s::timestamptz)
@@ -42,7 +43,7 @@ INSERT INTO {memory}.intentions AS i
     (tenant, id, priority, kind, trigger, due_at, words, name, expires_at, needs, status)
 SELECT %(tenant)s, m.id, %(priority)s::smallint, %(kind)s, %(trigger)s::jsonb,
        %(due_at)s::timestamptz, %(words)s::text[], %(name)s, %(expires_at)s::timestamptz,
-       %(needs)s::bigint[], 'pending'
+       ARRAY[]::bigint[], 'pending'
 FROM {memory}.memories m
 WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s
   AND (m.state = 'quarantined' OR NOT %(held)s)
@@ -62,22 +63,6 @@ SET priority = excluded.priority, expires_at = excluded.expires_at, needs = excl
     leased_until = CASE WHEN i.trigger = excluded.trigger THEN i.leased_until END,
     delivered_at = CASE WHEN i.trigger = excluded.trigger THEN i.delivered_at END,
     closed_at = CASE WHEN i.trigger = excluded.trigger THEN i.closed_at END;
-
--- name: needs_of
--- What these intentions need, what that needs, and so on, beside the id of the memory in question.
-WITH RECURSIVE needed AS (
-    SELECT w.id FROM unnest(%(ids)s::bigint[]) AS w (id)
-    UNION
-    SELECT unnest(i.needs)
-    FROM needed n
-    JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id
-)
-SELECT i.id, i.needs, (
-    SELECT m.id FROM {memory}.memories m
-    WHERE m.tenant = %(tenant)s AND m.namespace = %(namespace)s AND m.key = %(key)s LIMIT 1
-)
-FROM needed n
-JOIN {memory}.intentions i ON i.tenant = %(tenant)s AND i.id = n.id;
 
 -- name: due_intentions
 -- A page of what may be raised now, after a place in the order: those of a time and those that were
@@ -231,14 +216,7 @@ FROM unnest(%(stored)s::text[]) AS s (status)
 CROSS JOIN unnest(ARRAY[0, 1, 2]::smallint[]) AS p (priority)
 CROSS JOIN LATERAL (
     SELECT m.tier::text, m.namespace, m.key, m.value, i.id, i.priority, i.trigger, i.due_at,
-           {part standing}, i.expires_at, i.delivered_at, i.closed_at,
-           ARRAY(
-               SELECT k.key FROM unnest(i.needs) AS n (id)
-               JOIN {memory}.intentions d ON d.tenant = %(tenant)s AND d.id = n.id
-               JOIN {memory}.memories k ON k.tenant = %(tenant)s AND k.id = n.id
-               WHERE d.status <> 'done' AND {part seen k}
-               ORDER BY k.key
-           )
+           {part standing}, i.expires_at, i.delivered_at, i.closed_at
     FROM {memory}.intentions i
     {part in_sight}
     WHERE i.tenant = %(tenant)s AND i.status = s.status AND i.priority = p.priority
