@@ -10,6 +10,10 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+from langgraph.types import Checkpointer, RetryPolicy, Send
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
@@ -33,17 +37,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph import consolidation_nodes as nodes
-from langmem_tiers.graph.extra import (
-    END,
-    START,
-    Checkpointer,
-    CompiledStateGraph,
-    RetryPolicy,
-    Send,
-    StateGraph,
-    get_runtime,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
+from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.models import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text

@@ -19,6 +19,9 @@ from langmem_tiers.graph.node import (
     Careful,
     OfState,
     OnHookError,
+    Remembered,
+    Scope,
+    asked,
     careful_of,
     checked_of_state,
     last_question,
@@ -28,12 +31,9 @@ from langmem_tiers.graph.node import (
 )
 from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
-from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.graph.speakers import speakers_in, trusting
-from langmem_tiers.graph.spoken import unanswered
+from langmem_tiers.graph.speakers import speakers_in, trusting, unanswered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import EXPIRE_DAYS, PromptSubmit, checked_options
-from langmem_tiers.memory.hooks import MemoryHooks
+from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, PromptSubmit, checked_options
 from langmem_tiers.postgres.flow import Flow, then
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS

@@ -1,12 +1,15 @@
-"""Nodes by which a graph learns: from failures, outcomes, what has proven itself, and success."""
+"""Learning from failures, outcomes, what has proven itself, and success: nodes, and an agent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables.config import ensure_config
 
 from langmem_tiers.core.checks import checked_function, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -16,6 +19,7 @@ from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import (
     Failing,
+    Ran,
     as_marked,
     attempts_in,
     calls_in,
@@ -27,21 +31,28 @@ from langmem_tiers.graph.messages import (
 )
 from langmem_tiers.graph.node import (
     OnError,
+    Remembered,
+    Scope,
+    asked,
     careful_of,
     checked_of_state,
     going_on,
+    last_question,
     node,
     of_state,
+    text_of,
     this_run,
 )
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import promotion_policy
+from langmem_tiers.learn.reflector import Experience
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.reflecting import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import share
 
@@ -363,3 +374,80 @@ def _trace(state: Any, success: Success) -> Trace | None:
 def _evolved(result: StoreResult) -> dict[str, Any]:
     told = {"stored": result.stored, "key": result.key, "reason": result.reason}
     return {"evolved": told}
+
+
+class Reflecting(NamedTuple):
+    """How an agent learns from its turns."""
+
+    wanted: bool = False
+    model: BaseChatModel | None = None
+    failed: Failing | None = None
+
+    def marked(self, messages: Sequence[Any]) -> list[BaseMessage]:
+        """Return the messages, with a mark on the answers that report a failure."""
+        return failing(messages, self.failed)
+
+    def after(
+        self, memory: MemoryCoordinator, state: Any, ran: Ran, *, judged: bool | None
+    ) -> Flow[list[dict[str, Any]]]:
+        """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
+
+        What is returned was learned since it was told last: the model's lessons in a later turn, as
+        is the error where it failed.
+        """
+        if not self.wanted:
+            return []
+        messages = self.marked(messages_of(state))
+        attempts = attempts_in(messages, ran)
+        if self.model is not None:
+            trust = yield from trusting(messages, memory.gate, ensure_config())
+            told = _experience(messages, attempts, failed=judged is False)
+            bounds = memory.tiered_store.options.bounds
+            told = replace(told, asked=bounds.beginning(told.asked), trust=trust)
+            if told.teaches:
+                begin_reflection(memory, told, self.model)
+            return [*map(_told_of, learned_lately(memory))]
+        kept = [one for one in attempts if one.succeeded_with is not None]
+        return [*map(_told_of, (yield from asked(memory.reflect, memory.areflect, kept)))]
+
+
+Outcome = Callable[[Any], bool | None]
+"""Tells of an agent's state whether the turn succeeded; None is not known."""
+
+
+def taught_by(
+    outcome: Outcome | None,
+    reflect: bool | BaseChatModel,  # noqa: FBT001 - of the middleware
+    failed: Failing | None,
+) -> tuple[Outcome | None, Reflecting]:
+    """Return what judges a turn, and how an agent learns from it, as its middleware is told."""
+    if outcome is not None:
+        checked_function(outcome, "outcome")
+    model = None if isinstance(reflect, bool) else reflect
+    if model is not None:
+        checked_model(model)
+    if failed is not None:
+        checked_function(failed, "failed")
+    return outcome, Reflecting(reflect is not False, model, failed)
+
+
+def _experience(
+    messages: Sequence[BaseMessage],
+    attempts: Sequence[FailedAttempt],
+    *,
+    failed: bool,
+) -> Experience:
+    """What a turn went through, as its messages tell it."""
+    earlier = messages[: len(messages) - len(this_turn(messages))]
+    answers = (text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
+    return Experience(
+        attempts=attempts,
+        asked=storable(text_of(last_question(messages))),
+        answered=said_in(messages).get("answer", ""),
+        before=storable(next(filter(None, answers), "")),
+        failed=failed,
+    )
+
+
+def _told_of(one: StoreResult) -> dict[str, Any]:
+    return {"key": one.key, "quarantined": one.quarantined, "reason": one.reason}

@@ -6,58 +6,90 @@ from collections.abc import Callable
 from typing import Annotated, Any, NotRequired, Unpack
 
 from langchain_core.language_models import BaseChatModel
+from langgraph.channels import UntrackedValue
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.graph.agent_lessons import AgentLessons
-from langmem_tiers.graph.agents import (
+from langmem_tiers.graph.context_tools import Done, memory_tools
+from langmem_tiers.graph.learn import judged_of, taught_by
+from langmem_tiers.graph.messages import (
+    Answer,
+    Failing,
+    Handler,
+    Ran,
+    Started,
+    as_seen,
+    just_failed,
+    messages_of,
+    said_in,
+    taught_in,
+    with_taught,
+)
+from langmem_tiers.graph.node import (
+    DEFAULT_LESSONS,
+    Careful,
+    OnError,
+    Remembered,
+    Remembering,
+    Scope,
+    asked,
+    careful_of,
+    errors_of,
+    handed_over,
+    of_a_turn,
+    of_state,
+    run_of,
+)
+from langmem_tiers.graph.remember import MemoryOf, ended_of, hear_turn, remember_turn, store_heard
+from langmem_tiers.graph.remind import Reminding
+from langmem_tiers.graph.shown import (
     AgentMiddleware,
     AgentState,
     ExtendedModelResponse,
     ModelCallResult,
     ModelHandler,
     ModelRequest,
+    Noted,
     PrivateStateAttr,
+    Shown,
+    ShownTurns,
+    noted_in,
+    question_of,
     shown,
+    turn_of,
     with_tools,
 )
-from langmem_tiers.graph.context_tools import Done, memory_tools
-from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import Failing, Ran, as_seen, messages_of, said_in
-from langmem_tiers.graph.node import (
-    DEFAULT_LESSONS,
-    OnError,
-    careful_of,
-    errors_of,
-    of_a_turn,
-    of_state,
-    run_of,
-)
-from langmem_tiers.graph.ran import Answer, Handler
-from langmem_tiers.graph.reflecting import taught_by
-from langmem_tiers.graph.remind import Reminding
-from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.shown import Noted, Shown, noted_in, question_of, turn_of
-from langmem_tiers.graph.shown_turns import ShownTurns
-from langmem_tiers.graph.speakers import HEARD, Begun
-from langmem_tiers.graph.spoken import Heard
-from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
-from langmem_tiers.graph.tool_calls import held_by_reminder
-from langmem_tiers.graph.turns_heard import (
-    MemoryOf,
-    ended_of,
-    hear_turn,
-    remember_turn,
-    store_heard,
-)
+from langmem_tiers.graph.speakers import HEARD, Begun, Heard
+from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.remind.intentions import Predicates
+
+
+class AgentLessons(ToolLessons):
+    """Lessons around the tool calls of an agent; they know which of its tools ran."""
+
+    def __init__(self, careful: Careful, **options: Any) -> None:
+        """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
+        super().__init__(**options, run=_run)
+        self.calls, self._careful = Started(), careful
+
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
+        if (run := _run(request)) is not None:
+            self.calls.note(run.id, request.tool_call["id"], ran)
+
+
+def _run(request: ToolCallRequest) -> Run | None:
+    """The run that a tool call belongs to."""
+    noted = noted_in(request.state)
+    return None if noted is None else Run(noted["run"])
 
 
 class TieredMemoryState(AgentState[Any]):

@@ -8,19 +8,23 @@ from typing import Annotated, Any, Unpack
 
 from langchain_core.messages import AnyMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph.message import add_messages
+from langgraph.runtime import get_runtime
 from typing_extensions import TypedDict
 
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.extra import add_messages, get_runtime
 from langmem_tiers.graph.messages import concern_of, led_by, messages_of
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
     Careful,
     OfState,
     OnError,
+    Remembered,
+    Scope,
+    asked,
     by_words,
     careful_of,
     checked_lessons,
@@ -34,7 +38,6 @@ from langmem_tiers.graph.node import (
     this_run,
 )
 from langmem_tiers.graph.remember import beside
-from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text

@@ -12,6 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.runtime import get_runtime
 
 from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.handles import bracketed, handle_of
@@ -19,13 +20,15 @@ from langmem_tiers.core.prompts import REMINDERS_ONE, REMINDERS_PRIORITY, REMIND
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.zones import zone_of
-from langmem_tiers.graph.extra import get_runtime
 from langmem_tiers.graph.messages import about_to_run, messages_of
 from langmem_tiers.graph.node import (
     GOING_ON,
     Careful,
     OfState,
     OnError,
+    Remembered,
+    Scope,
+    asked,
     careful_of,
     check_keys,
     checked_of_state,
@@ -36,7 +39,6 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
-from langmem_tiers.graph.runs import Remembered, Scope, asked
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from langchain_core.runnables import Runnable, RunnableConfig
+from langgraph.graph import END, StateGraph
+from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from langmem_tiers.core.errors import (
@@ -17,9 +19,7 @@ from langmem_tiers.core.errors import (
     short,
 )
 from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
-from langmem_tiers.graph.extra import END, StateGraph, interrupt
-from langmem_tiers.graph.node import NodeBody, node
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.node import NodeBody, Remembered, Scope, asked, node
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow

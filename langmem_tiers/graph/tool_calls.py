@@ -9,39 +9,40 @@ from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
-from langmem_tiers.graph.extra import ToolCallRequest
 from langmem_tiers.graph.messages import (
     HELD,
+    RAN,
+    Answer,
     Called,
+    Handler,
     answered_in,
     approach_of,
     messages_of,
+    taught,
     tool_of,
+    watched,
 )
 from langmem_tiers.graph.node import (
+    CALLER,
     DEFAULT_LESSONS,
     GOING_ON,
     Careful,
-    checked_lessons,
-    of_state,
-    text_of,
-    this_run,
-)
-from langmem_tiers.graph.ran import RAN, Answer, Handler, watched
-from langmem_tiers.graph.remind import reminders_text
-from langmem_tiers.graph.runs import (
-    CALLER,
     Remembered,
     Remembering,
     Scope,
     asked,
+    checked_lessons,
+    of_state,
+    text_of,
+    this_run,
     tiered,
 )
-from langmem_tiers.graph.taught import taught
+from langmem_tiers.graph.remind import reminders_text
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator

@@ -1,21 +1,29 @@
-"""Tools with which a model keeps its own memory, on any LangGraph store.
+"""Tools with which a model keeps its own memory in a namespace, on any LangGraph store.
 
 Names, parameters and stored values are those of the tools of the same names in `langmem`, so that
-either can stand in for the other on the same memories.
+either can stand in for the other on the same memories. To a store of ours they write through the
+gate, as an agent, and find what a recall shows. A memory of a person's, or of the application's
+own, stands: a model may note something beside it, and changes and deletes no more than what a
+recall shows and no person answers for.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any, Literal, Optional, get_args, get_origin
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Literal, Optional, TypeAlias, TypeVar, get_args, get_origin
 from uuid import UUID, uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
+from langgraph.config import get_store
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
@@ -24,35 +32,50 @@ from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
+    DatabaseError,
+    EmbeddingFailedError,
     InvalidInputError,
     InvalidTypeError,
+    MigrationError,
+    NotSetUpError,
+    OutcomeUnknownError,
     short,
 )
-from langmem_tiers.core.values import trust_of
-from langmem_tiers.graph.context_tools import made, manage_of_context, search_of_context
-from langmem_tiers.graph.heard import TRUST, messages_so_far
-from langmem_tiers.graph.memory_tools import Action
-from langmem_tiers.graph.runs import (
-    Remembered,
-    Scope,
-    asked,
-    checked_template,
-    filled,
-    user_in,
+from langmem_tiers.core.memory import (
+    PERSONS,
+    THRESHOLD,
+    TIERS,
+    Moment,
+    Recollection,
+    Source,
+    StoreResult,
+    Tier,
 )
-from langmem_tiers.graph.speakers import trusting
-from langmem_tiers.graph.tool_memories import (
-    GATE,
-    OurStore,
-    changed,
-    found,
-    paged,
-    told_to_model,
-)
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.prompts import NOT_THERE, STANDS
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.graph.context_tools import Action, made, manage_of_context, search_of_context
+from langmem_tiers.graph.node import Remembered, Scope, asked, checked_template, filled, user_in
+from langmem_tiers.graph.speakers import TRUST, messages_so_far, trusting
+from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Call, Flow, only
+from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens
+from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import asks_again
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.reach import below, visibility
+from langmem_tiers.recall.recall import recall
+from langmem_tiers.remember.gate import Decision
+from langmem_tiers.remember.gating import Gate, result_of, unjudged_as
+from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.transaction import Check, write
+from langmem_tiers.store import ops
+from langmem_tiers.store.store import TieredStore
+from langmem_tiers.store.tier import TierView
+from langmem_tiers.store.write import Write, keys_of
 
 ResponseFormat = Literal["content", "content_and_artifact"]
 
@@ -317,8 +340,6 @@ def _written(name: str) -> str:
 
 def _user() -> str | None:
     """The user whom the run's context names, in a graph."""
-    from langmem_tiers.graph.extra import get_runtime
-
     with suppress(RuntimeError, KeyError):
         return user_in(getattr(get_runtime(), "context", None))  # None outside of a graph
     return None
@@ -327,8 +348,6 @@ def _user() -> str | None:
 def _store(given: BaseStore | None) -> BaseStore:
     if given is not None:
         return given
-    from langmem_tiers.graph.extra import get_store
-
     with suppress(RuntimeError, KeyError):
         if (store := get_store()) is not None:
             return store
@@ -336,3 +355,144 @@ def _store(given: BaseStore | None) -> BaseStore:
         "the tool runs outside a graph, or in one without a store: create it with store=…, or the "
         "graph with compile(store=…) or create_agent(…, store=…)"
     )
+
+
+_log = logging.getLogger(__name__)
+T = TypeVar("T")
+OurStore: TypeAlias = TieredStore | TierView
+GATE: Final = Gate()
+_TRUST: Final = GATE.policy.trust.of_source(Source.AGENT)
+_FURTHER: Final = 100
+"""Rows of each further page of a search, where not all of what came before is an answer."""
+
+
+def changed(
+    store: OurStore, put: PutOp, action: str, trust: float = 1.0
+) -> Flow[StoreResult | None]:
+    """Carry out what a model wants of a store of ours; None once something is deleted.
+
+    Args:
+        store, put, action: What is wanted, and where.
+        trust: How far at most the model is trusted, after what it heard from its tools.
+
+    Raises:
+        InvalidInputError: for what cannot be stored, or a memory that is not the model's to change;
+            nothing was.
+    """
+    flows = store.flows
+    tier = store.name if isinstance(store, TierView) else None
+    wanted, held = ops.to_write(put, flows.options), None
+    if put.value is not None:
+        content = _read(put.value["content"])
+        said = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
+        verdict = GATE.of(GATE.candidate(said))
+        if verdict.destination is None:
+            return result_of(verdict)
+        told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
+        noted = put._replace(value=told, ttl=flows.default_ttl, index=["content"])
+        whole = ops.to_write(noted, flows.options)
+        held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
+        wanted = replace(whole, trust=verdict.trust, named=True, held=held)
+    asks = partial(_check_own, put.key, action, tier, trust)
+    own = Check(partial(_standing, wanted), asks)
+    check = None if action == "create" else own
+    applied = yield from write([wanted], flows, tier=tier, check=check)
+    return None if put.value is None else unjudged_as(wanted, applied)
+
+
+def _standing(one: Write, moment: Moment) -> Call:
+    """Asks what stands under its key, and whether a recall shows it."""
+    params = {**keys_of([one]), "alive_at": moment.alive_at, **visibility(moment.now)}
+    return Call("standing_under_keys", params)
+
+
+def _check_own(
+    key: str, action: str, tier: Tier | None, trust: float, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Refuse to change what a recall does not show, and what a person answers for.
+
+    A model that heard what instructs its reader changes only what is trusted no more than that.
+    """
+    shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
+    if not shown:
+        raise InvalidInputError(NOT_THERE.format(id=key, action=action))
+    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > _most(trust):
+        raise InvalidInputError(STANDS.format(id=key, action=action))
+
+
+def _most(trust: float) -> float:
+    return trust if trust < THRESHOLD else _TRUST
+
+
+def _read(content: Any, name: str = "") -> str:
+    """What a content says, as the gate reads it: a line for each text of what is no text itself."""
+    if isinstance(content, Mapping):
+        return "\n".join(_read(value, str(each)) for each, value in content.items())
+    if isinstance(content, list):
+        return "\n".join(_read(value, name) for value in content)
+    return f"{name}: {content}" if name else str(content)
+
+
+def found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
+    """A page of what is recalled below a namespace, best first.
+
+    Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
+    does not, the run names.
+    """
+    flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
+    asked = ops.to_search(op, flows.options.bounds)
+    place = encode(op.namespace_prefix)
+    user = flows.options.user_of(place) or user_id
+    ask = Inquiry(
+        query=asked.text or "",
+        reach=below(dict.fromkeys(tiers, asked.scope), place.tenant, user),
+        limit=asked.offset + asked.limit,
+        conditions=asked.conditions,
+        profile=PROFILES["match"],  # what is read stays where it is on the next page
+        floor=DEFAULT_FLOOR,
+        needs=needs(asked.text or ""),
+    )
+    best = yield from only(recall([ask], _reader(store), flows))
+    return [_item(one) for one in best[asked.offset :]]
+
+
+def _item(one: Recollection) -> SearchItem:
+    """A memory as LangGraph's search item, with its match as the score."""
+    moments = one.created_at, one.updated_at
+    return SearchItem(one.namespace, one.key, dict(one.value), *moments, one.match)
+
+
+def _reader(store: TieredStore | TierView) -> Reader:
+    weights, words = weights_for(store), words_of(store)
+    counted = approximate_tokens
+    return Reader(weights=weights, words=words, types=MemoryTypes(), count_tokens=counted)
+
+
+def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -> Flow[list[T]]:
+    """What a search is to answer, of pages that say how many rows they had and what is an answer.
+
+    An earlier asking of the query itself is none.
+    """
+    size, start, found = op.offset + op.limit, 0, list[T]()
+    while size and len(found) < op.offset + op.limit:
+        rows, answers = yield from page(size, start)
+        found += answers
+        if rows < size:
+            break
+        start, size = start + size, max(size, _FURTHER)
+    return found[op.offset : op.offset + op.limit]
+
+
+@contextmanager
+def told_to_model() -> Iterator[None]:
+    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+    except (NotSetUpError, MigrationError):
+        raise  # these do not mend themselves
+    except (DatabaseError, EmbeddingFailedError) as error:
+        _log.warning("a tool goes without its memory: %s", error)
+        unknown = isinstance(error, OutcomeUnknownError)
+        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error

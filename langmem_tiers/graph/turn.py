@@ -29,11 +29,13 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.heard import TRUST
 from langmem_tiers.graph.learn import Success, judged_of
 from langmem_tiers.graph.messages import as_marked, calls_in, messages_of, this_turn
 from langmem_tiers.graph.node import (
     OfState,
+    Remembered,
+    Scope,
+    asked,
     by_words,
     checked_of_state,
     errors_of,
@@ -43,7 +45,7 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import TRUST
 from langmem_tiers.graph.tool_calls import seconds_of
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator

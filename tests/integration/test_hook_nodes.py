@@ -26,8 +26,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.graph.node import careful_of
-from langmem_tiers.graph.runs import CALLER
+from langmem_tiers.graph.node import CALLER, careful_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import Way, agent_between, agent_on, calls, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after

@@ -13,8 +13,7 @@ from langgraph.graph import START, StateGraph
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.graph.learn import _NODE_ERROR
-from langmem_tiers.graph.node import check_keys
-from langmem_tiers.graph.runs import CALLER, asked, ways
+from langmem_tiers.graph.node import CALLER, asked, check_keys, ways
 from langmem_tiers.postgres.flow import Flow
 
 
