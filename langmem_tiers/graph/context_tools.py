@@ -6,6 +6,7 @@ which the middleware tells the turn's result.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,7 +17,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
 from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
@@ -24,7 +25,14 @@ from pydantic.json_schema import SkipJsonSchema
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import (
+    DatabaseError,
+    EmbeddingFailedError,
+    InvalidInputError,
+    MigrationError,
+    NotSetUpError,
+    OutcomeUnknownError,
+)
 from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.memory import (
     ASSISTANT_ROLES,
@@ -41,7 +49,6 @@ from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.graph.messages import failures_at_hand, this_turn
 from langmem_tiers.graph.node import Remembered, Scope, asked, last_question, of_state, ways
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
-from langmem_tiers.graph.tools import told_to_model
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -50,6 +57,7 @@ from langmem_tiers.recall.question import SMALL_TALK, TALKS
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind.triggers import At
 
+_log = logging.getLogger(__name__)
 Action = Literal["create", "update", "delete"]
 Kind = Literal["fact", "event", "procedure", "lesson"]
 Told: TypeAlias = tuple[str, dict[str, Any]]
@@ -580,3 +588,18 @@ def made(
         handle_tool_error=True,
         **further,
     )
+
+
+@contextmanager
+def told_to_model() -> Iterator[None]:
+    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+    except (NotSetUpError, MigrationError):
+        raise  # these do not mend themselves
+    except (DatabaseError, EmbeddingFailedError) as error:
+        _log.warning("a tool goes without its memory: %s", error)
+        unknown = isinstance(error, OutcomeUnknownError)
+        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error

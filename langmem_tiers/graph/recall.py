@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Unpack
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable, RunnableConfig
 from langgraph.graph.message import add_messages
 from langgraph.runtime import get_runtime
@@ -19,6 +19,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import concern_of, led_by, messages_of
 from langmem_tiers.graph.node import (
     DEFAULT_LESSONS,
+    RECALLED,
     Careful,
     OfState,
     OnError,
@@ -37,11 +38,11 @@ from langmem_tiers.graph.node import (
     text_of,
     this_run,
 )
-from langmem_tiers.graph.remember import beside
+from langmem_tiers.graph.speakers import keys_seen, messages_around
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.recall.floor import HELPS
+from langmem_tiers.recall.floor import HELPS, Floor
 
 
 class MemoryState(TypedDict, total=False):
@@ -174,3 +175,24 @@ def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
         return before if said is None else bounds.beginning(storable(text_of(said)))
     given: str = of_state(state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given
+
+
+def beside(
+    messages: Sequence[BaseMessage],
+    options: RecallOptions,
+    memory: MemoryCoordinator,
+    config: RunnableConfig,
+) -> dict[str, Any]:
+    """Return options of a turn's recall, which leave out the memories of its own messages.
+
+    They also leave out what was said to the run around this one, which handed it on.
+    """
+    seen = keys_seen([*messages_around(config), *messages], config)
+    asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
+    most, floor = memory.settings.max_context_items, asked.get("min_match")
+    unsaid = options.get("limit") is None and options.get("max_tokens") is None
+    if unsaid:
+        asked["limit"] = min(RECALLED, most)
+    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
+        asked["min_match"] = floor._replace(further=(0, 1.0))  # no more than somebody said
+    return asked

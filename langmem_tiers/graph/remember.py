@@ -21,14 +21,12 @@ from langmem_tiers.core.errors import (
     TooLargeError,
 )
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.prompts import CORRECTED
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import (
-    RECALLED,
     Careful,
     OnError,
     Remembered,
@@ -53,9 +51,7 @@ from langmem_tiers.graph.speakers import (
     is_within,
     kept,
     key_of,
-    keys_seen,
     last_word,
-    messages_around,
     note_of,
     speakers_in,
     trusting,
@@ -64,7 +60,6 @@ from langmem_tiers.graph.speakers import (
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.floor import Floor
 
 _log = logging.getLogger(__name__)
 
@@ -300,27 +295,6 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
         said = notes[0]["content"]
         notes[0]["content"] = CORRECTED.format(said=said, earlier=one.content)
     return [one.key for one in several]
-
-
-def beside(
-    messages: Sequence[BaseMessage],
-    options: RecallOptions,
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-) -> dict[str, Any]:
-    """Return options of a turn's recall, which leave out the memories of its own messages.
-
-    They also leave out what was said to the run around this one, which handed it on.
-    """
-    seen = keys_seen([*messages_around(config), *messages], config)
-    asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
-    most, floor = memory.settings.max_context_items, asked.get("min_match")
-    unsaid = options.get("limit") is None and options.get("max_tokens") is None
-    if unsaid:
-        asked["limit"] = min(RECALLED, most)
-    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
-        asked["min_match"] = floor._replace(further=(0, 1.0))  # no more than somebody said
-    return asked
 
 
 MemoryOf = Callable[[Mapping[str, Any]], MemoryCoordinator]

@@ -18,7 +18,7 @@ from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import messages_of
 from langmem_tiers.graph.node import Careful, asked, by_words, last_question, of_state, text_of
-from langmem_tiers.graph.remember import beside
+from langmem_tiers.graph.recall import beside
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator

@@ -10,9 +10,8 @@ recall shows and no person answers for.
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Literal, Optional, TypeAlias, TypeVar, get_args, get_origin
@@ -20,7 +19,7 @@ from uuid import UUID, uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool, ToolException
+from langchain_core.tools import BaseTool, StructuredTool
 from langchain_core.tools.base import ArgsSchema
 from langgraph.config import get_store
 from langgraph.runtime import get_runtime
@@ -32,13 +31,8 @@ from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import (
     ConfigurationError,
-    DatabaseError,
-    EmbeddingFailedError,
     InvalidInputError,
     InvalidTypeError,
-    MigrationError,
-    NotSetUpError,
-    OutcomeUnknownError,
     short,
 )
 from langmem_tiers.core.memory import (
@@ -55,7 +49,13 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.prompts import NOT_THERE, STANDS
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.graph.context_tools import Action, made, manage_of_context, search_of_context
+from langmem_tiers.graph.context_tools import (
+    Action,
+    made,
+    manage_of_context,
+    search_of_context,
+    told_to_model,
+)
 from langmem_tiers.graph.node import Remembered, Scope, asked, checked_template, filled, user_in
 from langmem_tiers.graph.speakers import TRUST, messages_so_far, trusting
 from langmem_tiers.memory.base import weights_for, words_of
@@ -357,7 +357,6 @@ def _store(given: BaseStore | None) -> BaseStore:
     )
 
 
-_log = logging.getLogger(__name__)
 T = TypeVar("T")
 OurStore: TypeAlias = TieredStore | TierView
 GATE: Final = Gate()
@@ -481,18 +480,3 @@ def paged(page: Callable[[int, int], Flow[tuple[int, list[T]]]], op: SearchOp) -
             break
         start, size = start + size, max(size, _FURTHER)
     return found[op.offset : op.offset + op.limit]
-
-
-@contextmanager
-def told_to_model() -> Iterator[None]:
-    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise ToolException(str(error)) from error
-    except (NotSetUpError, MigrationError):
-        raise  # these do not mend themselves
-    except (DatabaseError, EmbeddingFailedError) as error:
-        _log.warning("a tool goes without its memory: %s", error)
-        unknown = isinstance(error, OutcomeUnknownError)
-        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
