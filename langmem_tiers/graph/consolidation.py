@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -44,7 +43,7 @@ from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
 _NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
-_MOST_STEPS = 100_000
+_STEPS = 100_000
 _RETRY = RetryPolicy(retry_on=DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
 
@@ -104,17 +103,11 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    saver, stops = _checked_saver(checkpointer), _known(interrupt_before)
-    graph = _wired(policy, model, Remembered(context))
-    called = checked_text(name, "name")
-    compiled = graph.compile(saver, store=store, interrupt_before=stops, name=called)
-    return compiled.with_config(recursion_limit=_MOST_STEPS)
-
-
-def _checked_saver(given: Checkpointer) -> Checkpointer:
-    if not isinstance(given, BaseCheckpointSaver | bool | None):
-        raise InvalidTypeError(f"checkpointer is what compile takes, not {short(given)}")
-    return given
+    if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
+        raise InvalidTypeError(f"checkpointer is what compile takes, not {short(checkpointer)}")
+    stops, graph = _known(interrupt_before), _wired(policy, model, Remembered(context))
+    named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
+    return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
 
 
 def _known(names: Sequence[str]) -> list[str]:
@@ -200,27 +193,16 @@ def consolidation_due(
         _check_kept(schedule, state, known)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, store.arun, last_cycle(tenant))
+            last = yield from asked(store.run, last_cycle(tenant))
             begins = claim_cycle(tenant, store.flows.now, every)
-        reason = _reason(schedule, last, store.flows.now, known)
+        turns = nodes.turns_since(known.get("messages") or (), known.get("consolidated"))
+        over, now = bool(known.get("session_ended")), store.flows.now
+        reason = due(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
-            return then if (yield from asked(store.run, store.arun, begins)) else otherwise
+            return then if (yield from asked(store.run, begins)) else otherwise
         return otherwise if reason is None else then
 
     return RunnableLambda(*ways(route), name="consolidation_due")
-
-
-def _reason(
-    schedule: ConsolidationSchedule, last: datetime | None, now: datetime, state: Mapping[str, Any]
-) -> str | None:
-    """Why a cycle is due, by a thread's state."""
-    return due(
-        schedule,
-        last,
-        now=now,
-        turns=nodes.turns_since(state.get("messages") or (), state.get("consolidated")),
-        session_ended=bool(state.get("session_ended")),
-    )
 
 
 def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
@@ -264,7 +246,7 @@ def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any,
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
         does_it = lasting(None, does(one, state))
-        done = yield from asked(one.store.run, one.store.arun, does_it)
+        done = yield from asked(one.store.run, does_it)
         runtime.stream_writer(nodes.progress(does.__name__, state, done))
         return done
 

@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
@@ -23,31 +23,18 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from langmem_tiers.core import prompts
+from langmem_tiers.core import errors, prompts
+from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import (
-    DatabaseError,
-    EmbeddingFailedError,
-    InvalidInputError,
-    MigrationError,
-    NotSetUpError,
-    OutcomeUnknownError,
-)
+from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.memory import (
-    ASSISTANT_ROLES,
-    THRESHOLD,
-    USER_ROLES,
-    Recollection,
-    Source,
-    StoreResult,
-)
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.graph.messages import failures_at_hand, this_turn
-from langmem_tiers.graph.node import Remembered, Scope, asked, last_question, of_state, ways
+from langmem_tiers.graph.messages import failures_at_hand, noted, this_turn
+from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, of_state, ways
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -60,8 +47,10 @@ from langmem_tiers.remind.triggers import At
 _log = logging.getLogger(__name__)
 Action = Literal["create", "update", "delete"]
 Kind = Literal["fact", "event", "procedure", "lesson"]
-Told: TypeAlias = tuple[str, dict[str, Any]]
+Reminding = Literal["set", "done", "snooze", "cancel"]
+Told: TypeAlias = tuple[str, Any]
 """What a tool answers: a line for the model, and what was done, for the turn's result."""
+Text: TypeAlias = str | SkipJsonSchema[None]
 
 _TYPES: Final = {
     "fact": "semantic",
@@ -69,294 +58,20 @@ _TYPES: Final = {
     "procedure": "procedural",
     "lesson": REFLEXION,
 }
-
-
-class Asking(NamedTuple):
-    """A call of a memory tool: whose memory it keeps, and in which run."""
-
-    memory: MemoryCoordinator
-    config: RunnableConfig
-    call: str | None
-    """The id of the call, if a model made it."""
-
-    @classmethod
-    def of(cls, whose: Remembered, call: str | None) -> Asking:
-        """Take the memory of the run that the tool is called in."""
-        config = ensure_config()
-        return cls(whose.memory(get_runtime(), config), config, call)
-
-    @property
-    def key(self) -> str:
-        """Return a key for what the call stores, which a repeated call has too."""
-        return str(uuid4() if self.call is None else uuid5(NAMESPACE_OID, self.call))
-
-
 THIS: Final = "this"
 """By which a model names the message that it answers."""
 _KNOWN: Final = 20
 """Memories that tell what is known of a user, where nothing is asked: our own choice."""
+_CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
+"""The id of the tool call that is carried out."""
 
 
-def search(
-    memory: MemoryCoordinator, query: str, about: str | None, limit: int
-) -> Flow[tuple[str, list[dict[str, Any]]]]:
-    """Find memories for a model; what is known of a user are pins and what the user said."""
-    pins: Sequence[Recollection] = ()
-    options: dict[str, Any] = {"limit": limit, "deduplicate": True, "min_match": 0}
-    if about == "user":
-        options["filter"] = {"speaker": {"$ne": "assistant"}}
-        pins = yield from asked(memory.pinned, memory.apinned)
-        options["exclude"] = [one.key for one in pins]
-        options["limit"] = limit if query.strip() else max(limit, _KNOWN)
-    found = yield from asked(memory.get_context, memory.aget_context, query, **options)
-    told = [one for one in found if about is None or _tells(one)]
-    text = recalled_text(told, pinned=pins, now=memory.now, asked=query or None)
-    return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
-
-
-def _tells(one: Recollection) -> bool:
-    talk = one.value.get(SMALL_TALK)
-    return not isinstance(talk, int | float) or talk < TALKS
-
-
-def manage(
-    asking: Asking,
-    *,
-    action: Action,
-    content: str | None,
-    named: str | None,
-    kind: Kind | None,
-    pin: bool | None,
-) -> Flow[Told]:
-    """Create, update or delete a memory, as a model decides.
-
-    Raises:
-        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
-    """
-    if action == "create":
-        if named is not None:
-            raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-        if content is None:
-            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-        return (yield from _created(asking, content, _TYPES[kind or "fact"], pin=bool(pin)))
-    if named is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    if action == "update" and content is None and pin is None:
-        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-    old = yield from _meant(asking, named, action)
-    if action == "delete":
-        return (yield from _deleted(asking.memory, old))
-    if content is None:
-        return (yield from _pinned(asking.memory, old, on=bool(pin)))
-    memory_type = old.memory_type if kind is None else _TYPES[kind]
-    return (yield from _updated(asking, old, content, memory_type, pin=pin))
-
-
-def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
-    result = yield from _noted(asking, content, memory_type, pin=pin)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from handle_of_key(asking.memory, str(result.key))
-    if result.quarantined:
-        held = {"key": result.key, "quarantined": True, "reason": result.reason}
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
-    word = "Pinned" if pin else "Noted"
-    return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
-
-
-def _noted(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[StoreResult]:
-    """Store what a model notes: as its own word, trusted no further than what it has heard."""
-    memory, messages = asking.memory, messages_so_far(asking.config)
-    trust = yield from trusting(messages, memory.gate, asking.config)
-    options: dict[str, Any] = {
-        "memory_type": memory_type,
-        "source": Source.AGENT.value,
-        "trust": trust,
-        "key": asking.key,
-        "pinned": pin,
-    }
-    if memory_type == REFLEXION:
-        options["personal"] = None if memory.context.user_id is None else True
-        failed = failures_at_hand(messages)
-        options["further"] = failure_fields(failed[0]) if failed else {}
-    return (yield from asked(memory.store, memory.astore, content, **options))
-
-
-def _updated(
-    asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
-) -> Flow[Told]:
-    """Store what is so now, and let it take the place of what was; a pin goes with it."""
-    memory = asking.memory
-    said, done = yield from _created(asking, content, memory_type, pin=False)
-    if "noted" not in done:
-        return said, done
-    (new,) = done["noted"]
-    move = yield from asked(memory.supersede, memory.asupersede, old.key, by=new["key"])
-    if pin or (pin is None and old.value.get("pinned") is True):
-        yield from asked(memory.pin, memory.apin, new["key"])  # the old one's room is free now
-    handle = handle_of(old.namespace, old.key)
-    revised = {"superseded": old.key, "handle": handle, "move": move}
-    text = prompts.MEMORY_UPDATED.format(new=bracketed(new["handle"]), old=bracketed(handle))
-    return text, {**done, "revised": [revised]}
-
-
-def _deleted(memory: MemoryCoordinator, old: Recollection) -> Flow[Told]:
-    why: Any = {"reason": prompts.MODEL_DELETED, "answers": True}
-    retraction = yield from asked(memory.retract, memory.aretract, old.key, **why)
-    handle = handle_of(old.namespace, old.key)
-    revised = {"retracted": old.key, "handle": handle, "move": retraction.move}
-    said = quoted(shortened(old.content, LINE))
-    return prompts.MEMORY_DELETED.format(id=bracketed(handle), said=said), {"revised": [revised]}
-
-
-def _pinned(memory: MemoryCoordinator, old: Recollection, *, on: bool) -> Flow[Told]:
-    call, acall = (memory.pin, memory.apin) if on else (memory.unpin, memory.aunpin)
-    yield from asked(call, acall, old.key)
-    handle = handle_of(old.namespace, old.key)
-    word = "Pinned" if on else "Unpinned"
-    return f"{word} {bracketed(handle)}.", {}
-
-
-def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
-    """Find the memory that a model names and may change.
-
-    Raises:
-        InvalidInputError: if there is none or several, or it is not the model's to change.
-    """
-    memory, messages = asking.memory, messages_so_far(asking.config)
-    question = last_question(messages)
-    if named == THIS and question is not None:
-        named = key_of(question, asking.config)
-    found = yield from asked(memory.get, memory.aget, named)
-    if found is None:
-        raise InvalidInputError(prompts.NOT_THERE.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(encode(found.namespace))
-    own = memory.context.user_id is None or whose == memory.context.user_id
-    if not own and source_of(found.value) != Source.AGENT:
-        raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
-    trust = yield from trusting(messages, memory.gate, asking.config)
-    if trust < THRESHOLD and trust_of(found.value) > trust:
-        raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
-    speaker = (found.speaker or "").lower()
-    if speaker and speaker not in USER_ROLES | ASSISTANT_ROLES:
-        speakers = yield from speakers_in(asking.config, memory.gate)
-        by = "" if question is None else str(speakers.of(question)["speaker"])
-        if by.lower() != speaker:
-            whose_words = {"id": named, "speaker": found.speaker, "action": action}
-            raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
-    return found
-
-
-def handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
-    """Return the handle of the memory that has a key."""
-    found = yield from asked(memory.get, memory.aget, key)
-    return key if found is None else handle_of(found.namespace, found.key)
-
-
-Reminding = Literal["set", "done", "snooze", "cancel"]
-
-
-def remind(
-    asking: Asking,
-    *,
-    action: Reminding,
-    content: str | None,
-    named: str | None,
-    at: str | None,
-    every: str | None,
-    cue: str | None,
-    before_tool: str | None,
-) -> Flow[Told]:
-    """Set, close or put off a reminder, as a model decides.
-
-    Raises:
-        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
-    """
-    memory = asking.memory
-    moment = None if at is None else local_moment(at, memory)
-    if action == "set":
-        if content is None:
-            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
-        waits = _waits(memory, moment, every, cue, before_tool)
-        return (yield from _set(asking, content, waits))
-    if named is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    done = {"reminded": [{"action": action, "id": named}]}
-    if action == "snooze":
-        if moment is None:
-            raise InvalidInputError(prompts.TIME_NEEDED)
-        yield from asked(memory.snooze, memory.asnooze, named, moment)
-        return prompts.REMINDER_SNOOZED.format(id=named, when=_told(moment, memory)), done
-    if action == "done":
-        closed = yield from asked(memory.complete, memory.acomplete, named)
-    else:
-        closed = yield from asked(memory.cancel, memory.acancel, named)
-    if not closed:
-        return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
-    said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED
-    return said.format(id=named), done
-
-
-def _waits(
-    memory: MemoryCoordinator,
-    moment: datetime | None,
-    every: str | None,
-    cue: str | None,
-    before_tool: str | None,
-) -> dict[str, Any]:
-    """Return what a reminder waits for, as options of `intend`."""
-    if every is not None:
-        zone = memory.context.timezone or "UTC"
-        return {"at": At(moment or memory.now, every=every, timezone=zone)}
-    named = {"at": moment, "cue": cue, "before_tool": before_tool}
-    return {name: one for name, one in named.items() if one is not None}
-
-
-def _set(asking: Asking, content: str, waits: dict[str, Any]) -> Flow[Told]:
-    memory, config = asking.memory, asking.config
-    trust = yield from trusting(messages_so_far(config), memory.gate, config)
-    noted: Any = {"source": Source.AGENT.value, "trust": trust, "key": asking.key}
-    result = yield from asked(memory.intend, memory.aintend, content, **waits, **noted)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from handle_of_key(memory, str(result.key))
-    if result.quarantined:
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
-    at = waits.get("at")
-    moment = at.moment if isinstance(at, At) else at
-    when = "" if moment is None else f" for {_told(moment, memory)}"
-    done = {"reminded": [{"action": "set", "id": handle}]}
-    return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done
-
-
-def local_moment(text: str, memory: MemoryCoordinator) -> datetime:
-    """Read a moment in ISO 8601; without a zone it is the context's.
-
-    Raises:
-        InvalidInputError: if it is no moment, or over.
-    """
-    try:
-        moment = datetime.fromisoformat(text.strip())
-    except ValueError as error:
-        raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=memory.context.zone)
-    if moment < memory.now.replace(second=0, microsecond=0):
-        raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_told(memory.now, memory)))
-    return moment
-
-
-def _told(moment: datetime, memory: MemoryCoordinator) -> str:
-    there = moment.astimezone(memory.context.zone)
-    return f"{long_day(there.date())}, {there:%H:%M}"
+# What the tools take, and what they are made of
 
 
 def _optional(description: str | None = None) -> Any:
     """Make a field that may be left out; the model may send null as well."""
     return Field(None, description=description)
-
-
-Text: TypeAlias = str | SkipJsonSchema[None]
 
 
 class SearchMemory(BaseModel):
@@ -395,6 +110,162 @@ class ManageReminder(BaseModel):
     before_tool: Text = _optional()
 
 
+class OwnTool(StructuredTool):
+    """A tool whose answers say that they are this package's own, whatever it is called.
+
+    They also say how far what they bring is trusted.
+    """
+
+    says: ClassVar[Any] = None
+    """What changes the schema that a model is told."""
+
+    @property
+    def tool_call_schema(self) -> ArgsSchema:
+        """What a model is told."""
+        schema = super().tool_call_schema
+        if self.says is not None and isinstance(schema, type) and issubclass(schema, BaseModel):
+            schema.model_config["json_schema_extra"] = self.says
+        return schema
+
+    def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+        """Run it, blocking."""
+        with _called(options):
+            return self._marked(super().run(tool_input, *given, **options))
+
+    async def arun(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+        """Run it, awaiting."""
+        with _called(options):
+            return self._marked(await super().arun(tool_input, *given, **options))
+
+    def brought(self, answer: ToolMessage) -> Sequence[Any]:  # noqa: ARG002 - of those that search
+        """The values of the memories that an answer brings."""
+        return ()
+
+    def _marked(self, answer: Any) -> Any:
+        if not isinstance(answer, ToolMessage):
+            return answer
+        return noted(answer, {TRUST: min(map(trust_of, self.brought(answer)), default=1.0)})
+
+
+@contextmanager
+def _called(options: Mapping[str, Any]) -> Iterator[None]:
+    token = _CALL.set(options.get("tool_call_id"))
+    try:
+        yield
+    finally:
+        _CALL.reset(token)
+
+
+def _bare(schema: dict[str, Any]) -> None:
+    """Leave types and meanings, no defaults: a model pays for it at each call."""
+    for one in schema["properties"].values():
+        for name in ("default", "minimum", "maximum"):
+            one.pop(name, None)
+
+
+class _ContextTool(OwnTool):
+    """A tool of a context's memory; the artifact of its answer is what was done."""
+
+    says: ClassVar[Any] = staticmethod(_bare)
+
+    def brought(self, answer: ToolMessage) -> Sequence[Any]:
+        """The memories that were found."""
+        return answer.artifact if isinstance(answer.artifact, list) else ()
+
+    def _marked(self, answer: Any) -> Any:
+        told = super()._marked(answer)
+        if isinstance(told, ToolMessage) and not isinstance(told.artifact, dict):
+            return told.model_copy(update={"artifact": {}})
+        return told
+
+
+def made(
+    does: Callable[..., Flow[Any]],
+    name: str,
+    description: str,
+    takes: type[BaseModel],
+    kind: type[StructuredTool],
+    **further: Any,
+) -> BaseTool:
+    """Make a tool for `invoke` and `ainvoke` of one flow."""
+    checked_text(name, "name")
+    call, acall = ways(does)
+    return kind(
+        name=name,
+        description=description.strip(),
+        args_schema=takes,
+        func=call,
+        coroutine=acall,
+        handle_tool_error=True,
+        **further,
+    )
+
+
+@contextmanager
+def told_to_model() -> Iterator[None]:
+    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+    except (errors.NotSetUpError, errors.MigrationError):
+        raise  # these do not mend themselves
+    except (errors.DatabaseError, errors.EmbeddingFailedError) as error:
+        _log.warning("a tool goes without its memory: %s", error)
+        unknown = isinstance(error, errors.OutcomeUnknownError)
+        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
+
+
+@dataclass(slots=True)
+class Asking(Step):
+    """A call of a memory tool: whose memory it keeps, what was said, and which call it is."""
+
+    @property
+    def key(self) -> str:
+        """Return a key for what the call stores, which a repeated call has too."""
+        return str(uuid5(NAMESPACE_OID, self.name) if self.name else uuid4())
+
+    def trust(self) -> Flow[float]:
+        """Return how far the model is trusted, after what it has heard."""
+        return trusting(self.messages, self.memory.gate, self.config)
+
+
+def _of_context(
+    does: Callable[[Asking, Any], Flow[Told]],
+    takes: type[BaseModel],
+    name: str,
+    description: str,
+    whose: Remembered,
+) -> BaseTool:
+    """Make a tool of the memory of the run's context."""
+
+    def doing(**given: Any) -> Flow[Told]:
+        config, runtime = ensure_config(), get_runtime()
+        memory, said = whose.memory(runtime, config), messages_so_far(config)
+        asking = Asking(memory, said, config, runtime, name=_CALL.get() or "")
+        with told_to_model():
+            return (yield from does(asking, takes(**given)))
+
+    as_answer: Any = {"response_format": "content_and_artifact"}
+    return made(doing, name, description, takes, _ContextTool, **as_answer)
+
+
+def _described(text: str, instructions: str) -> str:
+    return f"{text}\n{checked_kind(instructions, str, 'instructions')}"
+
+
+def search_tool(instructions: str, name: str, whose: Remembered) -> BaseTool:
+    """Make a tool that searches the memory of the run's context."""
+    told = _described(prompts.SEARCH_CONTEXT, instructions)
+    return _of_context(_search, SearchMemory, name, told, whose)
+
+
+def manage_tool(instructions: str, name: str, whose: Remembered) -> BaseTool:
+    """Make a tool that keeps the memory of the run's context."""
+    told = _described(prompts.MANAGE_CONTEXT, instructions)
+    return _of_context(_manage, ManageMemory, name, told, whose)
+
+
 def create_manage_reminder_tool(
     *,
     instructions: str = "",
@@ -421,69 +292,16 @@ def create_manage_reminder_tool(
         reminders = create_manage_reminder_tool()
         ```
     """
-    whose = Remembered(context, coordinator)
-
-    def manage_reminder(  # noqa: PLR0917 - the model names them
-        action: Reminding,
-        content: str | None = None,
-        id: str | None = None,  # noqa: A002 - as the model knows it
-        at: str | None = None,
-        every: str | None = None,
-        cue: str | None = None,
-        before_tool: str | None = None,
-    ) -> Flow[Told]:
-        waits = {"at": at, "every": every, "cue": cue, "before_tool": before_tool}
-        asking = Asking.of(whose, _CALL.get())
-        with told_to_model():
-            return (yield from remind(asking, action=action, content=content, named=id, **waits))
-
     told = _described(prompts.REMIND_CONTEXT, instructions)
-    return made(manage_reminder, name, told, ManageReminder, _ContextTool, **_TELLS)
-
-
-def search_of_context(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that searches the memory of the run's context."""
-
-    def search_memory(query: str, about: str | None = None, limit: int = 10) -> Flow[Any]:
-        asking = Asking.of(whose, _CALL.get())
-        with told_to_model():
-            return (yield from search(asking.memory, query, about, limit))
-
-    told = _described(prompts.SEARCH_CONTEXT, instructions)
-    return made(search_memory, name, told, SearchMemory, _ContextTool, **_TELLS)
-
-
-def manage_of_context(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that keeps the memory of the run's context."""
-
-    def manage_memory(
-        action: Action = "create",
-        content: str | None = None,
-        id: str | None = None,  # noqa: A002 - langmem's word
-        kind: Kind | None = None,
-        pin: bool | None = None,  # noqa: FBT001 - the model names it
-    ) -> Flow[Told]:
-        asking = Asking.of(whose, _CALL.get())
-        named: Any = {"named": id, "kind": kind, "pin": pin}
-        with told_to_model():
-            return (yield from manage(asking, action=action, content=content, **named))
-
-    told = _described(prompts.MANAGE_CONTEXT, instructions)
-    return made(manage_memory, name, told, ManageMemory, _ContextTool, **_TELLS)
-
-
-def _described(text: str, instructions: str) -> str:
-    return f"{text}\n{checked_kind(instructions, str, 'instructions')}"
-
-
-_TELLS: Final = {"response_format": "content_and_artifact"}
+    whose = Remembered(context, coordinator)
+    return _of_context(_remind, ManageReminder, name, told, whose)
 
 
 def memory_tools(whose: Remembered) -> list[BaseTool]:
     """Make the three tools that an agent's model is given."""
     return [
-        search_of_context("", "search_memory", whose),
-        manage_of_context("", "manage_memory", whose),
+        search_tool("", "search_memory", whose),
+        manage_tool("", "manage_memory", whose),
         create_manage_reminder_tool(context=whose.scope, coordinator=whose.coordinator),
     ]
 
@@ -517,89 +335,203 @@ class Done(NamedTuple):
         }
 
 
-_CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
-"""The id of the tool call that is carried out."""
+# Searching, and keeping a memory
 
 
-class _ContextTool(StructuredTool):
-    """A tool of a context's memory; its answers say so, and how far what they bring is trusted."""
-
-    @property
-    def tool_call_schema(self) -> ArgsSchema:
-        """What a model is told, which pays for it at each call: types and meanings, no defaults."""
-        schema = super().tool_call_schema
-        if isinstance(schema, type) and issubclass(schema, BaseModel):
-            schema.model_config["json_schema_extra"] = _bare
-        return schema
-
-    def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
-        """Run it, blocking."""
-        with _called(options):
-            return _trusted(super().run(tool_input, *given, **options))
-
-    async def arun(self, tool_input: Any, *given: Any, **options: Any) -> Any:
-        """Run it, awaiting."""
-        with _called(options):
-            return _trusted(await super().arun(tool_input, *given, **options))
+def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
+    """Find memories for a model; what is known of a user are pins and what the user said."""
+    memory, query = asking.memory, wanted.query
+    pins: Sequence[Recollection] = ()
+    options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
+    if wanted.about == "user":
+        options["filter"] = {"speaker": {"$ne": "assistant"}}
+        pins = yield from asked(memory.pinned)
+        options["exclude"] = [one.key for one in pins]
+        options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
+    found = yield from asked(memory.get_context, query, **options)
+    told = [one for one in found if wanted.about is None or _tells(one)]
+    text = recalled_text(told, pinned=pins, now=memory.now, asked=query or None)
+    return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
 
 
-def _bare(schema: dict[str, Any]) -> None:
-    for one in schema["properties"].values():
-        for name in ("default", "minimum", "maximum"):
-            one.pop(name, None)
+def _tells(one: Recollection) -> bool:
+    talk = one.value.get(SMALL_TALK)
+    return not isinstance(talk, int | float) or talk < TALKS
 
 
-@contextmanager
-def _called(options: Mapping[str, Any]) -> Iterator[None]:
-    token = _CALL.set(options.get("tool_call_id"))
+def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
+    """Create, update or delete a memory, as a model decides.
+
+    Raises:
+        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+    """
+    memory, action, content, pin = asking.memory, wanted.action, wanted.content, wanted.pin
+    if action == "create" and wanted.id is not None:
+        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
+    if action != "create" and wanted.id is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    if content is None and (action == "create" or (action == "update" and pin is None)):
+        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    if wanted.id is None:
+        said = _created(asking, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+        return (yield from said)
+    old = yield from _meant(asking, wanted.id, action)
+    handle = handle_of(old.namespace, old.key)
+    if action == "delete":
+        retracting = asked(memory.retract, old.key, reason=prompts.MODEL_DELETED, answers=True)
+        move = (yield from retracting).move
+        told = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
+        revised = {"retracted": old.key, "handle": handle, "move": move}
+        return prompts.MEMORY_DELETED.format_map(told), {"revised": [revised]}
+    if content is None:
+        yield from asked(memory.pin if pin else memory.unpin, old.key)
+        return f"{'Pinned' if pin else 'Unpinned'} {bracketed(handle)}.", {}
+    memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
+    return (yield from _updated(asking, old, content, memory_type, pin=pin))
+
+
+def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
+    """Store what a model notes: as its own word, trusted no further than what it has heard."""
+    memory = asking.memory
+    trust = yield from asking.trust()
+    options: Any = {"memory_type": memory_type, "trust": trust, "key": asking.key, "pinned": pin}
+    if memory_type == REFLEXION:
+        options["personal"] = None if memory.context.user_id is None else True
+        failed = failures_at_hand(asking.messages)
+        options["further"] = failure_fields(failed[0]) if failed else {}
+    result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
+    if not result.stored:
+        return prompts.NOT_STORED.format(reason=result.reason), {}
+    handle = yield from _handle_of_key(memory, str(result.key))
+    if result.quarantined:
+        held = {"key": result.key, "quarantined": True, "reason": result.reason}
+        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
+    word = "Pinned" if pin else "Noted"
+    return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
+
+
+def _updated(
+    asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
+) -> Flow[Told]:
+    """Store what is so now, and let it take the place of what was; a pin goes with it."""
+    memory = asking.memory
+    said, done = yield from _created(asking, content, memory_type, pin=False)
+    if "noted" not in done:
+        return said, done
+    (new,) = done["noted"]
+    move = yield from asked(memory.supersede, old.key, by=new["key"])
+    if pin or (pin is None and old.value.get("pinned") is True):
+        yield from asked(memory.pin, new["key"])  # the old one's room is free now
+    handle = handle_of(old.namespace, old.key)
+    revised = {"superseded": old.key, "handle": handle, "move": move}
+    text = prompts.MEMORY_UPDATED.format(new=bracketed(new["handle"]), old=bracketed(handle))
+    return text, {**done, "revised": [revised]}
+
+
+def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
+    """Find the memory that a model names and may change.
+
+    Raises:
+        InvalidInputError: if there is none or several, or it is not the model's to change.
+    """
+    memory, question = asking.memory, last_question(asking.messages)
+    if named == THIS and question is not None:
+        named = key_of(question, asking.config)
+    found = yield from asked(memory.get, named)
+    if found is None:
+        raise InvalidInputError(prompts.NOT_THERE.format(id=named, action=action))
+    whose = memory.tiered_store.options.user_of(encode(found.namespace))
+    own = memory.context.user_id is None or whose == memory.context.user_id
+    if not own and source_of(found.value) != nouns.Source.AGENT:
+        raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
+    trust = yield from asking.trust()
+    if trust < nouns.THRESHOLD and trust_of(found.value) > trust:
+        raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
+    speaker = (found.speaker or "").lower()
+    if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
+        speakers = yield from speakers_in(asking.config, memory.gate)
+        by = "" if question is None else str(speakers.of(question)["speaker"])
+        if by.lower() != speaker:
+            whose_words = {"id": named, "speaker": found.speaker, "action": action}
+            raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
+    return found
+
+
+def _handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
+    """Return the handle of the memory that has a key."""
+    found = yield from asked(memory.get, key)
+    return key if found is None else handle_of(found.namespace, found.key)
+
+
+# Reminders
+
+
+def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
+    """Set, close or put off a reminder, as a model decides.
+
+    Raises:
+        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+    """
+    memory, action, named = asking.memory, wanted.action, wanted.id
+    moment = None if wanted.at is None else _local_moment(wanted.at, memory)
+    if action == "set":
+        if wanted.content is None:
+            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+        return (yield from _set(asking, wanted.content, moment, wanted))
+    if named is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    done = {"reminded": [{"action": action, "id": named}]}
+    if action == "snooze":
+        if moment is None:
+            raise InvalidInputError(prompts.TIME_NEEDED)
+        yield from asked(memory.snooze, named, moment)
+        return prompts.REMINDER_SNOOZED.format(id=named, when=_clock(moment, memory)), done
+    closing = memory.complete if action == "done" else memory.cancel
+    if not (yield from asked(closing, named)):
+        return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
+    said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED
+    return said.format(id=named), done
+
+
+def _set(
+    asking: Asking, content: str, moment: datetime | None, wanted: ManageReminder
+) -> Flow[Told]:
+    memory = asking.memory
+    waits: dict[str, Any] = {"at": moment, "cue": wanted.cue, "before_tool": wanted.before_tool}
+    if wanted.every is not None:
+        zone = memory.context.timezone or "UTC"
+        moment = moment or memory.now
+        waits = {"at": At(moment, every=wanted.every, timezone=zone)}
+    noted_as = {name: one for name, one in waits.items() if one is not None}
+    noted_as |= {"trust": (yield from asking.trust()), "key": asking.key}
+    result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
+    if not result.stored:
+        return prompts.NOT_STORED.format(reason=result.reason), {}
+    handle = yield from _handle_of_key(memory, str(result.key))
+    if result.quarantined:
+        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
+    when = "" if moment is None else f" for {_clock(moment, memory)}"
+    done = {"reminded": [{"action": "set", "id": handle}]}
+    return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done
+
+
+def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
+    """Read a moment in ISO 8601; without a zone it is the context's.
+
+    Raises:
+        InvalidInputError: if it is no moment, or over.
+    """
     try:
-        yield
-    finally:
-        _CALL.reset(token)
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=memory.context.zone)
+    if moment < memory.now.replace(second=0, microsecond=0):
+        raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_clock(memory.now, memory)))
+    return moment
 
 
-def _trusted(answer: Any) -> Any:
-    """Mark an answer to a model with the trust in what it brings: the memories that were found."""
-    if not isinstance(answer, ToolMessage):
-        return answer
-    found = answer.artifact if isinstance(answer.artifact, list) else []
-    noted = {**answer.additional_kwargs, TRUST: min(map(trust_of, found), default=1.0)}
-    done = answer.artifact if isinstance(answer.artifact, dict) else {}
-    return answer.model_copy(update={"additional_kwargs": noted, "artifact": done})
-
-
-def made(
-    does: Callable[..., Flow[Any]],
-    name: str,
-    description: str,
-    takes: type[BaseModel],
-    kind: type[StructuredTool],
-    **further: Any,
-) -> BaseTool:
-    """Make a tool for `invoke` and `ainvoke` of one flow."""
-    checked_text(name, "name")
-    call, acall = ways(does)
-    return kind(
-        name=name,
-        description=description.strip(),
-        args_schema=takes,
-        func=call,
-        coroutine=acall,
-        handle_tool_error=True,
-        **further,
-    )
-
-
-@contextmanager
-def told_to_model() -> Iterator[None]:
-    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
-    try:
-        yield
-    except InvalidInputError as error:
-        raise ToolException(str(error)) from error
-    except (NotSetUpError, MigrationError):
-        raise  # these do not mend themselves
-    except (DatabaseError, EmbeddingFailedError) as error:
-        _log.warning("a tool goes without its memory: %s", error)
-        unknown = isinstance(error, OutcomeUnknownError)
-        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
+def _clock(moment: datetime, memory: MemoryCoordinator) -> str:
+    there = moment.astimezone(memory.context.zone)
+    return f"{long_day(there.date())}, {there:%H:%M}"

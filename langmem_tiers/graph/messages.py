@@ -33,7 +33,7 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import handed_over, last_question, of_state, text_of
+from langmem_tiers.graph.node import handed_over, last_question, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
@@ -144,22 +144,22 @@ class Started:
 def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
     """Return the answer to a call with the mark, in whatever form it comes."""
     if isinstance(answer, ToolMessage):
-        if answer.tool_call_id != call_id:
-            return answer
-        noted = {**answer.additional_kwargs, RAN: ran}
-        return answer.model_copy(update={"additional_kwargs": noted})
+        return noted(answer, {RAN: ran}) if answer.tool_call_id == call_id else answer
     if isinstance(answer, Command) and isinstance(answer.update, dict):
-        update = {name: _each(one, call_id, ran) for name, one in answer.update.items()}
+        update = {
+            name: _marked(one, call_id, ran) if isinstance(one, list) else one
+            for name, one in answer.update.items()
+        }
         return replace(answer, update=update)
-    return _each(answer, call_id, ran)
+    if isinstance(answer, list):
+        return [_marked(one, call_id, ran) for one in answer]
+    return answer
 
 
-def _each(several: Any, call_id: str | None, ran: str) -> Any:
-    """Mark the answer in a list that holds it; all else stays as it is."""
-    if not isinstance(several, list):
-        return several
-    answers = (ToolMessage, Command)
-    return [_marked(one, call_id, ran) if isinstance(one, answers) else one for one in several]
+def noted(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
+    """A tool's answer, with notes among its `additional_kwargs`."""
+    told = {**answer.additional_kwargs, **notes}
+    return answer.model_copy(update={"additional_kwargs": told, **changed})
 
 
 UNNAMED = "a task without a name"
@@ -190,8 +190,8 @@ class Called(NamedTuple):
     @property
     def failed(self) -> bool:
         """Whether the tool reported an error, or somebody takes its answer for one."""
-        noted = self.answer.additional_kwargs.get(FAILED)
-        return self.answer.status == "error" or bool(noted)
+        judged = self.answer.additional_kwargs.get(FAILED)
+        return self.answer.status == "error" or bool(judged)
 
     @property
     def held(self) -> bool:
@@ -271,17 +271,13 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
         InvalidTypeError: if it says neither True nor False.
     """
     known = convert_to_messages(messages)
-    if failed is None:
-        return known
-    return [_judged(one, failed) if isinstance(one, ToolMessage) else one for one in known]
-
-
-def _judged(answer: ToolMessage, failed: Failing) -> ToolMessage:
-    said = failed(answer)
-    if not isinstance(said, bool):
-        raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
-    noted = {**answer.additional_kwargs, FAILED: said}
-    return answer.model_copy(update={"additional_kwargs": noted})
+    for place, one in enumerate(known):
+        if failed is None or not isinstance(one, ToolMessage):
+            continue
+        if not isinstance(said := failed(one), bool):
+            raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
+        known[place] = noted(one, {FAILED: said})
+    return known
 
 
 def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
@@ -327,12 +323,14 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
 def failures_at_hand(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Signature]:
     """What failed since the last human message and has not worked since, newest first."""
     calls = list(calls_in(this_turn(messages), ran or as_marked(messages)))
-    found = [
-        signature(one.said, tool=one.tool)
-        for place, one in enumerate(calls)
-        if one.failed and not _worked(one, calls[place + 1 :])
-    ]
-    return list(dict.fromkeys(reversed(found)))
+    worked: set[str] = set()
+    found: dict[Signature, None] = {}
+    for one in reversed(calls):
+        if not one.failed:
+            worked.add(one.call["name"])
+        elif one.call["name"] not in worked:
+            found[signature(one.said, tool=one.tool)] = None
+    return list(found)
 
 
 def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
@@ -341,40 +339,11 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     return list(last.tool_calls) if isinstance(last, AIMessage) else []
 
 
-def concern_of(state: Any, limit: int, ran: Ran | None = None) -> dict[str, Any]:
-    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
-    messages = messages_of(state)
-    failures, calls = failures_at_hand(messages, ran), about_to_run(messages)
-    tools = {tool: None for call in calls if (tool := tool_of(call))}
-    if not limit or not (failures or calls):
-        return {}
-    return {
-        "failures": failures,
-        "tools": list(tools),
-        "query": storable(text_of(last_question(messages)))
-        + "".join(f"\n{approach_of(call)}" for call in calls),
-        "limit": limit,
-    }
-
-
 def tool_of(call: ToolCall) -> str | None:
     """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
     tool = call["name"]
     named = tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
     return tool if named else None
-
-
-def messages_of(state: Any) -> list[BaseMessage]:
-    """The messages of a state, be it a mapping, an object or the messages themselves."""
-    if isinstance(state, list):  # messages, or a tool node's calls
-        return [one for one in state if isinstance(one, BaseMessage)]
-    return convert_to_messages(of_state(state, "messages", None) or ())
-
-
-def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[Recollection]:
-    """Lessons first, then what else was recalled, each memory once."""
-    taken = {(one.namespace, one.key) for one in first}
-    return [*first, *(one for one in then if (one.namespace, one.key) not in taken)]
 
 
 def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
@@ -401,12 +370,6 @@ def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     question = last_question(messages)
     places = [place for place, one in enumerate(messages) if one is question]
     return messages[places[-1] :] if places else messages
-
-
-def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
-    """The later calls of the same tool that succeeded."""
-    name = failed.call["name"]
-    return [one for one in later if one.call["name"] == name and not one.failed]
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
@@ -461,8 +424,7 @@ def taught(error: ToolMessage, lessons: Sequence[Recollection]) -> ToolMessage:
         f"{said}{error.content}" if isinstance(error.content, str) else [block, *error.content]
     )
     told = {TAUGHT: len(said), _LESSONS: [one.key for one in lessons]}
-    noted = {**error.additional_kwargs, **told}
-    return error.model_copy(update={"content": content, "additional_kwargs": noted})
+    return noted(error, told, content=content)
 
 
 def with_taught(

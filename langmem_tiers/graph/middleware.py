@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, NotRequired, Unpack
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, NotRequired, TypeAlias, Unpack
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage
+from langchain_core.tools import BaseTool
 from langgraph.channels import UntrackedValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -13,73 +16,50 @@ from langgraph.types import Command
 
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.graph import messages as said
+from langmem_tiers.graph import node
+from langmem_tiers.graph import remember as remember_turns
 from langmem_tiers.graph.context_tools import Done, memory_tools
 from langmem_tiers.graph.learn import judged_of, taught_by
-from langmem_tiers.graph.messages import (
-    Answer,
-    Failing,
-    Handler,
-    Ran,
-    Started,
-    as_seen,
-    just_failed,
-    messages_of,
-    said_in,
-    taught_in,
-    with_taught,
-)
-from langmem_tiers.graph.node import (
-    DEFAULT_LESSONS,
-    Careful,
-    OnError,
-    Remembered,
-    Remembering,
-    Scope,
-    asked,
-    careful_of,
-    errors_of,
-    handed_over,
-    of_a_turn,
-    of_state,
-    run_of,
-)
-from langmem_tiers.graph.remember import MemoryOf, ended_of, hear_turn, remember_turn, store_heard
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, handed_over
 from langmem_tiers.graph.remind import Reminding
-from langmem_tiers.graph.shown import (
-    AgentMiddleware,
-    AgentState,
-    ExtendedModelResponse,
-    ModelCallResult,
-    ModelHandler,
-    ModelRequest,
-    Noted,
-    PrivateStateAttr,
-    Shown,
-    ShownTurns,
-    noted_in,
-    question_of,
-    shown,
-    turn_of,
-    with_tools,
-)
+from langmem_tiers.graph.shown import Noted, Shown, ShownTurns, noted_in, question_of, turn_of
 from langmem_tiers.graph.speakers import HEARD, Begun, Heard
 from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.recall.fence import with_recalled
 from langmem_tiers.remind.intentions import Predicates
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest
+    from langchain.agents.middleware.types import (
+        AgentState,
+        ExtendedModelResponse,
+        ModelCallResult,
+        PrivateStateAttr,
+    )
+except ImportError as error:
+    raise MissingExtraError(
+        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
+    ) from error
+
+ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
+"""Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
 
 
 class AgentLessons(ToolLessons):
     """Lessons around the tool calls of an agent; they know which of its tools ran."""
 
-    def __init__(self, careful: Careful, **options: Any) -> None:
+    def __init__(self, careful: node.Careful, **options: Any) -> None:
         """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
         super().__init__(**options, run=_run)
-        self.calls, self._careful = Started(), careful
+        self.calls, self._careful = said.Started(), careful
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
         if (run := _run(request)) is not None:
@@ -115,7 +95,7 @@ class TieredMemoryState(AgentState[Any]):
     """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
 
 
-class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
+class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
     """The memory of an agent: it recalls, reminds, remembers and learns.
 
     What matters for the user's message, and what is due of that which was intended, is shown to the
@@ -151,11 +131,11 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         remember: bool = True,
         remind: bool | Predicates = True,
         tools: bool = True,
-        lessons: int = DEFAULT_LESSONS,
+        lessons: int = node.DEFAULT_LESSONS,
         hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
-        failed: Failing | None = None,
+        failed: said.Failing | None = None,
         holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
@@ -187,8 +167,8 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         super().__init__()
         self._remember, self._remind = remember, remind is not False
         self._outcome, self._reflecting = taught_by(outcome, reflect, failed)
-        self._careful = careful_of(on_error, "continue")
-        self._whose = Remembered(context, coordinator)
+        self._careful = node.careful_of(on_error)
+        self._whose = node.Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
         self.tools = memory_tools(self._whose) if checked_flag(tools, "tools") else []
         self._tool_lessons = AgentLessons(
@@ -201,93 +181,88 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
             coordinator=coordinator,
         )
         waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        known = of_a_turn(options, type(self)) if recall else None
-        self._shown = ShownTurns(self._careful, known, waits if self._remind else None, holdout)
+        known = node.of_a_turn(options, type(self)) if recall else None
+        self._shown = ShownTurns(known, waits if self._remind else None, holdout)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Note the turn's subject and what was said, while it stands among the messages."""
-        memory, told = self._memory(runtime), dict[str, str]()
-        before, bounds = noted_in(state), memory.tiered_store.options.bounds
-        noted = turn_of(state, run_of(runtime), bounds)
-        update: dict[str, Any] = {}
-        if noted != before:
+        step, update = self._step(state, runtime), Update()
+        noted = turn_of(step)
+        if noted != noted_in(state):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
-        with self._careful("remember", runtime, told):
-            update |= yield from hear_turn(memory, state, keep=self._remember)
-        return update | errors_of(state, told, known=not update.get("recalled_run")) or None
+        with step.without("remember"):
+            update |= yield from remember_turns.hear_turn(step, keep=self._remember)
+        return update | step.errors(known=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
-        memory, told = self._memory(request.runtime), dict[str, str]()
-        run = run_of(request.runtime)
-        bounds = memory.tiered_store.options.bounds
-        noted = noted_in(request.state) or turn_of(request.state, run, bounds)
-        run = run._replace(id=noted["run"])
-        turn = yield from self._shown.find(memory, request, run, noted, told)
-        lessons = yield from self._lessons_of(memory, request, run, noted, told)
-        heard = yield from self._store_heard(request, told)
-        seeing = request.override(messages=with_taught(request.messages, lessons))
-        seeing = with_tools(seeing, self.tools)
-        response = yield from handed_over(handler, shown(seeing, turn.text))
+        step = self._step(request.state, request.runtime)
+        before = noted_in(request.state)
+        noted = before or turn_of(step)
+        run = step.run._replace(id=noted["run"])
+        turn = yield from self._shown.find(step, request.messages, run, noted)
+        lessons = yield from self._lessons_of(step, request.messages, run, noted)
+        heard = yield from self._store_heard(step)
+        seeing = request.override(
+            messages=said.with_taught(request.messages, lessons),
+            system_message=with_recalled(request.system_message, turn.text),
+            tools=_callable(request, self.tools),
+        )
+        response = yield from handed_over(handler, seeing)
         first = "shown" not in noted
         if first and turn.due:
-            with self._careful("remind", request.runtime, told):
-                yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known=True) | heard
+            with step.without("remind"):
+                yield from asked(step.memory.acknowledge, *turn.due)
+        update = step.errors(known=True) | heard
         if first:
-            noted = {**noted, "shown": turn.places, "pins": bool(turn.pinned)}
-            noted["reminds"] = turn.reminds
-        if noted != noted_in(request.state):
+            pins, reminds = bool(turn.pinned), turn.reminds
+            noted = {**noted, "shown": turn.places, "pins": pins, "reminds": reminds}
+        if noted != before:
             update["recalled_run"] = noted
         if self._shown.known(request.state) is None:
             update["recalled_turn"] = noted["run"]
-        saved = messages_of(request.state)
-        if teaching := [one for one in saved if lessons.get(one.id)]:
-            update["messages"] = with_taught(teaching, lessons)
+        if teaching := [one for one in step.messages if lessons.get(one.id)]:
+            update["messages"] = said.with_taught(teaching, lessons)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: said.Handler) -> Flow[said.Answer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
-            memory = self._memory(request.runtime)
-            held = yield from held_by_reminder(request, memory, self._careful)
+            step = self._step(request.state, request.runtime)
+            held = yield from held_by_reminder(request, step)
             if held is not None:
                 return held
-        lessons = self._tool_lessons
-        return (yield from asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler))
+        return (yield from asked(self._tool_lessons.wrap_tool_call, request, handler))
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        memory = self._memory(runtime)
-        told: dict[str, str] = {}
-        judged = None
-        noted, heard = noted_in(state), of_state(state, HEARD, None)
-        done = Done.of(messages_of(state))
-        own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
-        judges = None if noted is None else self._outcome
-        with self._careful("outcome", runtime, told):  # it may ask a model
-            judged = None if judges is None else judged_of(state, judges)
+        step = self._step(state, runtime)
+        noted, heard, judged = noted_in(state), step.read(HEARD), None
+        done = Done.of(step.messages)
+        # who began the turn
+        own = step if heard is None else replace(step, memory=self._of(runtime)(heard["whose"]))
+        with step.without("outcome"):  # it may ask a model
+            if noted is not None and self._outcome is not None:
+                judged = judged_of(state, self._outcome)
             if noted is not None and judged is not None:
-                said = said_in(messages_of(state))
-                credit: Any = {"success": judged, "run_id": noted["run"], **said}
-                yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
-        with self._careful("reflect", runtime, told):
-            ran = self._ran(state)
-            learned = yield from self._reflecting.after(own, state, ran, judged=judged)
+                credit: Any = {"run_id": noted["run"], **said.said_in(step.messages)}
+                yield from asked(step.memory.record_outcome, success=judged, **credit)
+        with step.without("reflect"):
+            learned = yield from self._reflecting.after(own, self._ran(state), judged=judged)
             done = done._replace(learned=[*done.learned, *learned])
         if self._remember:
             turn = self._shown.known(state) or Shown()
-            with self._careful("remember", runtime, told):
-                yield from remember_turn(own, state, turn.told, done.retracted)
-        ended = ended_of(state, told)
+            with step.without("remember"):
+                yield from remember_turns.remember_turn(own, turn.told, done.retracted)
+        ended = remember_turns.ended_of(step)
         left = ended.get(HEARD, heard or {}).get("left")
-        update = errors_of(state, told, state, mended=None if left else "remember") | ended
+        update = step.errors(known=True, mended=None if left else "remember") | ended
         return update | done.of_state(state) or None
 
     before_agent, abefore_agent = both(_before_agent)
@@ -295,50 +270,46 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _of(self, runtime: Runtime[Any]) -> MemoryOf:
+    def _of(self, runtime: Runtime[Any]) -> remember_turns.MemoryOf:
         """Make memories of contexts as a run's is made."""
         return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
 
-    def _store_heard(
-        self, request: ModelRequest[Any], told: dict[str, str]
-    ) -> Flow[dict[str, Any]]:
+    def _store_heard(self, step: Step) -> Flow[Update]:
         """Store what was said, before it is answered, and return the update of the state."""
-        heard: dict[str, Any] = {}
+        update: Update = {}
         if self._remember:
-            with self._careful("remember", request.runtime, told):
-                heard, errors = yield from store_heard(self._of(request.runtime), request.state)
-                for error in errors[:1]:
+            with step.without("remember"):
+                update, failed = yield from remember_turns.store_heard(
+                    self._of(step.runtime), step.read(HEARD)
+                )
+                for error in failed[:1]:
                     raise error
-        return heard
+        return update
 
-    def _ran(self, state: Any) -> Ran:
+    def _ran(self, state: Any) -> said.Ran:
         """Tell which tool calls ran: each of them passes by here."""
         noted = noted_in(state)
-        return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
+        return said.as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
 
     def _lessons_of(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        run: Run,
-        noted: Noted,
-        told: dict[str, str],
+        self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        known = taught_in(request.messages)
-        messages = self._reflecting.marked(request.messages) if self._lessons else ()
-        failed = just_failed(messages, self._ran(request.state))
-        for one in failed:
-            concern: Any = {
-                "failures": signature(one.said, tool=one.tool),
-                "query": question_of(noted, request.state)[0],
-                "limit": self._lessons,
-                "run_id": run,
-                "holdout": self._holdout,
-            }
-            with self._careful("lessons", request.runtime, told):
-                found = yield from asked(memory.get_lessons, memory.aget_lessons, **concern)
+        known, question = said.taught_in(seen), question_of(noted, step.state)[0]
+        marked = self._reflecting.marked(seen) if self._lessons else ()
+        shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
+        for one in said.just_failed(marked, self._ran(step.state)):
+            with step.without("lessons"):
+                failed = signature(one.said, tool=one.tool)
+                concern = {"failures": failed, "query": question, **shown_to}
+                found = yield from asked(step.memory.get_lessons, **concern)
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}
         return lessons
+
+
+def _callable(request: ModelRequest[Any], tools: Sequence[BaseTool]) -> list[Any]:
+    """The tools of a request, without these if its model cannot call any."""
+    cannot = type(request.model).bind_tools is BaseChatModel.bind_tools
+    return [one for one in request.tools if not (cannot and one in tools)]

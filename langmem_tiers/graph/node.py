@@ -1,7 +1,7 @@
 """What nodes, tools and middleware stand on.
 
-Whose memory a run uses, how a node is made of a flow and driven where its caller stands, how it
-reads the state, and how a run goes on where its memory fails.
+How a flow is driven where its caller stands, whose memory a run uses, what a step of a run reads of
+its state, how it goes on where its memory fails, and how a node is made of it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, fields
 from functools import partial, wraps
 from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
@@ -21,27 +21,18 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    MigrationError,
-    NotSetUpError,
-    TieredMemoryError,
-    TooLargeError,
-    short,
-)
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.core.threads import Work
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
-from langmem_tiers.postgres.driving import arun, run
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.floor import TURN_FLOOR
 from langmem_tiers.remember.new import share
@@ -50,45 +41,62 @@ from langmem_tiers.store.store import TieredStore
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
+Update: TypeAlias = dict[str, Any]
+"""What a node writes to the state."""
+
+_log = logging.getLogger(__name__)
 
 
-class _AtCaller:
-    """What a flow is driven on that does nothing but ask."""
-
-    def __init__(self, ask: Callable[[Ask], Any]) -> None:
-        self._ask = ask
-
-    def perform(self, effect: Any) -> Work[Any]:
-        return (yield self._ask(effect))
-
-    def end(self, _: BaseException | None) -> Work[None]:
-        yield from ()  # nothing was opened
+# A flow, driven where its caller stands
 
 
 class Caller:
     """Drives a flow that does nothing but ask, where its caller stands.
 
     What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
-    thread and no connection is held meanwhile, however long a model takes.
+    thread and no connection is held meanwhile, however long a model takes. Whatever ends the
+    asking, an interruption as well, is raised where the flow asked.
     """
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return run(asking, _AtCaller(Ask.ask))
+        return done(_driven(asking, Ask.ask))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await arun(asking, _AtCaller(Ask.aask))
+        return await adone(_driven(asking, Ask.aask))
+
+
+def _driven(asking: Flow[T], ask: Callable[[Any], Any]) -> Work[T]:
+    resume: Callable[[Any], Any] = asking.send
+    answer: Any = None
+    while True:
+        try:
+            wanted = resume(answer)
+        except StopIteration as end:
+            return cast("T", end.value)
+        finally:
+            answer = None  # an error kept here would keep this frame in turn
+        try:
+            resume, answer = asking.send, (yield ask(wanted))
+        except BaseException as error:  # noqa: BLE001 - it is dealt with where the flow asked
+            resume, answer = asking.throw, error
 
 
 CALLER = Caller()
 
 
-def asked(
-    call: Callable[P, Any], acall: Callable[P, Awaitable[T]], *given: P.args, **options: P.kwargs
-) -> Flow[T]:
-    """What a verb, or whatever has two forms, answers: by that of them that the flow is driven."""
-    answer = yield Ask(partial(call, *given, **options), partial(acall, *given, **options))
+def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
+    """What a verb answers: itself where the flow blocks, where it is awaited its twin with an `a`.
+
+    Example:
+        ```python
+        found = yield from asked(memory.get_context, "When do keys change?", limit=3)
+        ```
+    """
+    method: Any = verb
+    twin = getattr(method.__self__, f"a{method.__name__}")
+    answer = yield Ask(partial(verb, *given, **options), partial(twin, *given, **options))
     return cast("T", answer)
 
 
@@ -110,6 +118,9 @@ def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Corout
         return await CALLER.arun(made(*given, **options))
 
     return call, acall
+
+
+# Whose memory a run uses
 
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -185,16 +196,6 @@ class Remembered:
         thread = thread_of(config)
         session = {} if thread is None else {"session_id": thread}
         return {**session, **_labels(given), **named}
-
-
-class Remembering:
-    """What has a memory, and methods that `both` makes, driven where an agent stands."""
-
-    runner = CALLER
-    _whose: Remembered
-
-    def _memory(self, runtime: Any) -> MemoryCoordinator:
-        return self._whose.memory(runtime, ensure_config())
 
 
 def thread_of(config: RunnableConfig) -> str | None:
@@ -289,104 +290,19 @@ def _labels(given: Any) -> dict[str, str]:
     return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
 
 
-_log = logging.getLogger(__name__)
-_NEEDED: Any = object()
+# What a state says
+
+
 SUMMARY: Final = "lc_source"
 """What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
 """What a key holds that the state does not have."""
 READ = "__pregel_read"
 """Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
-
-DEFAULT_LESSONS = 3
-"""Lessons that come before what is recalled."""
-RECALLED = 6
-"""Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
-well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
-of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428
-questions, for 47 and 91 tokens more each (`benchmarks/data/life.jsonl`)."""
+_NEEDED: Any = object()
 
 OfState = str | Callable[[Any], Any]
 """A key of the state, or a function of the state."""
-
-OnError = Literal["continue", "raise"]
-"""What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
-OnHookError = Literal["tell", "raise"]
-"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
-
-NodeBody = Callable[[MemoryCoordinator, Any, RunnableConfig], Flow[dict[str, Any]]]
-"""What a node does with the run's memory, the state and the config; it returns an update."""
-
-
-def node(
-    name: str, body: NodeBody, whose: Remembered, keys: Sequence[str] = ()
-) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
-
-    def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
-        check_keys(config, *keys)
-        return body(whose.memory(get_runtime(), config), state, config)
-
-    return RunnableLambda(*ways(update), name=name)
-
-
-def this_run() -> Run:
-    """The attempt that the node which calls this makes; see `run_of`."""
-    return run_of(get_runtime())
-
-
-def checked(options: Mapping[str, Any], surface: Callable[..., Any] | None = None) -> RecallOptions:
-    """Options that a recall can take; the names of memory types are looked up when it runs.
-
-    `surface` is what was given them: an unknown one may be a misspelt option of its own.
-
-    Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
-    """
-    known = RecallOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        taken = inspect.signature(surface).parameters.values() if surface else ()
-        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
-    names: Any = options.get("memory_types")
-    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
-    if names is not None and not (several and all(isinstance(one, str) for one in names)):
-        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
-    general: Any = {name: one for name, one in options.items() if name != "memory_types"}
-    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
-    return cast("RecallOptions", options)
-
-
-def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
-    """Options by which a model is shown what matters for a turn, checked.
-
-    Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
-    """
-    return checked({"deduplicate": True, "min_match": TURN_FLOOR, **options}, surface)
-
-
-def checked_lessons(lessons: object, holdout: object) -> None:
-    """Refuse a number of lessons, or a share to hold out, that no recall could take.
-
-    Raises:
-        InvalidInputError: for either.
-    """
-    checked_limit(lessons, MOST_LESSONS, "lessons")
-    share(holdout, "holdout")
-
-
-def run_of(runtime: Any) -> Run:
-    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
-
-    Raises:
-        ConfigurationError: outside a graph.
-    """
-    info = getattr(runtime, "execution_info", None)
-    if info is None:
-        raise ConfigurationError(OUTSIDE)
-    root = trace_id() or info.run_id
-    return Run(str(info.task_id), None if root is None else str(root))
 
 
 def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
@@ -405,6 +321,20 @@ def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
             "known, or give a function of the state"
         )
     return found
+
+
+def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
+    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
+
+    Raises:
+        InvalidTypeError: for anything else, and for a function that must be awaited.
+    """
+    for what, given in several.items():
+        if isinstance(given, str) or (given is None and what not in needed):
+            continue
+        if not callable(given):
+            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
+        checked_function(given, what)
 
 
 def check_keys(config: RunnableConfig, *names: str) -> None:
@@ -430,18 +360,11 @@ def channel(config: RunnableConfig, name: str) -> Any:
         return MISSING
 
 
-def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
-    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
-
-    Raises:
-        InvalidTypeError: for anything else, and for a function that must be awaited.
-    """
-    for what, given in several.items():
-        if isinstance(given, str) or (given is None and what not in needed):
-            continue
-        if not callable(given):
-            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checked_function(given, what)
+def messages_of(state: Any) -> list[BaseMessage]:
+    """The messages of a state, be it a mapping, an object or the messages themselves."""
+    if isinstance(state, list):  # messages, or a tool node's calls
+        return [one for one in state if isinstance(one, BaseMessage)]
+    return convert_to_messages(of_state(state, "messages", None) or ())
 
 
 def last_question(messages: Sequence[Any]) -> HumanMessage | None:
@@ -454,6 +377,28 @@ def last_question(messages: Sequence[Any]) -> HumanMessage | None:
 def text_of(message: BaseMessage | None) -> str:
     """What a message says in words; nothing if there is none."""
     return "" if message is None else str(message.text).strip()
+
+
+def run_of(runtime: Any) -> Run:
+    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
+
+    Raises:
+        ConfigurationError: outside a graph.
+    """
+    info = getattr(runtime, "execution_info", None)
+    if info is None:
+        raise ConfigurationError(OUTSIDE)
+    root = trace_id() or info.run_id
+    return Run(str(info.task_id), None if root is None else str(root))
+
+
+# Where memory fails
+
+
+OnError = Literal["continue", "raise"]
+"""What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
+OnHookError = Literal["tell", "raise"]
+"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
 
 class Careful(NamedTuple):
@@ -474,33 +419,26 @@ class Careful(NamedTuple):
         try:
             yield
         except self.spares as error:
-            if isinstance(error, self.fails) and not isinstance(error, TooLargeError):
+            if isinstance(error, self.fails) and not isinstance(error, errors.TooLargeError):
                 raise
             kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
             if told is not None:
                 told[during] = f"{kind}: {error}"
-            _log.warning(text, during, error, exc_info=not isinstance(error, TieredMemoryError))
+            ours = isinstance(error, errors.TieredMemoryError)
+            _log.warning(text, during, error, exc_info=not ours)
             if runtime is not None:
                 runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
-
-    def hook(self, name: str, doing: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
-        """What the hook of that name did, or its `error`."""
-        told: dict[str, str] = {}
-        with self(name, None, told):
-            return (yield from doing)
-        return {"error": told[name]}
 
 
 # A model's client can raise anything. A mistake in the graph, an error that does not mend itself
 # and an exception that is no error are raised, not told.
-GOING_ON: Final = Careful(
-    (Exception,),
-    (NotSetUpError, MigrationError, ConfigurationError, InvalidInputError, GraphBubbleUp),
-)
-_TELLING: Final = Careful((Exception,), (ConfigurationError, GraphBubbleUp))
+_RAISED: Final = (ConfigurationError, GraphBubbleUp)
+_LASTING: Final = (errors.NotSetUpError, errors.MigrationError, InvalidInputError)
+GOING_ON: Final = Careful((Exception,), (*_RAISED, *_LASTING))
+_TELLING: Final = Careful((Exception,), _RAISED)
 
 
-def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
+def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue") -> Careful:
     """How the errors of an agent, or where it is to `tell` of them those of a hook, are dealt with.
 
     Raises:
@@ -512,26 +450,133 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     return GOING_ON if goes_on == "continue" else _TELLING
 
 
-def going_on(careful: Careful, name: str, doing: Flow[T], instead: T) -> Flow[T]:
-    """Do what a node does; where that fails and the run goes on, return `instead`."""
-    with careful(name, get_runtime()):
-        return (yield from doing)
-    return instead
+# A step of a run, and a node
 
 
-def by_words(failed: str | None) -> dict[str, str]:
-    """What is told of a recall that sought words alone, as the embedding model failed."""
-    return {} if failed is None else {"recall": f"recalled by words alone: {failed}"}
+@dataclass(slots=True)
+class Step:
+    """A step of a run: whose memory it uses, what it reads, and what it goes without."""
+
+    memory: MemoryCoordinator
+    state: Any
+    config: RunnableConfig
+    runtime: Any = None
+    careful: Careful = GOING_ON
+    name: str = ""
+    told: dict[str, str] = field(default_factory=dict)
+    """The errors that the run went on after, by what was to be done."""
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages of its state."""
+        return messages_of(self.state)
+
+    @property
+    def run(self) -> Run:
+        """The attempt that it makes; see `run_of`."""
+        return run_of(self.runtime)
+
+    def read(self, key: str) -> Any:
+        """What a key of its state holds; None without it."""
+        return of_state(self.state, key, None)
+
+    def without(self, during: str) -> AbstractContextManager[None]:
+        """Go on without what is done here, where that fails."""
+        return self.careful(during, self.runtime, self.told)
+
+    def spared(self, doing: Flow[T], instead: T) -> Flow[T]:
+        """Do what the node does; where that fails and the run goes on, return `instead`."""
+        with self.without(self.name):
+            return (yield from doing)
+        return instead
+
+    def hooked(self, doing: Flow[Update]) -> Flow[Update]:
+        """What the hook of its name did, or its `error`; no stream is told."""
+        with self.careful(self.name, None, self.told):
+            return (yield from doing)
+        return {"error": self.told[self.name]}
+
+    def errors(self, *, known: object, mended: str | None = None) -> Update:
+        """Return the errors for the state: those of its turn, if that is `known`, and those told.
+
+        The error `mended` was tried again: it stays only if it is told again.
+        """
+        before: Mapping[str, str] = self.read("memory_errors") or {}
+        still = {name: one for name, one in before.items() if known and name != mended}
+        found = {**still, **self.told}
+        return {} if found == before else {"memory_errors": found}
+
+    def by_words(self, failed: str | None) -> None:
+        """Tell of a recall that sought words alone, as the embedding model failed."""
+        if failed is not None:
+            self.told["recall"] = f"recalled by words alone: {failed}"
 
 
-def errors_of(
-    state: Any, told: Mapping[str, str], known: object, mended: str | None = None
-) -> dict[str, Any]:
-    """Return the errors for the state: those of its turn, if that is `known`, and those `told`.
+class Remembering:
+    """What has a memory, and methods that `both` makes, driven where an agent stands."""
 
-    The error `mended` was tried again: it stays only if it is told again.
+    runner = CALLER
+    _careful = GOING_ON
+    _whose: Remembered
+
+    def _step(self, state: Any, runtime: Any) -> Step:
+        config = ensure_config()
+        return Step(self._whose.memory(runtime, config), state, config, runtime, self._careful)
+
+
+def node(
+    name: str,
+    body: Callable[[Step], Flow[Update]],
+    whose: Remembered,
+    careful: Careful = GOING_ON,
+    keys: Sequence[str] = (),
+) -> Runnable[Any, Update]:
+    """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
+
+    def update(state: Any, config: RunnableConfig) -> Flow[Update]:
+        check_keys(config, *keys)
+        runtime = get_runtime()
+        return body(Step(whose.memory(runtime, config), state, config, runtime, careful, name))
+
+    return RunnableLambda(*ways(update), name=name)
+
+
+# What is recalled for a turn
+
+
+DEFAULT_LESSONS = 3
+"""Lessons that come before what is recalled."""
+
+
+def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
+    """Options by which a model is shown what matters for a turn, checked.
+
+    The names of memory types are looked up when it runs. `surface` is what was given the options:
+    an unknown one may be a misspelt option of its own.
+
+    Raises:
+        InvalidInputError: for what `get_context` does not know or would refuse.
     """
-    before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
-    still = {name: one for name, one in before.items() if known and name != mended}
-    errors = {**still, **told}
-    return {} if errors == before else {"memory_errors": errors}
+    known = RecallOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        taken = inspect.signature(surface).parameters.values()
+        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
+    given: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
+    names: Any = given.get("memory_types")
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if names is not None and not (several and all(isinstance(one, str) for one in names)):
+        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
+    general: Any = {name: one for name, one in given.items() if name != "memory_types"}
+    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
+    return cast("RecallOptions", given)
+
+
+def checked_lessons(lessons: object, holdout: object) -> None:
+    """Refuse a number of lessons, or a share to hold out, that no recall could take.
+
+    Raises:
+        InvalidInputError: for either.
+    """
+    checked_limit(lessons, MOST_LESSONS, "lessons")
+    share(holdout, "holdout")

@@ -6,8 +6,8 @@ than what it has heard from its tools.
 
 from __future__ import annotations
 
-import asyncio
 import json
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict
@@ -30,9 +30,18 @@ from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in, this_turn
-from langmem_tiers.graph.node import MISSING, READ, SUMMARY, asked, channel, text_of, thread_of
+from langmem_tiers.graph.node import (
+    MISSING,
+    READ,
+    SUMMARY,
+    Step,
+    asked,
+    channel,
+    text_of,
+    thread_of,
+)
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.gate import trust_in
 from langmem_tiers.remember.gating import Gate
 from langmem_tiers.remember.new import NewMemory
@@ -91,9 +100,11 @@ def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
     Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
     tool had said something.
     """
-    found: Any = channel(config, "messages")
-    if found is MISSING:
-        return [ToolMessage("", tool_call_id="")]
+    found = channel(config, "messages")
+    return [ToolMessage("", tool_call_id="")] if found is MISSING else _listed(found)
+
+
+def _listed(found: Any) -> list[BaseMessage]:
     return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
 
 
@@ -200,19 +211,19 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     begun = begun_in(config)
     trust = usual
     if begun is not None:
-        ask = partial(_trusted, begun, gate)
-        trust = yield from asked(ask, partial(asyncio.to_thread, ask))
+        trust = yield from apart(partial(_trusted, begun, gate), sys.maxsize)
     within = len(levels) == _OUTERMOST + 1
     if begun is None or not within:
         # Nobody knows what the runs between the two have heard.
         trust = min(trust, usual)
+    known: Callable[[str], bool]
     if begun is not None and within:
-        known = partial(_is_node, begun)
-        return Speakers(_spoken(_held(begun), known), _either(own, known), trust)
-    saved = yield from _saved(config)
-    nodes = {name.removeprefix(_NODE.format("")) for name in saved if name.startswith("branch:")}
-    among = nodes.__contains__
-    return Speakers(_spoken(saved, among), _either(own, among), trust)
+        state, known = _held(begun), partial(_is_node, begun)
+    else:
+        state = yield from _saved(config)
+        nodes = [one.removeprefix(_NODE.format("")) for one in state if one.startswith("branch:")]
+        known = nodes.__contains__
+    return Speakers(_spoken(state, known), lambda name: own(name) or known(name), trust)
 
 
 def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig) -> Flow[float]:
@@ -224,8 +235,8 @@ def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig
     said = said_of(channel(config, HEARD))
     if said is not None and speakers.spoken is None:
         speakers = speakers._replace(spoken=said)
-    ask = partial(trust_after, messages, gate, speakers.person, speakers.trust)
-    return (yield from asked(ask, partial(asyncio.to_thread, ask)))
+    heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
+    return (yield from apart(heard, sys.maxsize))
 
 
 def said_of(heard: Any) -> frozenset[str] | None:
@@ -250,8 +261,7 @@ def begun_in(config: RunnableConfig) -> RunnableConfig | None:
 def messages_around(config: RunnableConfig) -> list[BaseMessage]:
     """Return the messages of the run around this one, as far as they are known."""
     begun = begun_in(config)
-    found: Any = None if begun is None else channel(begun, "messages")
-    return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
+    return [] if begun is None else _listed(channel(begun, "messages"))
 
 
 def _levels(config: RunnableConfig) -> list[str]:
@@ -276,10 +286,6 @@ def _is_node(config: RunnableConfig, name: str) -> bool:
     return READ in (config.get("configurable") or {}) and found is not MISSING
 
 
-def _either(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
-    return lambda name: one(name) or other(name)
-
-
 def _held(config: RunnableConfig) -> dict[str, Any]:
     """Return all that the state of a task's run holds, by key."""
     read: Any = (config.get("configurable") or {}).get(READ)
@@ -290,7 +296,7 @@ def _held(config: RunnableConfig) -> dict[str, Any]:
     return {name: channel(config, name) for name in names}
 
 
-def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
+def _saved(config: RunnableConfig) -> Flow[dict[str, Any]]:
     """Return the outermost run's state when its step began, if a checkpointer tells it."""
     known: Mapping[str, Any] = config.get("configurable") or {}
     saver: Any = known.get("__pregel_checkpointer")
@@ -298,7 +304,7 @@ def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
     if first is None or not hasattr(saver, "aget_tuple"):
         return {}
     at: Any = {"thread_id": known.get("thread_id"), "checkpoint_ns": "", "checkpoint_id": first}
-    found = yield from asked(saver.get_tuple, saver.aget_tuple, {"configurable": at})
+    found = yield from asked(saver.get_tuple, {"configurable": at})
     return {} if found is None else dict(found.checkpoint["channel_values"])
 
 
@@ -327,11 +333,10 @@ def _trusted(begun: RunnableConfig, gate: Gate) -> float:
     found, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(found, list):  # nobody knows what the run heard
         return usual
-    messages: Sequence[BaseMessage] = [one for one in found if isinstance(one, BaseMessage)]
     said, person = said_of(channel(begun, HEARD)), None
     if said is not None:
         person = Speakers(said, partial(_is_node, begun), usual).person
-    return trust_after(messages, gate, person, usual)
+    return trust_after(_listed(found), gate, person, usual)
 
 
 _LONGEST: Final = 20_000
@@ -376,24 +381,21 @@ class Answer(NamedTuple):
 
 
 def hear(
-    messages: Sequence[BaseMessage],
-    before: Heard | None,
+    step: Step,
     speakers: Speakers,
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-    *,
+    before: Heard | None,
     elsewhere: Collection[str] = (),
 ) -> Heard:
     """Hear the messages that a run was given, and leave the new ones to be stored.
 
     Args:
-        messages: All messages of the agent as its run begins.
-        before: The messages heard before, in this turn or the last one.
+        step: The step by which the agent's run begins, and all its messages.
         speakers: Their speakers.
-        memory, config: The memory and the run that they are stored by.
+        before: The messages heard before, in this turn or the last one.
         elsewhere: The ids of messages that another agent has heard.
     """
-    whose, at = asdict(memory.context), memory.now.isoformat()
+    messages = step.messages
+    whose, at = asdict(step.memory.context), step.memory.now.isoformat()
     known = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
     if known["whose"] != whose:  # another one's messages
         known = Heard(**{**known, "others": [*known["others"], *known["said"]], "said": []})
@@ -401,7 +403,7 @@ def hear(
     open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
     new = [one for one in open_ones if str(one.id) not in known["said"]]
     there = {str(one.id) for one in messages}
-    notes = [note for one in new for note in note_of(one, speakers, memory, config)]
+    notes = [note for one in new for note in note_of(step, one, speakers)]
     return Heard(
         # A run that is given nothing goes on with what was said before.
         said=[str(one.id) for one in open_ones] if new else known["said"],
@@ -468,15 +470,12 @@ def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | Non
     return Answer(asking, "\n".join(brought), messages)
 
 
-def note_of(
-    message: BaseMessage, speakers: Speakers, memory: MemoryCoordinator, config: RunnableConfig
-) -> list[dict[str, Any]]:
+def note_of(step: Step, message: BaseMessage, speakers: Speakers) -> list[dict[str, Any]]:
     """Return a human message as it is stored; nothing if it says nothing."""
     if not (text := storable(text_of(message))):
         return []
-    told = speakers.of(message)
-    key = key_of(message, config, speakers)
-    return [{**told, **kept(text, memory, key)}]
+    key = key_of(message, step.config, speakers)
+    return [{**speakers.of(message), **kept(text, step.memory, key)}]
 
 
 def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -37,9 +38,9 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
-from langmem_tiers.graph.node import CALLER, Caller, tiered
+from langmem_tiers.graph.node import CALLER, asked, tiered
 from langmem_tiers.postgres.errors import checkpointing
-from langmem_tiers.postgres.flow import Ask, Flow, both
+from langmem_tiers.postgres.flow import Ask, Flow, apart, both
 from langmem_tiers.store.store import TieredStore
 
 FENCE = "fence"
@@ -221,6 +222,7 @@ class ConsolidationWorker:
         ```
     """
 
+    runner = CALLER
     failures: dict[str, Exception]
     """By tenant, what broke its cycle off in the latest pass; the next one goes on with it."""
 
@@ -289,11 +291,6 @@ class ConsolidationWorker:
         self._stopping = True
         self._woken.put(None)
 
-    @property
-    def runner(self) -> Caller:
-        """What drives its passes: where the worker is run."""
-        return CALLER
-
     def _run(self, poll_seconds: float = 60.0) -> Flow[None]:
         """Run what is due, again and again, until `stop` is called.
 
@@ -322,7 +319,7 @@ class ConsolidationWorker:
         """
         reports: list[ConsolidationReport] = []
         with self._alone():
-            for tenant in (yield from heard(self._store.run, self._store.arun, lease.tenants())):
+            for tenant in (yield from asked(self._store.run, lease.tenants())):
                 report = None
                 with self._minding(tenant):
                     report = yield from self._turn(tenant)
@@ -336,8 +333,7 @@ class ConsolidationWorker:
 
     def _waiting(self, seconds: float) -> Flow[None]:
         try:
-            wait = partial(self._wait, seconds)
-            yield from heard(wait, partial(asyncio.to_thread, wait))
+            yield from apart(partial(self._wait, seconds), sys.maxsize)
         except asyncio.CancelledError:
             self._woken.put(None)  # the thread that waits
             raise
@@ -396,7 +392,7 @@ class ConsolidationWorker:
         asteps: Any = self._graph.astream(given, config, **how)
         number = 0
         try:
-            while (yield from heard(partial(next, steps, None), partial(anext, asteps, None))):
+            while (yield Ask(partial(next, steps, None), partial(anext, asteps, None))):
                 number += 1
                 yield from mine.renew()
                 if self._stopping:
@@ -404,7 +400,7 @@ class ConsolidationWorker:
                 if number % _PRUNED_AFTER == 0:
                     yield from self._prune(mine)
         finally:
-            yield from heard(steps.close, asteps.aclose)
+            yield Ask(steps.close, asteps.aclose)
         thread = yield from self._standing(mine.tenant, mine.fence)
         if thread.is_ended:
             yield from self._prune(mine)
@@ -417,26 +413,24 @@ class ConsolidationWorker:
         async def awaited() -> list[Any]:
             return [one async for one in graph.aget_state_history(config, limit=_LOOKED_AT)]
 
-        history = yield from heard(
-            lambda: list(graph.get_state_history(config, limit=_LOOKED_AT)), awaited
-        )
+        known = partial(graph.get_state_history, config, limit=_LOOKED_AT)
+        history = yield Ask(lambda: list(known()), awaited)
         return Thread.of(tenant, history, fence)
 
     def _is_due(self, thread: Thread) -> Flow[bool]:
         if thread.is_at_work:
             return True
-        store = self._store
-        last = yield from heard(store.run, store.arun, last_cycle(thread.tenant))
-        return due(self._schedule, last, now=store.flows.now) is not None
+        last = yield from asked(self._store.run, last_cycle(thread.tenant))
+        return due(self._schedule, last, now=self._store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""
         saved, thread = self._checkpointer, lease.thread_of(mine.tenant)
         try:
             with checkpointing():
-                newest = yield from heard(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))
+                newest = yield from asked(saved.get_tuple, config_of(mine.tenant))
                 if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                    yield from heard(saved.prune, saved.aprune, [thread])
+                    yield from asked(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
         except DatabaseError:  # it is dropped after the next cycle
@@ -462,7 +456,7 @@ class Lease:
             LeaseLostError: if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
-        if not (yield from heard(self.store.run, self.store.arun, lease.renew(*terms))):
+        if not (yield from asked(self.store.run, lease.renew(*terms))):
             raise LeaseLostError(
                 f"the lease of {self.tenant!r} was taken over: its new holder goes on"
             )
@@ -487,10 +481,10 @@ class Lease:
         """Let it go."""
         self.ending.set()
         for one in self.keeping:
-            yield from heard(one.join, partial(asyncio.to_thread, one.join))
+            yield from apart(one.join, sys.maxsize)
         try:
             flow = lease.release(self.tenant, self.fence)
-            yield from heard(self.store.run, self.store.arun, flow)
+            yield from asked(self.store.run, flow)
         except DatabaseError:
             _log.warning(
                 "the lease of %s could not be released: it ends by itself within %g s",
@@ -503,7 +497,7 @@ class Lease:
 def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
     flow = lease.acquire(tenant, holder, store.flows.now, seconds)
-    fence = yield from heard(store.run, store.arun, flow)
+    fence = yield from asked(store.run, flow)
     if fence is None:
         return None
     mine = Lease(store, tenant, fence, seconds)
@@ -511,27 +505,3 @@ def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow
     mine.keeping.append(keeping)
     keeping.start()
     return mine
-
-
-def heard(call: Callable[..., Any], acall: Callable[..., Awaitable[Any]], *given: Any) -> Flow[Any]:
-    """What either form answers; whatever ends the asking, an interruption as well, is raised here.
-
-    So a worker that is interrupted, or cancelled, lets its lease go.
-    """
-
-    def asked() -> tuple[Any, BaseException | None]:
-        try:
-            return call(*given), None
-        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
-            return None, error
-
-    async def awaited() -> tuple[Any, BaseException | None]:
-        try:
-            return await acall(*given), None
-        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
-            return None, error
-
-    answer, error = yield Ask(asked, awaited)
-    if error is not None:
-        raise error
-    return answer

@@ -35,14 +35,14 @@ class Doubling:
 
 def quadrupled(number: int) -> Flow[int]:
     """Four times a number."""
-    once = yield from asked(Doubling().double, Doubling().adouble, number)
-    return (yield from asked(Doubling().double, Doubling().adouble, once))
+    once = yield from asked(Doubling().double, number)
+    return (yield from asked(Doubling().double, once))
 
 
 async def test_an_error_is_raised_where_the_flow_asked() -> None:
     def mended() -> Flow[str]:
         try:
-            yield from asked(Doubling().fail, Doubling().afail)
+            yield from asked(Doubling().fail)
         except KeyError as error:
             return f"mended: {error}"
         return "never"
