@@ -12,7 +12,6 @@ from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import steps_of
@@ -93,8 +92,8 @@ def create_session_start_node(
     waits = begins | dict(checked_predicates(predicates))
     listed = limit if at_start is None else at_start
     asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error, "tell")
-    return node.node(name, partial(_started, asking=asking), whose, careful, _STARTED)
+    body = partial(_started, asking=asking)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=_STARTED)
 
 
 def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
@@ -151,9 +150,8 @@ def create_user_prompt_node(
     """
     node.checked_of_state(prompt=prompt)
     options = checked_options(languages, expire_days)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error, "tell")
     body = partial(_prompted, prompt=prompt, options=options)
-    return node.node(name, body, whose, careful, ("hooks",))
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=("hooks",))
 
 
 def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) -> Flow[Update]:
@@ -216,8 +214,8 @@ def create_completed_task_node(
         InvalidInputError: for an option that cannot be.
     """
     node.checked_of_state(["tasks"], tasks=tasks)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error, "tell")
-    return node.node(name, partial(_noted, tasks=tasks), whose, careful, ("hooks", "todos_seen"))
+    body, keys = partial(_noted, tasks=tasks), ("hooks", "todos_seen")
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
 
 
 def _noted(step: Step, *, tasks: OfState) -> Flow[Update]:
@@ -291,11 +289,10 @@ def create_session_end_node(
     """
     of = {"events": events, "concepts": concepts}
     node.checked_of_state(["ended"], ended=ended, **of)
-    if model is not None:
-        checked_model(model)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error, "tell")
+    node.checked_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
-    return node.node(name, partial(_ended, ended=ended, of=of, model=model), whose, careful, keys)
+    body = partial(_ended, ended=ended, of=of, model=model)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
 
 
 def _ended(

@@ -10,11 +10,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core.checks import checked_function, checked_list
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import Failing
@@ -78,11 +77,7 @@ def create_reflexion_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    for what, function in (("attempts", attempts), ("failed", failed)):
-        if function is not None:
-            checked_function(function, what)
-    if model is not None:
-        checked_model(model)
+    node.checked_helpers(model, attempts=attempts, failed=failed)
 
     def reflect(step: Step) -> Flow[Update]:
         if attempts is None:
@@ -93,8 +88,7 @@ def create_reflexion_node(
         learned = yield from step.spared(reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, reflect, whose, careful)
+    return node.node(name, reflect, context, coordinator, on_error=on_error)
 
 
 def create_outcome_node(
@@ -132,8 +126,7 @@ def create_outcome_node(
         report = yield from step.spared(crediting, None)
         return {"credited": 0 if report is None else report.credited}
 
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, credit, whose, careful)
+    return node.node(name, credit, context, coordinator, on_error=on_error)
 
 
 def create_promotion_node(
@@ -161,8 +154,7 @@ def create_promotion_node(
         name: The node's name, in traces too.
     """
     promotion_policy(policy)  # refuses what is none
-    if model is not None:
-        checked_model(model)
+    node.checked_helpers(model)
 
     def promote(step: Step) -> Flow[Update]:
         demoted = yield from step.spared(asked(step.memory.demote, policy=policy), [])
@@ -177,8 +169,7 @@ def create_promotion_node(
             "demoted": [{"key": one.key, "move": one.move} for one in demoted if one.demoted],
         }
 
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, promote, whose, careful)
+    return node.node(name, promote, context, coordinator, on_error=on_error)
 
 
 def create_evolution_node(
@@ -215,8 +206,7 @@ def create_evolution_node(
     told = {"interaction": interaction, "success_metrics": success_metrics}
     node.checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
-    if extract_entities is not None:
-        checked_function(extract_entities, "extract_entities")
+    node.checked_helpers(extract_entities=extract_entities)
 
     def evolve(step: Step) -> Flow[Update]:
         result = _NOT_JUDGED
@@ -227,8 +217,7 @@ def create_evolution_node(
             result = yield from step.spared(evolving, _FAILED)
         return {"evolved": {"stored": result.stored, "key": result.key, "reason": result.reason}}
 
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, evolve, whose, careful)
+    return node.node(name, evolve, context, coordinator, on_error=on_error)
 
 
 def create_skill_node(
@@ -267,8 +256,7 @@ def create_skill_node(
         found = yield from step.spared(learning, [])
         return {"skills": [one.key for one in found if one.stored]}
 
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, learn, whose, careful)
+    return node.node(name, learn, context, coordinator, on_error=on_error)
 
 
 def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
@@ -383,12 +371,8 @@ def taught_by(
     failed: Failing | None,
 ) -> tuple[Outcome | None, Reflecting]:
     """Return what judges a turn, and how an agent learns from it, as its middleware is told."""
-    for what, function in (("outcome", outcome), ("failed", failed)):
-        if function is not None:
-            checked_function(function, what)
     model = None if isinstance(reflect, bool) else reflect
-    if model is not None:
-        checked_model(model)
+    node.checked_helpers(model, outcome=outcome, failed=failed)
     return outcome, Reflecting(reflect is not False, model, failed)
 
 

@@ -26,6 +26,7 @@ from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.core.types import MemoryTypes
@@ -337,6 +338,19 @@ def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None
         checked_function(given, what)
 
 
+def checked_helpers(model: object = None, **functions: object) -> None:
+    """Refuse what is no chat model, and what is no function or has to be awaited, if it is given.
+
+    Raises:
+        InvalidTypeError: for either.
+    """
+    if model is not None:
+        checked_model(model)
+    for what, given in functions.items():
+        if given is not None:
+            checked_function(given, what)
+
+
 def check_keys(config: RunnableConfig, *names: str) -> None:
     """Refuse to run in a graph whose state lacks a key that a node writes: it would be lost.
 
@@ -527,11 +541,15 @@ class Remembering:
 def node(
     name: str,
     body: Callable[[Step], Flow[Update]],
-    whose: Remembered,
-    careful: Careful = GOING_ON,
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    *,
+    on_error: str = "continue",
+    goes_on: Literal["continue", "tell"] = "continue",
     keys: Sequence[str] = (),
 ) -> Runnable[Any, Update]:
     """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
+    whose, careful = Remembered(context, coordinator), careful_of(on_error, goes_on)
 
     def update(state: Any, config: RunnableConfig) -> Flow[Update]:
         check_keys(config, *keys)
@@ -539,6 +557,10 @@ def node(
         return body(Step(whose.memory(runtime, config), state, config, runtime, careful, name))
 
     return RunnableLambda(*ways(update), name=name)
+
+
+hook: Final = partial(node, goes_on="tell")
+"""A node that tells what went wrong under its name."""
 
 
 # What is recalled for a turn

@@ -111,8 +111,7 @@ def create_recall_node(
     node.checked_lessons(lessons, holdout)
     node.checked_of_state(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, body, whose, careful)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
 def _recall(

@@ -15,7 +15,6 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core import errors
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.prompts import CORRECTED
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node, speakers
@@ -75,10 +74,9 @@ def create_remember_node(
     Raises:
         InvalidInputError: for a judge that is no chat model.
     """
-    if judge is not None:
-        checked_model(judge)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, partial(_remember, judge=judge), whose, careful)
+    node.checked_helpers(judge)
+    body = partial(_remember, judge=judge)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:

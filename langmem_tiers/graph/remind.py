@@ -16,7 +16,6 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.zones import zone_of
 from langmem_tiers.graph import node
@@ -90,8 +89,8 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
-    whose, careful = node.Remembered(context, coordinator), node.careful_of(on_error)
-    return node.node(name, partial(_reminded, asking=asking), whose, careful)
+    body = partial(_reminded, asking=asking)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
 def _reminded(step: Step, *, asking: Reminding) -> Flow[Update]:
@@ -129,7 +128,7 @@ def create_acknowledge_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    return node.node(name, _acknowledge, node.Remembered(context, coordinator), keys=("reminders",))
+    return node.node(name, _acknowledge, context, coordinator, keys=("reminders",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +151,7 @@ class Reminding:
         checked_limit(self.limit)
         checked_limit(self.at_start)
         intentions.checked_seconds(self.lease_seconds)
-        if self.judge is not None:
-            checked_model(self.judge)
+        node.checked_helpers(self.judge)
         checked_flag(self.as_message, "as_message")
 
     def question(self, step: Step) -> str | None:

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
-from langmem_tiers.graph.node import Remembered, Scope, Step, Update, asked, node
+from langmem_tiers.graph.node import Scope, Step, Update, asked, node
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -108,7 +108,7 @@ def create_review_node(
         graph = builder.compile(store=store, checkpointer=checkpointer)
         ```
     """
-    whose, most = Remembered(context, coordinator), checked_limit(limit)
+    most = checked_limit(limit)
     steps: dict[str, Callable[[Step], Flow[Update]]] = {
         "look": partial(_look, most=most),
         "ask": partial(_ask, most=most),
@@ -117,7 +117,7 @@ def create_review_node(
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
     builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
     for step, body in steps.items():
-        builder.add_node(step, node(step, body, whose))
+        builder.add_node(step, node(step, body, context, coordinator))
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")

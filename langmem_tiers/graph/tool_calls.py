@@ -11,7 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from langmem_tiers.core.checks import checked_flag, checked_function
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph import messages, node
@@ -126,8 +126,7 @@ class ToolLessons(Remembering):
         checked_flag(hold_repeats, "hold_repeats")
         checked_flag(with_errors, "with_errors")
         node.checked_lessons(lessons, holdout)
-        if run is not None:
-            checked_function(run, "run")
+        node.checked_helpers(run=run)
         self._whose = node.Remembered(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout

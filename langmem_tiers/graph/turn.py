@@ -65,8 +65,9 @@ class TurnOptions(TypedDict, total=False):
 class _Turns(NamedTuple):
     """The turns of a graph: whose they are, and by which rules they go."""
 
-    whose: node.Remembered
     rules: Mapping[str, Any]
+    context: Scope | None
+    coordinator: Callable[..., MemoryCoordinator]
 
     def turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The orchestrator of one run of a node."""
@@ -83,9 +84,11 @@ class _Turns(NamedTuple):
 
     def node(self, name: str, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """A node whose flow is that of a turn, which the store runs."""
-        return node.node(
-            name, lambda step: asked(step.memory.tiered_store.run, body(step)), self.whose
-        )
+
+        def run(step: Step) -> Flow[Update]:
+            return asked(step.memory.tiered_store.run, body(step))
+
+        return node.node(name, run, self.context, self.coordinator)
 
 
 def _turns(options: TurnOptions, **of_states: OfState | None) -> _Turns:
@@ -95,7 +98,7 @@ def _turns(options: TurnOptions, **of_states: OfState | None) -> _Turns:
         raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
     rules = {name: options.get(name) for name in ("budget", "settings")}
     coordinator = options.get("coordinator", MemoryCoordinator)
-    return _Turns(node.Remembered(options.get("context"), coordinator), rules)
+    return _Turns(rules, options.get("context"), coordinator)
 
 
 def create_assemble_node(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -19,13 +19,9 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Source, StoreResult
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import reminding
+from langmem_tiers.memory import recalling, remembering, reminding, short_term, tending
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.recalling import get
-from langmem_tiers.memory.remembering import store_many
-from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.memory.tending import session_ended
-from langmem_tiers.postgres.flow import Flow, Runs, apart, both, unit
+from langmem_tiers.postgres.flow import Flow, apart, both, unit
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.remind.intentions import (
     DEFAULT_REMINDERS,
@@ -138,33 +134,9 @@ def checked_options(languages: Sequence[str], expire_days: float | None) -> dict
     return {"languages": named, "expire_days": expire_days}
 
 
-def checked_data(given: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """What is handed in about a session that stops.
-
-    Raises:
-        InvalidInputError: for what is not known.
-    """
-    if given is None:
-        return {}
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"session_data is a mapping, not {type(given).__name__}")
-    if unknown := given.keys() - {"session_id", "events", "concepts", "trust"}:
-        raise InvalidInputError(
-            f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
-        )
-    return given
-
-
 def given(trigger: Trigger) -> dict[str, Any]:
     """A trigger as the argument of `intend` that it is."""
     return {name: trigger for name, kind in TRIGGERS.items() if isinstance(trigger, kind)}
-
-
-def alike(content: str, trigger: Trigger, listed: Iterable[Intention]) -> Intention | None:
-    """The intention that says the same for the same occasion, if there is one."""
-    said = normalised(content)
-    same = (one for one in listed if one.trigger == trigger)
-    return next((one for one in same if normalised(one.content) == said), None)
 
 
 def on_session_start(
@@ -228,7 +200,7 @@ def on_user_prompt_submit(
         "metadata": {"session_id": hooks.session_id},
         "key": None if named is None else hooks.key(named, "prompt"),
     }
-    (working,) = yield from unit(store_many(hooks.memory, [note]))
+    (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
     found = intended_in(text)
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
@@ -251,9 +223,12 @@ def _intend(
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory
-    known: Any = None if key is None else (yield from unit(get(memory, key)))
-    listed = yield from unit(reminding.intentions(memory))
-    known = known or alike(found.content, trigger, listed)
+    known: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
+    if known is None:
+        said = normalised(found.content)
+        listed = yield from unit(reminding.intentions(memory))
+        same = (one for one in listed if one.trigger == trigger)
+        known = next((one for one in same if normalised(one.content) == said), None)
     if known is not None:
         return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
     lasts = hooks.expire_days is None or isinstance(trigger, At)
@@ -298,7 +273,7 @@ def on_todo_write_complete(
     # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
     one = {**workflow, "source": source, "trust": trust, "key": key, "personal": personal}
-    (result,) = yield from unit(store_many(hooks.memory, [one]))
+    (result,) = yield from unit(remembering.store_many(hooks.memory, [one]))
     return result
 
 
@@ -309,14 +284,14 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     in its metadata. None if it is not active.
     """
     state, known_as = hooks.memory.state, checked_id(task_id, "task_id")
-    active = yield from unit(get_active_tasks(state))
+    active = yield from unit(short_term.get_active_tasks(state))
     task = next((one for one in active if one.task_id == known_as), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
     # Kept before it is closed: what dies between the two is repeated, under the same key.
     kept = yield from on_todo_write_complete(hooks, replace(task, status=COMPLETED), key=key)
-    yield from unit(close_task(state, task_id, COMPLETED))
+    yield from unit(short_term.close_task(state, task_id, COMPLETED))
     return kept
 
 
@@ -344,7 +319,13 @@ def on_session_stop(
             was stored.
         ModelError: if the model gave nothing usable; the notes are as they were.
     """
-    data = checked_data(session_data)
+    data = {} if session_data is None else session_data
+    if not isinstance(data, Mapping):
+        raise InvalidTypeError(f"session_data is a mapping, not {type(data).__name__}")
+    if unknown := data.keys() - {"session_id", "events", "concepts", "trust"}:
+        raise InvalidInputError(
+            f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
+        )
     session = label(data.get("session_id"), "session_id") or hooks.session_id
     events = told_of(data.get("events"), "event")
     concepts = told_of(data.get("concepts"), "concept")
@@ -360,8 +341,8 @@ def on_session_stop(
         for kind, several in (("episodic", events), ("semantic", concepts))
         for one in several
     ]
-    results = (yield from unit(store_many(hooks.memory, kept))) if kept else []
-    report = yield from unit(session_ended(hooks.memory, session, model, stated=True))
+    results = (yield from unit(remembering.store_many(hooks.memory, kept))) if kept else []
+    report = yield from unit(tending.session_ended(hooks.memory, session, model, stated=True))
     return SessionStop(
         report=report,
         events=tuple(results[: len(events)]),
@@ -419,7 +400,7 @@ class MemoryHooks:
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
-        self.memory = memory
+        self.memory, self.runner = memory, memory.runner
         self.session_id = label(session_id, "session_id") or memory.context.session_id
         told = checked_options(languages, expire_days)
         self.languages: tuple[str, ...] = told["languages"]
@@ -433,11 +414,6 @@ class MemoryHooks:
     def context(self) -> MemoryContext:
         """Whose memory it is, and which session's."""
         return replace(self.memory.context, session_id=self.session_id)
-
-    @property
-    def runner(self) -> Runs:
-        """What runs its flows."""
-        return self.memory.runner
 
     def key(self, *of: str) -> str:
         """A key that is the same for the same thing of the session."""
