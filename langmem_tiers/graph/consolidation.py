@@ -25,15 +25,10 @@ from langmem_tiers.consolidate.policy import (
 )
 from langmem_tiers.consolidate.steps import CycleStep
 from langmem_tiers.consolidate.stored import claim_cycle, last_cycle
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core import errors
+from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    DatabaseUnavailableError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
+from langmem_tiers.core.errors import short
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph import consolidation_nodes as nodes
 from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
@@ -44,7 +39,7 @@ from langmem_tiers.store.store import TieredStore
 
 _NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
 _STEPS = 100_000
-_RETRY = RetryPolicy(retry_on=DatabaseUnavailableError)
+_RETRY = RetryPolicy(retry_on=errors.DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
 
 
@@ -104,7 +99,9 @@ def create_consolidation_graph(
     if store is not None:
         tiered(store)
     if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
-        raise InvalidTypeError(f"checkpointer is what compile takes, not {short(checkpointer)}")
+        raise errors.InvalidTypeError(
+            f"checkpointer is what compile takes, not {short(checkpointer)}"
+        )
     stops, graph = _known(interrupt_before), _wired(policy, model, Remembered(context))
     named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
     return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
@@ -115,7 +112,9 @@ def _known(names: Sequence[str]) -> list[str]:
     stops = list(checked_list(names, "interrupt_before", "nodes"))
     for one in stops:
         if not isinstance(one, str) or one not in known:
-            raise InvalidInputError(f"there is no node {short(one)}: use one of {', '.join(known)}")
+            raise errors.InvalidInputError(
+                f"there is no node {short(one)}: use one of {', '.join(known)}"
+            )
     return stops
 
 
@@ -181,9 +180,7 @@ def consolidation_due(
         builder.add_conditional_edges("model", consolidation_due(schedule))
         ```
     """
-    if not isinstance(schedule, ConsolidationSchedule):
-        raise InvalidTypeError(f"schedule is a ConsolidationSchedule, not {short(schedule)}")
-
+    checked_kind(schedule, ConsolidationSchedule, "schedule")
     whose = Remembered(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
@@ -214,16 +211,15 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
     }
     for name, is_needed in needed.items():
         if is_needed and name not in known and not isinstance(state, Mapping):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{type(state).__name__} has no {name!r}, by which a cycle is due: add it to the "
                 "agent's state, with a default"
             )
 
 
 def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
-    policy = ConsolidationPolicy() if given is None else given
-    if not isinstance(policy, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
+    chosen = ConsolidationPolicy() if given is None else given
+    policy = checked_kind(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own

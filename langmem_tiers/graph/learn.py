@@ -312,7 +312,7 @@ def _trace(step: Step, success: Success) -> Trace | None:
     judged, said = judged_of(step.state, success), step.messages
     calls = [
         ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
-        for one in messages.calls_in(messages.this_turn(said), messages.as_marked(said))
+        for one in messages.calls_of_turn(said)
         if one.tool is not None
     ]
     return None if judged is None or not calls else Trace(step.run.id, calls, judged)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from hashlib import blake2b
@@ -33,7 +32,7 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import handed_over, last_question, text_of
+from langmem_tiers.graph.node import Latest, handed_over, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
@@ -46,8 +45,6 @@ RAN: Final = "langmem_tiers_ran"
 Answer: TypeAlias = ToolMessage | Command[Any]
 Handler: TypeAlias = Callable[[ToolCallRequest], Any]
 """Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
-_MOST: Final = 1024
-"""The number of calls, the latest, that this process knows to have run."""
 
 
 class _Watcher(BaseCallbackHandler):
@@ -60,17 +57,11 @@ class _Watcher(BaseCallbackHandler):
         self.started: str | None = None
         """The digest of the call that ran; None if none did."""
 
-    def on_tool_start(
-        self,
-        serialized: dict[str, Any],
-        input_str: str,
-        *,
-        inputs: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> None:
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, **options: Any) -> None:
         """Note the tool that starts first; it may call others in its turn."""
         own = options.get("tool_call_id", self._call_id) == self._call_id
         if own and self.started is None:
+            inputs = options.get("inputs")
             args = {"input": input_str} if inputs is None else inputs
             self.started = digest(approach(str((serialized or {}).get("name")), args))
 
@@ -98,47 +89,18 @@ def watched(
     Where the call raises, others make an answer of the error, and `note` alone is told.
     """
     call = request.tool_call
-    with _watching(call["id"]) as watcher:
-        try:
-            answer: Answer = yield from handed_over(handler, request)
-        finally:
-            if watcher.started is not None:
-                note(watcher.started)
+    watcher = _Watcher(call["id"])
+    token = _watcher.set(watcher)
+    try:
+        answer: Answer = yield from handed_over(handler, request)
+    finally:
+        _watcher.reset(token)
+        if watcher.started is not None:
+            note(watcher.started)
     ran = watcher.started
     if ran is None and request.tool is None:  # there is no such tool: the model's mistake
         ran = digest(approach(call["name"], call["args"]))
     return answer if ran is None else _marked(answer, call["id"], ran)
-
-
-@contextmanager
-def _watching(call_id: str | None) -> Iterator[_Watcher]:
-    watcher = _Watcher(call_id)
-    token = _watcher.set(watcher)
-    try:
-        yield watcher
-    finally:
-        _watcher.reset(token)
-
-
-class Started:
-    """The calls that ran in this process, for answers that others make of a tool's error.
-
-    After a restart it knows none of them: a call without a mark then counts as not run.
-    """
-
-    def __init__(self) -> None:
-        """Begin with no calls."""
-        self._seen: dict[tuple[str, str | None], str] = {}
-
-    def note(self, run: str, call_id: str | None, ran: str) -> None:
-        """Note that a call of a run ran."""
-        self._seen[run, call_id] = ran
-        for oldest in list(self._seen)[:-_MOST]:
-            self._seen.pop(oldest, None)
-
-    def knows(self, run: str | None, call_id: str | None, ran: str) -> bool:
-        """Tell whether just this call ran in this run."""
-        return run is not None and self._seen.get((run, call_id)) == ran
 
 
 def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
@@ -215,12 +177,6 @@ class Called(NamedTuple):
         return self.said or "the tool reported an error and nothing else"
 
     @property
-    def tried(self) -> Tried:
-        """The call as it is compared with others."""
-        error = self.error if self.failed else None
-        return Tried(self.call["name"], self.call["args"], error, self.step)
-
-    @property
     def tool(self) -> str | None:
         """What it was a call of, if a lesson can be of a tool that is so called."""
         return tool_of(self.call)
@@ -251,13 +207,14 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     return lambda one: not one.held
 
 
+Started = Latest[tuple[str | None, str | None], str]
+"""The digests of calls that ran in this process, by run and call, for answers that others make of a
+tool's error. After a restart none is known: a call without a mark then counts as not run."""
+
+
 def as_seen(started: Started, run: str | None) -> Ran:
     """Find which calls ran where all are watched: those marked, and those seen to start."""
-
-    def ran(one: Called) -> bool:
-        return one.ran or started.knows(run, one.call["id"], digest(one.approach))
-
-    return ran
+    return lambda one: one.ran or started.get((run, one.call["id"])) == digest(one.approach)
 
 
 Failing = Callable[[ToolMessage], bool]
@@ -287,26 +244,28 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
     run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     known = convert_to_messages(messages)
-    calls = list(calls_in(this_turn(known), ran or as_marked(known)))
-    tried = [one.tried for one in calls]
-    return [
-        FailedAttempt(
-            task_id=task_of(known),
-            approach=one.approach,
-            error=one.error,
-            tool=one.tool,
-            succeeded_with=None
-            if (cure := cure_of(place, tried)) is None
-            else calls[cure].approach,
-        )
-        for place, one in enumerate(calls)
-        if one.failed and one.call["name"] not in BOOKKEEPING
+    calls, attempts = calls_of_turn(known, ran), list[FailedAttempt]()
+    tried = [
+        Tried(one.call["name"], one.call["args"], one.error if one.failed else None, one.step)
+        for one in calls
     ]
+    for place, one in enumerate(calls):
+        if one.failed and one.call["name"] not in BOOKKEEPING:
+            cure = cure_of(place, tried)
+            with_ = None if cure is None else calls[cure].approach
+            told: Any = {"approach": one.approach, "error": one.error, "tool": one.tool}
+            attempts.append(FailedAttempt(task_id=task_of(known), succeeded_with=with_, **told))
+    return attempts
 
 
 def calls_in(messages: Sequence[BaseMessage], ran: Ran | None = None) -> Iterator[Called]:
     """Find the calls that ran, as the messages or `ran` tell, in the order of their answers."""
     return filter(ran or as_marked(messages), answered_in(messages))
+
+
+def calls_of_turn(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Called]:
+    """Find the calls that ran since the last human message, in the order of their answers."""
+    return [*calls_in(this_turn(messages), ran or as_marked(messages))]
 
 
 def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
@@ -320,12 +279,11 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
             yield Called(call, one, asked_at)
 
 
-def failures_at_hand(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Signature]:
+def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
     """What failed since the last human message and has not worked since, newest first."""
-    calls = list(calls_in(this_turn(messages), ran or as_marked(messages)))
     worked: set[str] = set()
     found: dict[Signature, None] = {}
-    for one in reversed(calls):
+    for one in reversed(calls_of_turn(messages)):
         if not one.failed:
             worked.add(one.call["name"])
         elif one.call["name"] not in worked:
@@ -367,9 +325,7 @@ def task_of(messages: Sequence[Any]) -> str:
 
 def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """The messages from the last human one on; all if there is none."""
-    question = last_question(messages)
-    places = [place for place, one in enumerate(messages) if one is question]
-    return messages[places[-1] :] if places else messages
+    return since(messages, is_humans)
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
@@ -400,10 +356,10 @@ _LESSONS: Final = "langmem_tiers_lessons"
 
 def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
     """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
-    places = [place for place, one in enumerate(messages) if isinstance(one, AIMessage)]
+    latest = since(messages, lambda one: isinstance(one, AIMessage))
     return [
         one
-        for one in answered_in(messages[places[-1] :] if places else ())
+        for one in answered_in(latest)
         if one.failed and ran(one) and TAUGHT not in one.answer.additional_kwargs
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, NotRequired, TypeAlias, Unpack
+from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
@@ -53,17 +53,21 @@ ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
 """Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
 
 
+_CALLS: Final = 1024
+"""The number of calls, the latest, that this process knows to have run."""
+
+
 class AgentLessons(ToolLessons):
     """Lessons around the tool calls of an agent; they know which of its tools ran."""
 
     def __init__(self, careful: node.Careful, **options: Any) -> None:
         """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
         super().__init__(**options, run=_run)
-        self.calls, self._careful = said.Started(), careful
+        self.calls, self._careful = said.Started(_CALLS), careful
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
         if (run := _run(request)) is not None:
-            self.calls.note(run.id, request.tool_call["id"], ran)
+            self.calls.note((run.id, request.tool_call["id"]), ran)
 
 
 def _run(request: ToolCallRequest) -> Run | None:

@@ -42,6 +42,8 @@ from langmem_tiers.store.store import TieredStore
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
+K = TypeVar("K")
+V = TypeVar("V")
 Update: TypeAlias = dict[str, Any]
 """What a node writes to the state."""
 
@@ -381,11 +383,22 @@ def messages_of(state: Any) -> list[BaseMessage]:
     return convert_to_messages(of_state(state, "messages", None) or ())
 
 
-def last_question(messages: Sequence[Any]) -> HumanMessage | None:
-    """The last message of a human; a summary that a model made in a human's place is none."""
-    known = convert_to_messages(messages)
-    said = (one for one in reversed(known) if not one.additional_kwargs.get(SUMMARY))
-    return next((one for one in said if isinstance(one, HumanMessage)), None)
+def is_humans(message: BaseMessage) -> bool:
+    """Tell a human message; a summary that a model made in a human's place is none."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY)
+
+
+def last_question(messages: Sequence[Any]) -> BaseMessage | None:
+    """The last message of a human."""
+    return next(filter(is_humans, reversed(convert_to_messages(messages))), None)
+
+
+def since(
+    messages: Sequence[BaseMessage], begins: Callable[[BaseMessage], bool]
+) -> Sequence[BaseMessage]:
+    """The messages from the last one on that begins something; all if there is none."""
+    places = [place for place, one in enumerate(messages) if begins(one)]
+    return messages[places[-1] :] if places else messages
 
 
 def text_of(message: BaseMessage | None) -> str:
@@ -465,6 +478,21 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue")
 
 
 # A step of a run, and a node
+
+
+class Latest(dict[K, V]):
+    """The latest that was noted, by name, up to a number of them; several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._most = most
+
+    def note(self, name: K, what: V) -> None:
+        """Note something, in place of the oldest if there are too many."""
+        self[name] = what
+        for oldest in list(self)[: -self._most]:
+            self.pop(oldest, None)
 
 
 @dataclass(slots=True)

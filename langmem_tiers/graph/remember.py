@@ -292,7 +292,7 @@ def remember_turn(
     by = yield from speakers.speakers_in(config, gate)
     answer = speakers.last_word(step.messages, step.read("structured_response"))
     trust = yield from speakers.trusting(answer.after if answer else step.messages, gate, config)
-    humans: list[BaseMessage] = [*speakers.unanswered(step.messages)]
+    humans = speakers.unanswered(step.messages)
     left = None
     if heard:  # else an earlier version began the run, and noted nothing
         there, noted = {one.id for one in humans}, noted_in(state)

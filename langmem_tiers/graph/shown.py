@@ -11,7 +11,15 @@ from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import Step, asked, last_question, messages_of, of_state, text_of
+from langmem_tiers.graph.node import (
+    Latest,
+    Step,
+    asked,
+    last_question,
+    messages_of,
+    of_state,
+    text_of,
+)
 from langmem_tiers.graph.recall import beside
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.learn.outcome import Run
@@ -144,7 +152,7 @@ class ShownTurns:
         Without `options` nothing is recalled, without `waits` nobody is reminded.
         """
         self._options, self._waits, self._holdout = options, waits, holdout
-        self._turns: dict[str, Shown] = {}
+        self._turns = Latest[str, Shown](_TURNS)
 
     def known(self, state: Any) -> Shown | None:
         """Return what this run shows in its turn; None if that is gone, or not known yet."""
@@ -178,9 +186,7 @@ class ShownTurns:
             if noted.get("pins", needed):
                 pinned = yield from asked(memory.pinned)
         turn = Shown.of(found, pinned, due, standing, asked=question, memory=memory)
-        self._turns[noted["run"]] = turn
-        for oldest in list(self._turns)[:-_TURNS]:
-            self._turns.pop(oldest, None)
+        self._turns.note(noted["run"], turn)
         return turn
 
     def _due(

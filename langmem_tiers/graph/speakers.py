@@ -29,17 +29,9 @@ from langgraph.managed.base import ManagedValue
 from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in, this_turn
-from langmem_tiers.graph.node import (
-    MISSING,
-    READ,
-    SUMMARY,
-    Step,
-    asked,
-    channel,
-    text_of,
-    thread_of,
-)
+from langmem_tiers.graph import node
+from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in
+from langmem_tiers.graph.node import SUMMARY, Step, asked, channel, is_humans, since, text_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.gate import trust_in
@@ -57,7 +49,7 @@ _OPAQUE: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
 def trust_after(
     messages: Sequence[BaseMessage],
     gate: Gate,
-    person: Callable[[BaseMessage], bool] | None = None,
+    person: Callable[[BaseMessage], bool] = is_humans,
     trust: float = 1.0,
 ) -> float:
     """Return how far to trust what a listener who is no person says after these messages.
@@ -68,30 +60,15 @@ def trust_after(
     nothing, but for the memories that a search found. A human message that no `person` wrote is
     brought too: it is trusted as far as `trust`, and no further than its text.
     """
-    turn = this_turn(messages) if person is None else _since(messages, person)
+    turn = since(messages, person)
     found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
     texts = dict.fromkeys(each for one in turn for each in _brought(one))
     usual = gate.policy.trust.of_source(Source.TOOL) if texts else 1.0
     told = [NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip()]
-    if person is not None:
-        written = [storable(str(one.text)) for one in turn if _written(one, person)]
-        usual = min(usual, trust) if written else usual
-        told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
+    written = [storable(str(one.text)) for one in turn if is_humans(one) and not person(one)]
+    usual = min(usual, trust) if written else usual
+    told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
     return min(usual, *found, *(trust_in(gate.candidate(one), gate.policy) for one in told), 1.0)
-
-
-def _since(
-    messages: Sequence[BaseMessage], person: Callable[[BaseMessage], bool]
-) -> Sequence[BaseMessage]:
-    """Return the messages from a person's last one on; all if there is none."""
-    places = [place for place, one in enumerate(messages) if person(one)]
-    return messages[places[-1] :] if places else messages
-
-
-def _written(message: BaseMessage, person: Callable[[BaseMessage], bool]) -> bool:
-    """Tell whether something else than a person wrote a human message; a summary is none."""
-    summary = message.additional_kwargs.get(SUMMARY)
-    return isinstance(message, HumanMessage) and not summary and not person(message)
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
@@ -101,7 +78,7 @@ def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
     tool had said something.
     """
     found = channel(config, "messages")
-    return [ToolMessage("", tool_call_id="")] if found is MISSING else _listed(found)
+    return [ToolMessage("", tool_call_id="")] if found is node.MISSING else _listed(found)
 
 
 def _listed(found: Any) -> list[BaseMessage]:
@@ -176,9 +153,7 @@ class Speakers(NamedTuple):
 
     def person(self, message: BaseMessage) -> bool:
         """Tell whether a person wrote a message."""
-        if not isinstance(message, HumanMessage) or message.additional_kwargs.get(SUMMARY):
-            return False
-        if self.spoken is not None and message.id not in self.spoken:
+        if not is_humans(message) or (self.spoken is not None and message.id not in self.spoken):
             return False
         return not (message.name and self.named(message.name))
 
@@ -189,11 +164,8 @@ class Speakers(NamedTuple):
         if self.person(message):
             own = name and name.lower() not in ROLES  # a person speaks for no assistant
             return {"speaker": name if own else "user", "source": Source.USER.value}
-        return {
-            "speaker": name or "assistant",
-            "source": Source.AGENT.value,
-            "trust": self.trust,
-        }
+        agent = {"speaker": name or "assistant", "source": Source.AGENT.value}
+        return {**agent, "trust": self.trust}
 
 
 def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
@@ -251,11 +223,17 @@ def is_within(config: RunnableConfig) -> bool:
 
 
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
-    """Find the task that began the run; None for the outermost one, and where it is not known."""
+    """Find the task that began the run; None for the outermost one, and where it is not known.
+
+    Its tasks are those around the run's own. A run that keeps its state over calls
+    (`checkpointer=True`) has no task ids among these.
+    """
     begun, levels = _BEGUN.get(), _levels(config)
-    if begun is None or len(levels) <= _OUTERMOST or not _are_around(_levels(begun), levels):
+    if begun is None or len(levels) <= _OUTERMOST or len(_levels(begun)) != len(levels) - 1:
         return None
-    return begun
+    pairs = zip(_levels(begun), levels[:-1], strict=True)
+    around = all(one == other or one.partition(":")[0] == other for one, other in pairs)
+    return begun if around else None
 
 
 def messages_around(config: RunnableConfig) -> list[BaseMessage]:
@@ -270,25 +248,15 @@ def _levels(config: RunnableConfig) -> list[str]:
     return [one for one in str(place).split("|") if one and not one.isdigit()]
 
 
-def _are_around(begun: Sequence[str], levels: Sequence[str]) -> bool:
-    """Tell whether a run's tasks are those around another one.
-
-    A run that keeps its state over calls (`checkpointer=True`) has no task ids among these.
-    """
-    pairs = list(zip(begun, levels[:-1], strict=False))
-    same = all(one == other or one.partition(":")[0] == other for one, other in pairs)
-    return len(begun) == len(levels) - 1 and same
-
-
 def _is_node(config: RunnableConfig, name: str) -> bool:
     """Tell whether the graph of a task's run has a node of this name."""
     found = channel(config, _NODE.format(name))
-    return READ in (config.get("configurable") or {}) and found is not MISSING
+    return node.READ in (config.get("configurable") or {}) and found is not node.MISSING
 
 
 def _held(config: RunnableConfig) -> dict[str, Any]:
     """Return all that the state of a task's run holds, by key."""
-    read: Any = (config.get("configurable") or {}).get(READ)
+    read: Any = (config.get("configurable") or {}).get(node.READ)
     if read is None:
         return {}
     given = (one for one in getattr(read, "args", ()) if isinstance(one, Mapping))
@@ -333,10 +301,9 @@ def _trusted(begun: RunnableConfig, gate: Gate) -> float:
     found, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(found, list):  # nobody knows what the run heard
         return usual
-    said, person = said_of(channel(begun, HEARD)), None
-    if said is not None:
-        person = Speakers(said, partial(_is_node, begun), usual).person
-    return trust_after(_listed(found), gate, person, usual)
+    said = said_of(channel(begun, HEARD))
+    theirs = Speakers(said, partial(_is_node, begun), usual).person
+    return trust_after(_listed(found), gate, is_humans if said is None else theirs, usual)
 
 
 _LONGEST: Final = 20_000
@@ -428,13 +395,10 @@ def is_of_turn(left: Left, heard: Heard) -> bool:
     return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
-def unanswered(messages: Sequence[BaseMessage]) -> list[HumanMessage]:
+def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Find the human messages since an agent's last word; before it, if that ends the messages."""
     until = len(messages) - (bool(messages) and _final(messages[-1]))
-    places = [place for place, one in enumerate(messages[:until]) if _final(one)]
-    since = messages[places[-1] if places else 0 : until]
-    humans = (one for one in since if isinstance(one, HumanMessage))
-    return [one for one in humans if not one.additional_kwargs.get(SUMMARY)]
+    return [one for one in since(messages[:until], _final) if is_humans(one)]
 
 
 def _final(message: BaseMessage) -> bool:
@@ -494,7 +458,7 @@ def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | No
     message that no person wrote has another: a run around this one may know that a person wrote it.
     """
     text = storable(text_of(message))
-    key = uuid5(NAMESPACE_OID, f"{thread_of(config) or text}\0{message.id or text}")
+    key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
     if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
         key = uuid5(key, _AGENT)
     return str(key)

@@ -220,7 +220,7 @@ def create_commit_node(
 
 def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
-    for one in messages.calls_in(messages.this_turn(said), messages.as_marked(said)):
+    for one in messages.calls_of_turn(said):
         own = TRUST in one.answer.additional_kwargs
         if own and one.call["name"] in turn.settings.untracked_tools:
             continue

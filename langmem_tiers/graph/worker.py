@@ -6,7 +6,7 @@ import asyncio
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -23,19 +23,12 @@ from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPl
 from langgraph.types import Send, StateSnapshot
 
 from langmem_tiers.consolidate import lease
-from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.stored import last_cycle
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, is_number
-from langmem_tiers.core.errors import (
-    CheckpointError,
-    DatabaseError,
-    InvalidInputError,
-    InvalidTypeError,
-    LeaseLostError,
-    short,
-)
+from langmem_tiers.core.errors import short
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
 from langmem_tiers.graph.node import CALLER, asked, tiered
@@ -76,7 +69,11 @@ class Thread(NamedTuple):
         if not history:
             return cls(tenant, None, is_newest=True)
         best = max(history, key=rank)
-        _check_state(best.values)
+        for name, value in best.values.items():
+            if not isinstance(value, _KINDS[name]):
+                raise errors.CheckpointError(
+                    f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
+                )
         return cls(tenant, best, is_newest=best is history[0])
 
     @property
@@ -90,14 +87,11 @@ class Thread(NamedTuple):
         return self.snapshot is not None and not self.snapshot.next
 
     @property
-    def last(self) -> dict[str, Any] | None:
-        """The report of the last cycle that ended, as the graph keeps it."""
-        return None if self.snapshot is None else self.snapshot.values.get("consolidated")
-
-    @property
     def report(self) -> ConsolidationReport | None:
-        """The same, for people; None while a cycle is at work."""
-        last = self.last if self.is_ended else None
+        """The report of the last cycle, for people; None while one is at work."""
+        if self.snapshot is None or self.snapshot.next:
+            return None
+        last = self.snapshot.values.get("consolidated")
         return None if last is None else ConsolidationReport.of(last)
 
     def ahead(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
@@ -118,17 +112,9 @@ _KINDS = {
 """Of which kind each part of a cycle's state is."""
 
 
-def _check_state(values: Mapping[str, Any]) -> None:
-    for name, value in values.items():
-        if not isinstance(value, _KINDS[name]):
-            raise CheckpointError(
-                f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
-            )
-
-
 def config_of(tenant: str) -> RunnableConfig:
     """The config that names a tenant's thread."""
-    return {"configurable": {"thread_id": thread_of(tenant)}}
+    return {"configurable": {"thread_id": lease.thread_of(tenant)}}
 
 
 class CycleSerializer(JsonPlusSerializer):
@@ -146,7 +132,7 @@ class CycleSerializer(JsonPlusSerializer):
         """
         form, blob = data
         if form not in _WRITTEN:
-            raise CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
+            raise errors.CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
         refused: list[str] = []  # as the reader of msgpack hides whatever is raised while it reads
 
         def built(code: int, named: bytes) -> Send | None:
@@ -163,9 +149,11 @@ class CycleSerializer(JsonPlusSerializer):
         try:
             value = reader.loads_typed((form, blob))
         except ValueError as error:
-            raise CheckpointError(f"a checkpoint is damaged ({error}): {NOT_OURS}") from error
+            raise errors.CheckpointError(
+                f"a checkpoint is damaged ({error}): {NOT_OURS}"
+            ) from error
         if refused:
-            raise CheckpointError(f"a checkpoint names {refused[0]}: {NOT_OURS}")
+            raise errors.CheckpointError(f"a checkpoint names {refused[0]}: {NOT_OURS}")
         return value
 
 
@@ -261,11 +249,13 @@ class ConsolidationWorker:
         tiered(store)
         checked_function(told, "told")
         if schedule.every is None:
-            raise InvalidInputError("a worker goes by time alone: give its schedule every=…")
+            raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
         if not isinstance(checkpointer, BaseCheckpointSaver):
-            raise InvalidTypeError(f"checkpointer is a PostgresSaver, not {short(checkpointer)}")
+            raise errors.InvalidTypeError(
+                f"checkpointer is a PostgresSaver, not {short(checkpointer)}"
+            )
         if not is_number(lease_seconds) or not 0 < lease_seconds <= _MOST_SECONDS:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"lease_seconds is above zero, {_MOST_SECONDS:,} at most: {short(lease_seconds)}"
             )
         self.failures = {}
@@ -297,13 +287,13 @@ class ConsolidationWorker:
         Where the database does not answer, it is logged and tried again.
         """
         if not is_number(poll_seconds) or not 0 < poll_seconds <= threading.TIMEOUT_MAX:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"poll_seconds is {short(poll_seconds)}: use a number of seconds above zero"
             )
         while not self._stopping:
             try:
                 yield from self._run_due()
-            except DatabaseError:
+            except errors.DatabaseError:
                 _log.exception("the tenants could not be read; trying again in %g s", poll_seconds)
             if not self._stopping:
                 yield from self._waiting(poll_seconds)
@@ -348,7 +338,7 @@ class ConsolidationWorker:
     def _alone(self) -> Iterator[None]:
         """Two passes at once would share the worker's leases."""
         if not self._at_work.acquire(blocking=False):
-            raise InvalidInputError("this worker is at work already: make another one")
+            raise errors.InvalidInputError("this worker is at work already: make another one")
         try:
             self.failures = {}
             yield
@@ -365,7 +355,7 @@ class ConsolidationWorker:
         try:
             with checkpointing():
                 yield
-        except LeaseLostError as error:
+        except errors.LeaseLostError as error:
             _log.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - an outermost edge: one tenant's work ends here
             self.failures[tenant] = error
@@ -433,7 +423,7 @@ class ConsolidationWorker:
                     yield from asked(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
-        except DatabaseError:  # it is dropped after the next cycle
+        except errors.DatabaseError:  # it is dropped after the next cycle
             _log.warning("old checkpoints of %s could not be dropped", mine.tenant, exc_info=True)
 
 
@@ -457,7 +447,7 @@ class Lease:
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
         if not (yield from asked(self.store.run, lease.renew(*terms))):
-            raise LeaseLostError(
+            raise errors.LeaseLostError(
                 f"the lease of {self.tenant!r} was taken over: its new holder goes on"
             )
 
@@ -467,9 +457,9 @@ class Lease:
         while not self.ending.wait(pause):
             try:
                 CALLER.run(self.renew())
-            except LeaseLostError:
+            except errors.LeaseLostError:
                 return
-            except DatabaseError:
+            except errors.DatabaseError:
                 _log.warning(
                     "the lease of %s could not be renewed: trying again in %g s",
                     self.tenant,
@@ -485,7 +475,7 @@ class Lease:
         try:
             flow = lease.release(self.tenant, self.fence)
             yield from asked(self.store.run, flow)
-        except DatabaseError:
+        except errors.DatabaseError:
             _log.warning(
                 "the lease of %s could not be released: it ends by itself within %g s",
                 self.tenant,

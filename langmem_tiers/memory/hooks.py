@@ -23,14 +23,8 @@ from langmem_tiers.memory import recalling, remembering, reminding, short_term, 
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, apart, both, unit
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.remind.intentions import (
-    DEFAULT_REMINDERS,
-    Intention,
-    Predicates,
-    Priority,
-    Reminder,
-    checked_predicates,
-)
+from langmem_tiers.remind import intentions
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.times import LANGUAGES, checked_languages, time_in
 from langmem_tiers.remind.triggers import TRIGGERS, At, If, Trigger
@@ -52,9 +46,9 @@ EXPIRE_DAYS: Final = 7.0
 class SessionStart:
     """What a session begins with."""
 
-    reminders: tuple[Reminder, ...] = ()
+    reminders: tuple[intentions.Reminder, ...] = ()
     """What was raised, by priority."""
-    pending: tuple[Intention, ...] = ()
+    pending: tuple[intentions.Intention, ...] = ()
     """What is open, by priority; what was raised is open until it is closed."""
 
     def __str__(self) -> str:
@@ -70,7 +64,7 @@ class PromptSubmit:
     """As working memory."""
     intended: StoreResult | None = None
     """As prospective memory; None if it intends nothing, or the gate did not accept it."""
-    priority: Priority | None = None
+    priority: intentions.Priority | None = None
     trigger: Trigger | None = None
     untimed: str | None = None
     """Why what is intended has no time; None if it has one, or nothing is intended."""
@@ -165,7 +159,7 @@ def on_session_start(
         memory,
         query,
         state=state,
-        predicates={**checked_predicates(predicates), SESSION_STARTS: lambda _: True},
+        predicates={**intentions.checked_predicates(predicates), SESSION_STARTS: lambda _: True},
         limit=limit,
         lease_seconds=lease_seconds,
         run_id=run_id,
