@@ -230,14 +230,11 @@ class Asking(Step):
         return trusting(self.messages, self.memory.gate, self.config)
 
 
-def _of_context(
-    does: Callable[[Asking, Any], Flow[Told]],
-    takes: type[BaseModel],
-    name: str,
-    description: str,
-    whose: Remembered,
+def of_context(
+    what: Literal["search", "manage", "remind"], name: str, instructions: str, whose: Remembered
 ) -> BaseTool:
     """Make a tool of the memory of the run's context."""
+    does, takes, text = _TOOLS[what]
 
     def doing(**given: Any) -> Flow[Told]:
         config, runtime = ensure_config(), get_runtime()
@@ -246,24 +243,9 @@ def _of_context(
         with told_to_model():
             return (yield from does(asking, takes(**given)))
 
+    told = f"{text}\n{checked_kind(instructions, str, 'instructions')}"
     as_answer: Any = {"response_format": "content_and_artifact"}
-    return made(doing, name, description, takes, _ContextTool, **as_answer)
-
-
-def _described(text: str, instructions: str) -> str:
-    return f"{text}\n{checked_kind(instructions, str, 'instructions')}"
-
-
-def search_tool(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that searches the memory of the run's context."""
-    told = _described(prompts.SEARCH_CONTEXT, instructions)
-    return _of_context(_search, SearchMemory, name, told, whose)
-
-
-def manage_tool(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that keeps the memory of the run's context."""
-    told = _described(prompts.MANAGE_CONTEXT, instructions)
-    return _of_context(_manage, ManageMemory, name, told, whose)
+    return made(doing, name, told, takes, _ContextTool, **as_answer)
 
 
 def create_manage_reminder_tool(
@@ -292,17 +274,15 @@ def create_manage_reminder_tool(
         reminders = create_manage_reminder_tool()
         ```
     """
-    told = _described(prompts.REMIND_CONTEXT, instructions)
-    whose = Remembered(context, coordinator)
-    return _of_context(_remind, ManageReminder, name, told, whose)
+    return of_context("remind", name, instructions, Remembered(context, coordinator))
 
 
 def memory_tools(whose: Remembered) -> list[BaseTool]:
     """Make the three tools that an agent's model is given."""
     return [
-        search_tool("", "search_memory", whose),
-        manage_tool("", "manage_memory", whose),
-        create_manage_reminder_tool(context=whose.scope, coordinator=whose.coordinator),
+        of_context("search", "search_memory", "", whose),
+        of_context("manage", "manage_memory", "", whose),
+        of_context("remind", "manage_reminder", "", whose),
     ]
 
 
@@ -535,3 +515,11 @@ def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
 def _clock(moment: datetime, memory: MemoryCoordinator) -> str:
     there = moment.astimezone(memory.context.zone)
     return f"{long_day(there.date())}, {there:%H:%M}"
+
+
+_TOOLS: Final[dict[str, tuple[Callable[..., Flow[Told]], type[BaseModel], str]]] = {
+    "search": (_search, SearchMemory, prompts.SEARCH_CONTEXT),
+    "manage": (_manage, ManageMemory, prompts.MANAGE_CONTEXT),
+    "remind": (_remind, ManageReminder, prompts.REMIND_CONTEXT),
+}
+"""What each tool does, what it takes, and what a model is told of it."""

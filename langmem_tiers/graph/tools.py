@@ -33,8 +33,8 @@ from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source,
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.graph import context_tools, node
-from langmem_tiers.graph.context_tools import Action, OwnTool, made, told_to_model
+from langmem_tiers.graph import node
+from langmem_tiers.graph.context_tools import Action, OwnTool, made, of_context, told_to_model
 from langmem_tiers.graph.node import Remembered, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import weights_for, words_of
@@ -105,7 +105,7 @@ def create_search_memory_tool(
         ```
     """
     if namespace is None:
-        return context_tools.search_tool(instructions, name, Remembered(context, coordinator))
+        return of_context("search", name, instructions, Remembered(context, coordinator))
     labels = _checked(namespace)
     checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
@@ -169,7 +169,7 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        return context_tools.manage_tool(instructions or "", name, Remembered(context, coordinator))
+        return of_context("manage", name, instructions or "", Remembered(context, coordinator))
     labels = _checked(namespace)
     actions = _permitted(actions_permitted)
 
