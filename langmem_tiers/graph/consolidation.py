@@ -98,16 +98,18 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
-        raise errors.InvalidTypeError(
-            f"checkpointer is what compile takes, not {short(checkpointer)}"
-        )
-    stops, graph = _known(interrupt_before), _wired(policy, model, Remembered(context))
+    stops = _checked(checkpointer, interrupt_before)
+    graph = _wired(policy, model, Remembered(context))
     named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
     return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
 
 
-def _known(names: Sequence[str]) -> list[str]:
+def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
+    """The nodes to stop before; refuse what `compile` does not take."""
+    if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
+        raise errors.InvalidTypeError(
+            f"checkpointer is what compile takes, not {short(checkpointer)}"
+        )
     known = [one.__name__ for one in _NODES]
     stops = list(checked_list(names, "interrupt_before", "nodes"))
     for one in stops:

@@ -361,21 +361,6 @@ class Reflecting(NamedTuple):
         ]
 
 
-Outcome = Callable[[Any], bool | None]
-"""Tells of an agent's state whether the turn succeeded; None is not known."""
-
-
-def taught_by(
-    outcome: Outcome | None,
-    reflect: bool | BaseChatModel,  # noqa: FBT001 - of the middleware
-    failed: Failing | None,
-) -> tuple[Outcome | None, Reflecting]:
-    """Return what judges a turn, and how an agent learns from it, as its middleware is told."""
-    model = None if isinstance(reflect, bool) else reflect
-    node.checked_helpers(model, outcome=outcome, failed=failed)
-    return outcome, Reflecting(reflect is not False, model, failed)
-
-
 def _experience(
     said: Sequence[BaseMessage], attempts: Sequence[FailedAttempt], *, failed: bool
 ) -> Experience:

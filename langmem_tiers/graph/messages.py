@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import (
@@ -32,13 +32,16 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import Latest, handed_over, is_humans, last_question, since, text_of
+from langmem_tiers.graph.node import handed_over, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 RAN: Final = "langmem_tiers_ran"
 """The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
@@ -205,6 +208,21 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     if any(RAN in one.additional_kwargs for one in messages):
         return lambda one: one.ran
     return lambda one: not one.held
+
+
+class Latest(dict[K, V]):
+    """The latest that was noted, by name, up to a number of them; several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._most = most
+
+    def note(self, name: K, what: V) -> None:
+        """Note something, in place of the oldest if there are too many."""
+        self[name] = what
+        for oldest in list(self)[: -self._most]:
+            self.pop(oldest, None)
 
 
 Started = Latest[tuple[str | None, str | None], str]

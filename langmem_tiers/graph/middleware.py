@@ -1,13 +1,16 @@
-"""TieredMemoryMiddleware: memory for an agent made by `create_agent`."""
+"""TieredMemoryMiddleware: memory for an agent made by `create_agent`.
+
+What the turn of an agent is shown is found once, and the same at each call of its model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final, NotRequired, TypeAlias, Unpack
+from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, HumanMessage
 from langchain_core.tools import BaseTool
 from langgraph.channels import UntrackedValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
@@ -17,24 +20,214 @@ from langgraph.types import Command
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import MissingExtraError
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node
-from langmem_tiers.graph import remember as remember_turns
+from langmem_tiers.graph import remember as remembering
 from langmem_tiers.graph.context_tools import Done, memory_tools
-from langmem_tiers.graph.learn import judged_of, taught_by
-from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, handed_over
-from langmem_tiers.graph.remind import Reminding
-from langmem_tiers.graph.shown import Noted, Shown, ShownTurns, noted_in, question_of, turn_of
+from langmem_tiers.graph.learn import Reflecting, judged_of
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.speakers import HEARD, Begun, Heard
 from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.recall.fence import with_recalled
-from langmem_tiers.remind.intentions import Predicates
+from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.recall.floor import HELPS
+from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Status
+from langmem_tiers.remind.prompted import SESSION_STARTS
+
+_TURNS: Final = 256
+"""The number of turns, the latest, whose memories are kept; those of others are read again."""
+STANDING: Final = 10
+"""Reminders at most that were due before and are shown until they are done: our own choice."""
+
+
+class Noted(TypedDict):
+    """A turn in an agent's state; its question is found where it begins.
+
+    Later the question may be gone: a summary takes its place, or the model sees other messages.
+    """
+
+    run: str
+    """The run that its memories are credited by."""
+    message_id: str | None
+    """The id of the human message that it answers."""
+    asked: NotRequired[str]
+    """The part of that message that is a question to memory."""
+    name: NotRequired[str]
+    """The name of who asks, if the message bears one."""
+    begins: NotRequired[bool]
+    """True if it is the first turn of its thread."""
+    shown: NotRequired[list[list[Any]]]
+    """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
+    reminds: NotRequired[bool]
+    """True if the turn is shown what is due as well."""
+    pins: NotRequired[bool]
+    """True if it is shown what is pinned."""
+
+
+class Shown(NamedTuple):
+    """The memories and reminders that a turn is shown from its first call of the model on."""
+
+    found: Sequence[Recollection] = ()
+    pinned: Sequence[Recollection] = ()
+    due: Sequence[Reminder] = ()
+    reminds: bool = False
+    """True if it is reminded of anything, due now or before."""
+    text: str = ""
+    """The same as text for a prompt, identical at each call."""
+
+    @classmethod
+    def of(
+        cls,
+        found: Sequence[Recollection],
+        pinned: Sequence[Recollection],
+        due: Sequence[Reminder],
+        standing: Sequence[Intention],
+        *,
+        asked: str,
+        memory: MemoryCoordinator,
+    ) -> Shown:
+        """Take what was found, is pinned, is due, and was due before and still stands.
+
+        What is to be reminded of is no memory beside that: it is told when it is due.
+        """
+        others = [one for one in found if one.memory_type != PROSPECTIVE]
+        raised = {(one.namespace, one.key) for one in due}
+        still = [one for one in standing if (one.namespace, one.key) not in raised]
+        stands: list[Reminder | Intention] = [*due, *still]
+        lines = [reminder_line(one, memory.context.zone) for one in stands]
+        text = recalled_text(others, (), lines, pinned=pinned, now=memory.now, asked=asked)
+        return cls(others, pinned, due, bool(lines), text)
+
+    @property
+    def places(self) -> list[list[Any]]:
+        """Return the places of what was found, as JSON."""
+        return [[list(one.namespace), one.key] for one in self.found]
+
+    @property
+    def told(self) -> list[Any]:
+        """Return what the model was told, which is no news if it repeats it."""
+        return [*self.found, *self.pinned, *(one.content for one in self.due)]
+
+
+def noted_in(state: Any) -> Noted | None:
+    """Return the turn that a state tells of."""
+    found: Noted | None = of_state(state, "recalled_run", None)
+    return found
+
+
+def turn_of(step: Step) -> Noted:
+    """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
+
+    A turn goes on while its message is the last of a human. It also goes on where a summary has
+    taken the place of all that humans said.
+    """
+    before, question = noted_in(step.state), node.last_question(step.messages)
+    message_id = None if question is None else question.id
+    known = None if before is None else before["message_id"]
+    if before is not None and known is not None and message_id in (None, known):
+        return before
+    said = step.memory.tiered_store.options.bounds.beginning(storable(node.text_of(question)))
+    noted = Noted(run=step.run.id, message_id=message_id, asked=said, begins=before is None)
+    if question is not None and question.name:
+        noted["name"] = question.name
+    return noted
+
+
+def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
+    """Return the question of a turn, and the message that asks it, if there is one."""
+    messages = node.messages_of(state)
+    about = [one for one in messages if one.id == noted["message_id"] and one.id is not None]
+    said = noted.get("asked")
+    if said is None:  # an earlier version noted it
+        said = storable(node.text_of(node.last_question(messages)))
+    if not about and noted["message_id"] is not None:
+        about = [HumanMessage(said, id=noted["message_id"], name=noted.get("name"))]
+    return said, about
+
+
+class ShownTurns:
+    """Finds what turns are shown, and keeps it for the calls of each; threads may share it."""
+
+    def __init__(
+        self, options: RecallOptions | None, waits: Reminding | None, holdout: float | None
+    ) -> None:
+        """Go by the middleware's arguments.
+
+        Without `options` nothing is recalled, without `waits` nobody is reminded.
+        """
+        self._options, self._waits, self._holdout = options, waits, holdout
+        self._turns = said.Latest[str, Shown](_TURNS)
+
+    def known(self, state: Any) -> Shown | None:
+        """Return what this run shows in its turn; None if that is gone, or not known yet."""
+        return self._turns.get(str(of_state(state, "recalled_turn", None)))
+
+    def find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
+        """Return what a turn is shown: what its first call found, or the same, read again.
+
+        What the model has `seen` among the messages is not shown as well.
+        """
+        if (known := self.known(step.state)) is not None:
+            return known
+        memory, options = step.memory, self._options
+        question, about = question_of(noted, step.state)
+        due: Sequence[Reminder] = ()
+        standing: Sequence[Intention] = ()
+        if self._waits is not None and noted.get("reminds", True):
+            with step.without("remind"):
+                due = yield from self._due(step, self._waits, question, run, noted)
+                standing = yield from asked(memory.intentions, Status.DELIVERED, limit=STANDING)
+        found, pinned = Recollections(), list[Recollection]()
+        with step.without("recall"):
+            if "shown" in noted:
+                found = yield from _again(memory, noted["shown"])
+            elif options is not None:
+                wanted: Any = {**beside(step, [*about, *seen], options), "run_id": run}
+                wanted["holdout"] = self._holdout
+                found = yield from asked(memory.get_context, question, **wanted)
+                step.by_words(found.by_words)
+            needed = options is not None and (found.helps >= HELPS or bool(found))
+            if noted.get("pins", needed):
+                pinned = yield from asked(memory.pinned)
+        turn = Shown.of(found, pinned, due, standing, asked=question, memory=memory)
+        self._turns.note(noted["run"], turn)
+        return turn
+
+    def _due(
+        self, step: Step, waits: Reminding, question: str, run: Run, noted: Noted
+    ) -> Flow[Sequence[Reminder]]:
+        """Raise what is due for a turn: leased, until the model has answered.
+
+        An intention that waits for a session to start is due in the first turn of a thread.
+        """
+        begins = noted.get("begins", False)
+        return (
+            yield from asked(
+                step.memory.remind,
+                question or None,
+                state=step.state,
+                predicates={SESSION_STARTS: lambda _: begins, **(waits.predicates or {})},
+                lease_seconds=LEASE_SECONDS,
+                run_id=run,
+            )
+        )
+
+
+def _again(memory: MemoryCoordinator, shown: Sequence[Sequence[Any]]) -> Flow[Recollections]:
+    """Read again what a turn was shown before an interrupt, as far as it is still there."""
+    places = [(tuple(namespace), key) for namespace, key in shown]
+    reading = memory.flows.standing(places, memory.context)
+    return Recollections((yield from asked(memory.tiered_store.run, reading)))
+
 
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
@@ -62,7 +255,8 @@ class AgentLessons(ToolLessons):
 
     def __init__(self, careful: node.Careful, **options: Any) -> None:
         """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
-        super().__init__(**options, run=_run)
+        # the model's next call adds those of errors, whoever made the answer
+        super().__init__(**options, with_errors=False, run=_run)
         self.calls, self._careful = said.Started(_CALLS), careful
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
@@ -135,7 +329,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         remember: bool = True,
         remind: bool | Predicates = True,
         tools: bool = True,
-        lessons: int = node.DEFAULT_LESSONS,
+        lessons: int = DEFAULT_LESSONS,
         hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
@@ -170,7 +364,9 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False
-        self._outcome, self._reflecting = taught_by(outcome, reflect, failed)
+        model = None if isinstance(reflect, bool) else reflect
+        node.checked_helpers(model, outcome=outcome, failed=failed)
+        self._outcome, self._reflecting = outcome, Reflecting(reflect is not False, model, failed)
         self._careful = node.careful_of(on_error)
         self._whose = node.Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
@@ -178,15 +374,14 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         self._tool_lessons = AgentLessons(
             self._careful,
             hold_repeats=hold_repeats,
-            with_errors=False,  # the model's next call adds them, whoever made the answer
             lessons=lessons,
             holdout=holdout,
             context=context,
             coordinator=coordinator,
         )
         waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        known = node.of_a_turn(options, type(self)) if recall else None
-        self._shown = ShownTurns(known, waits if self._remind else None, holdout)
+        wanted = of_a_turn(options, type(self)) if recall else None
+        self._shown = ShownTurns(wanted, waits if self._remind else None, holdout)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
@@ -197,7 +392,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         if noted != noted_in(state):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
         with step.without("remember"):
-            update |= yield from remember_turns.hear_turn(step, keep=self._remember)
+            update |= yield from remembering.hear_turn(step, keep=self._remember)
         return update | step.errors(known=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
@@ -216,7 +411,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
             system_message=with_recalled(request.system_message, turn.text),
             tools=_callable(request, self.tools),
         )
-        response = yield from handed_over(handler, seeing)
+        response = yield from node.handed_over(handler, seeing)
         first = "shown" not in noted
         if first and turn.due:
             with step.without("remind"):
@@ -261,10 +456,11 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
             learned = yield from self._reflecting.after(own, self._ran(state), judged=judged)
             done = done._replace(learned=[*done.learned, *learned])
         if self._remember:
-            turn = self._shown.known(state) or Shown()
+            told = (self._shown.known(state) or Shown()).told
+            asking = () if noted is None else question_of(noted, state)[1]
             with step.without("remember"):
-                yield from remember_turns.remember_turn(own, turn.told, done.retracted)
-        ended = remember_turns.ended_of(step)
+                yield from remembering.remember_turn(own, asking, told, done.retracted)
+        ended = remembering.ended_of(step)
         left = ended.get(HEARD, heard or {}).get("left")
         update = step.errors(known=True, mended=None if left else "remember") | ended
         return update | done.of_state(state) or None
@@ -274,7 +470,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _of(self, runtime: Runtime[Any]) -> remember_turns.MemoryOf:
+    def _of(self, runtime: Runtime[Any]) -> remembering.MemoryOf:
         """Make memories of contexts as a run's is made."""
         return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
 
@@ -283,7 +479,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         update: Update = {}
         if self._remember:
             with step.without("remember"):
-                update, failed = yield from remember_turns.store_heard(
+                update, failed = yield from remembering.store_heard(
                     self._of(step.runtime), step.read(HEARD)
                 )
                 for error in failed[:1]:

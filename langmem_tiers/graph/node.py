@@ -6,7 +6,6 @@ its state, how it goes on where its memory fails, and how a node is made of it.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import re
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
@@ -25,25 +24,17 @@ from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.tracing import trace_id
-from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.floor import TURN_FLOOR
-from langmem_tiers.remember.new import share
 from langmem_tiers.store.store import TieredStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
 U = TypeVar("U")
-K = TypeVar("K")
-V = TypeVar("V")
 Update: TypeAlias = dict[str, Any]
 """What a node writes to the state."""
 
@@ -480,21 +471,6 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue")
 # A step of a run, and a node
 
 
-class Latest(dict[K, V]):
-    """The latest that was noted, by name, up to a number of them; several threads may use it."""
-
-    def __init__(self, most: int) -> None:
-        """Begin with none."""
-        super().__init__()
-        self._most = most
-
-    def note(self, name: K, what: V) -> None:
-        """Note something, in place of the oldest if there are too many."""
-        self[name] = what
-        for oldest in list(self)[: -self._most]:
-            self.pop(oldest, None)
-
-
 @dataclass(slots=True)
 class Step:
     """A step of a run: whose memory it uses, what it reads, and what it goes without."""
@@ -589,44 +565,3 @@ def node(
 
 hook: Final = partial(node, goes_on="tell")
 """A node that tells what went wrong under its name."""
-
-
-# What is recalled for a turn
-
-
-DEFAULT_LESSONS = 3
-"""Lessons that come before what is recalled."""
-
-
-def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
-    """Options by which a model is shown what matters for a turn, checked.
-
-    The names of memory types are looked up when it runs. `surface` is what was given the options:
-    an unknown one may be a misspelt option of its own.
-
-    Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
-    """
-    known = RecallOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        taken = inspect.signature(surface).parameters.values()
-        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
-    given: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
-    names: Any = given.get("memory_types")
-    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
-    if names is not None and not (several and all(isinstance(one, str) for one in names)):
-        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
-    general: Any = {name: one for name, one in given.items() if name != "memory_types"}
-    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
-    return cast("RecallOptions", given)
-
-
-def checked_lessons(lessons: object, holdout: object) -> None:
-    """Refuse a number of lessons, or a share to hold out, that no recall could take.
-
-    Raises:
-        InvalidInputError: for either.
-    """
-    checked_limit(lessons, MOST_LESSONS, "lessons")
-    share(holdout, "holdout")

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Unpack, cast
 
 from langchain_core.messages import AnyMessage, BaseMessage
 from langchain_core.runnables import Runnable
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
 from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.speakers import keys_seen, messages_around
+from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.recall.floor import HELPS, Floor
+from langmem_tiers.recall.floor import HELPS, TURN_FLOOR, Floor
+from langmem_tiers.remember.new import share
 
+DEFAULT_LESSONS = 3
+"""Lessons that come before what is recalled."""
 RECALLED = 6
 """Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
 well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
@@ -59,7 +68,7 @@ class MemoryState(TypedDict, total=False):
 def create_recall_node(
     *,
     query: OfState | None = None,
-    lessons: int = node.DEFAULT_LESSONS,
+    lessons: int = DEFAULT_LESSONS,
     holdout: float | None = None,
     on_error: OnError = "continue",
     context: Scope | None = None,
@@ -107,8 +116,8 @@ def create_recall_node(
         graph.invoke({"messages": ["When do keys change?"]}, context=MemoryContext(tenant="acme"))
         ```
     """
-    known = node.of_a_turn(options, create_recall_node)
-    node.checked_lessons(lessons, holdout)
+    known = of_a_turn(options, create_recall_node)
+    checked_lessons(lessons, holdout)
     node.checked_of_state(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
     return node.node(name, body, context, coordinator, on_error=on_error)
@@ -185,3 +194,37 @@ def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) 
     if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
         wanted["min_match"] = floor._replace(further=(0, 1.0))  # no more than somebody said
     return wanted
+
+
+def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
+    """Options by which a model is shown what matters for a turn, checked.
+
+    The names of memory types are looked up when it runs. `surface` is what was given the options:
+    an unknown one may be a misspelt option of its own.
+
+    Raises:
+        InvalidInputError: for what `get_context` does not know or would refuse.
+    """
+    known = RecallOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        taken = inspect.signature(surface).parameters.values()
+        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
+    given: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
+    names: Any = given.get("memory_types")
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if names is not None and not (several and all(isinstance(one, str) for one in names)):
+        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
+    general: Any = {name: one for name, one in given.items() if name != "memory_types"}
+    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
+    return cast("RecallOptions", given)
+
+
+def checked_lessons(lessons: object, holdout: object) -> None:
+    """Refuse a number of lessons, or a share to hold out, that no recall could take.
+
+    Raises:
+        InvalidInputError: for either.
+    """
+    checked_limit(lessons, MOST_LESSONS, "lessons")
+    share(holdout, "holdout")

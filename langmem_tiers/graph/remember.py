@@ -19,7 +19,6 @@ from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.shown import noted_in, question_of
 from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.revising import Revision
@@ -284,10 +283,16 @@ def _note(one: Left, heard: Heard) -> dict[str, Any]:
 
 
 def remember_turn(
-    step: Step, recalled: Sequence[object], retracted: Sequence[str] = ()
+    step: Step,
+    asking: Sequence[BaseMessage],
+    recalled: Sequence[object],
+    retracted: Sequence[str] = (),
 ) -> Flow[Kept]:
-    """Store the answer and what is left of the turn, in which these keys were taken back."""
-    state, config, gate = step.state, step.config, step.memory.gate
+    """Store the answer and what is left of the turn.
+
+    Its question is `asking`, what was shown for it `recalled`, what was taken back `retracted`.
+    """
+    config, gate = step.config, step.memory.gate
     heard: Heard | None = step.read(HEARD)
     by = yield from speakers.speakers_in(config, gate)
     answer = speakers.last_word(step.messages, step.read("structured_response"))
@@ -295,8 +300,7 @@ def remember_turn(
     humans = speakers.unanswered(step.messages)
     left = None
     if heard:  # else an earlier version began the run, and noted nothing
-        there, noted = {one.id for one in humans}, noted_in(state)
-        asking = () if noted is None else question_of(noted, state)[1]
+        there = {one.id for one in humans}
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]
         left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]

@@ -89,13 +89,7 @@ class TieredMemoryRetriever(BaseRetriever):
         return self.memory.runner
 
     def _found(
-        self,
-        /,
-        query: str,
-        *,
-        run_manager: Any,
-        k: int | None = None,
-        **given: Any,
+        self, /, query: str, *, run_manager: Any, k: int | None = None, **given: Any
     ) -> Flow[list[Document]]:
         """The documents of one call, which is a run of its own already."""
         if unknown := given.keys() - set(_OPTIONS):

@@ -348,10 +348,7 @@ class Answer(NamedTuple):
 
 
 def hear(
-    step: Step,
-    speakers: Speakers,
-    before: Heard | None,
-    elsewhere: Collection[str] = (),
+    step: Step, speakers: Speakers, before: Heard | None, elsewhere: Collection[str] = ()
 ) -> Heard:
     """Hear the messages that a run was given, and leave the new ones to be stored.
 

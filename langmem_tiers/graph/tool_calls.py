@@ -16,7 +16,8 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import HELD, RAN, Answer, Handler, approach_of, watched
-from langmem_tiers.graph.node import CALLER, DEFAULT_LESSONS, Remembering, Scope, Step, asked
+from langmem_tiers.graph.node import CALLER, Remembering, Scope, Step, asked
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, checked_lessons
 from langmem_tiers.graph.remind import reminders_text
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
@@ -125,7 +126,7 @@ class ToolLessons(Remembering):
         """
         checked_flag(hold_repeats, "hold_repeats")
         checked_flag(with_errors, "with_errors")
-        node.checked_lessons(lessons, holdout)
+        checked_lessons(lessons, holdout)
         node.checked_helpers(run=run)
         self._whose = node.Remembered(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors

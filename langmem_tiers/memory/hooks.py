@@ -338,9 +338,7 @@ def on_session_stop(
     results = (yield from unit(remembering.store_many(hooks.memory, kept))) if kept else []
     report = yield from unit(tending.session_ended(hooks.memory, session, model, stated=True))
     return SessionStop(
-        report=report,
-        events=tuple(results[: len(events)]),
-        concepts=tuple(results[len(events) :]),
+        report=report, events=tuple(results[: len(events)]), concepts=tuple(results[len(events) :])
     )
 
 
