@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -34,7 +34,7 @@ from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.graph.messages import failures_at_hand, noted, this_turn
-from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, of_state, ways
+from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, ways
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -286,33 +286,13 @@ def memory_tools(whose: Remembered) -> list[BaseTool]:
     ]
 
 
-class Done(NamedTuple):
-    """What a model did in a turn by its memory tools, or learned, for the turn's result."""
-
-    revised: list[dict[str, Any]]
-    reminded: list[dict[str, Any]]
-    learned: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, messages: Sequence[BaseMessage]) -> Done:
-        """Find what was done in the turn that these messages end with."""
-        answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
-        ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
-        told = [one for one in ours if isinstance(one, Mapping)]
-        return cls(*([each for one in told for each in one.get(name, ())] for name in cls._fields))
-
-    @property
-    def retracted(self) -> list[str]:
-        """Return the keys of what was taken back."""
-        return [one["retracted"] for one in self.revised if "retracted" in one]
-
-    def of_state(self, state: Any) -> dict[str, Any]:
-        """Return the update of the state: what was done, in place of what an earlier turn did."""
-        return {
-            name: done
-            for name, done in self._asdict().items()
-            if done or of_state(state, name, None)
-        }
+def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
+    """Find what a model did by its memory tools in the turn that these messages end with."""
+    answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
+    ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
+    told = [one for one in ours if isinstance(one, Mapping)]
+    kinds = ("revised", "reminded", "learned")
+    return {kind: [each for one in told for each in one.get(kind, ())] for kind in kinds}
 
 
 # Searching, and keeping a memory

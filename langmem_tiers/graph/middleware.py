@@ -27,7 +27,7 @@ from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node
 from langmem_tiers.graph import remember as remembering
-from langmem_tiers.graph.context_tools import Done, memory_tools
+from langmem_tiers.graph.context_tools import done_in, memory_tools
 from langmem_tiers.graph.learn import Reflecting, judged_of
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
@@ -83,29 +83,6 @@ class Shown(NamedTuple):
     """True if it is reminded of anything, due now or before."""
     text: str = ""
     """The same as text for a prompt, identical at each call."""
-
-    @classmethod
-    def of(
-        cls,
-        found: Sequence[Recollection],
-        pinned: Sequence[Recollection],
-        due: Sequence[Reminder],
-        standing: Sequence[Intention],
-        *,
-        asked: str,
-        memory: MemoryCoordinator,
-    ) -> Shown:
-        """Take what was found, is pinned, is due, and was due before and still stands.
-
-        What is to be reminded of is no memory beside that: it is told when it is due.
-        """
-        others = [one for one in found if one.memory_type != PROSPECTIVE]
-        raised = {(one.namespace, one.key) for one in due}
-        still = [one for one in standing if (one.namespace, one.key) not in raised]
-        stands: list[Reminder | Intention] = [*due, *still]
-        lines = [reminder_line(one, memory.context.zone) for one in stands]
-        text = recalled_text(others, (), lines, pinned=pinned, now=memory.now, asked=asked)
-        return cls(others, pinned, due, bool(lines), text)
 
     @property
     def places(self) -> list[list[Any]]:
@@ -198,7 +175,14 @@ class ShownTurns:
             needed = options is not None and (found.helps >= HELPS or bool(found))
             if noted.get("pins", needed):
                 pinned = yield from asked(memory.pinned)
-        turn = Shown.of(found, pinned, due, standing, asked=question, memory=memory)
+        # What is to be reminded of is no memory beside that: it is told when it is due.
+        others = [one for one in found if one.memory_type != PROSPECTIVE]
+        raised = {(one.namespace, one.key) for one in due}
+        still = [one for one in standing if (one.namespace, one.key) not in raised]
+        stands: list[Reminder | Intention] = [*due, *still]
+        lines = [reminder_line(one, memory.context.zone) for one in stands]
+        told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
+        turn = Shown(others, pinned, due, bool(lines), recalled_text(others, (), lines, **told))
         self._turns.note(noted["run"], turn)
         return turn
 
@@ -443,7 +427,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
         step = self._step(state, runtime)
         noted, heard, judged = noted_in(state), step.read(HEARD), None
-        done = Done.of(step.messages)
+        done = done_in(step.messages)
         # who began the turn
         own = step if heard is None else replace(step, memory=self._of(runtime)(heard["whose"]))
         with step.without("outcome"):  # it may ask a model
@@ -453,17 +437,20 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
                 credit: Any = {"run_id": noted["run"], **said.said_in(step.messages)}
                 yield from asked(step.memory.record_outcome, success=judged, **credit)
         with step.without("reflect"):
-            learned = yield from self._reflecting.after(own, self._ran(state), judged=judged)
-            done = done._replace(learned=[*done.learned, *learned])
+            done["learned"] += yield from self._reflecting.after(
+                own, self._ran(state), judged=judged
+            )
         if self._remember:
             told = (self._shown.known(state) or Shown()).told
             asking = () if noted is None else question_of(noted, state)[1]
+            gone = [one["retracted"] for one in done["revised"] if "retracted" in one]
             with step.without("remember"):
-                yield from remembering.remember_turn(own, asking, told, done.retracted)
+                yield from remembering.remember_turn(own, asking, told, gone)
         ended = remembering.ended_of(step)
         left = ended.get(HEARD, heard or {}).get("left")
         update = step.errors(known=True, mended=None if left else "remember") | ended
-        return update | done.of_state(state) or None
+        # what an earlier turn did gives way
+        return update | {kind: one for kind, one in done.items() if one or step.read(kind)} or None
 
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)

@@ -7,7 +7,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -329,10 +329,8 @@ class ConsolidationWorker:
             raise
 
     def _wait(self, seconds: float) -> None:
-        try:
+        with suppress(Empty):
             self._woken.get(timeout=seconds)
-        except Empty:
-            return
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
