@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.runtime import get_runtime
+from langgraph.types import Checkpointer, RetryPolicy, Send
 
 from langmem_tiers.consolidate.archive import Archive
 from langmem_tiers.consolidate.cycle import steps
@@ -22,36 +25,21 @@ from langmem_tiers.consolidate.policy import (
 )
 from langmem_tiers.consolidate.steps import CycleStep
 from langmem_tiers.consolidate.stored import claim_cycle, last_cycle
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core import errors
+from langmem_tiers.core.checks import checked_kind, checked_list
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    DatabaseUnavailableError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
+from langmem_tiers.core.errors import short
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph import consolidation_nodes as nodes
-from langmem_tiers.graph.extra import (
-    END,
-    START,
-    Checkpointer,
-    CompiledStateGraph,
-    RetryPolicy,
-    Send,
-    StateGraph,
-    get_runtime,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked, tiered, ways
+from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
 _NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
-_MOST_STEPS = 100_000
-_RETRY = RetryPolicy(retry_on=DatabaseUnavailableError)
+_STEPS = 100_000
+_RETRY = RetryPolicy(retry_on=errors.DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
 
 
@@ -110,25 +98,25 @@ def create_consolidation_graph(
     """
     if store is not None:
         tiered(store)
-    saver, stops = _checked_saver(checkpointer), _known(interrupt_before)
+    stops = _checked(checkpointer, interrupt_before)
     graph = _wired(policy, model, Remembered(context))
-    called = checked_text(name, "name")
-    compiled = graph.compile(saver, store=store, interrupt_before=stops, name=called)
-    return compiled.with_config(recursion_limit=_MOST_STEPS)
+    named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
+    return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
 
 
-def _checked_saver(given: Checkpointer) -> Checkpointer:
-    if not isinstance(given, BaseCheckpointSaver | bool | None):
-        raise InvalidTypeError(f"checkpointer is what compile takes, not {short(given)}")
-    return given
-
-
-def _known(names: Sequence[str]) -> list[str]:
+def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
+    """The nodes to stop before; refuse what `compile` does not take."""
+    if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
+        raise errors.InvalidTypeError(
+            f"checkpointer is what compile takes, not {short(checkpointer)}"
+        )
     known = [one.__name__ for one in _NODES]
     stops = list(checked_list(names, "interrupt_before", "nodes"))
     for one in stops:
         if not isinstance(one, str) or one not in known:
-            raise InvalidInputError(f"there is no node {short(one)}: use one of {', '.join(known)}")
+            raise errors.InvalidInputError(
+                f"there is no node {short(one)}: use one of {', '.join(known)}"
+            )
     return stops
 
 
@@ -194,9 +182,7 @@ def consolidation_due(
         builder.add_conditional_edges("model", consolidation_due(schedule))
         ```
     """
-    if not isinstance(schedule, ConsolidationSchedule):
-        raise InvalidTypeError(f"schedule is a ConsolidationSchedule, not {short(schedule)}")
-
+    checked_kind(schedule, ConsolidationSchedule, "schedule")
     whose = Remembered(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
@@ -206,27 +192,16 @@ def consolidation_due(
         _check_kept(schedule, state, known)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, store.arun, last_cycle(tenant))
+            last = yield from asked(store.run, last_cycle(tenant))
             begins = claim_cycle(tenant, store.flows.now, every)
-        reason = _reason(schedule, last, store.flows.now, known)
+        turns = nodes.turns_since(known.get("messages") or (), known.get("consolidated"))
+        over, now = bool(known.get("session_ended")), store.flows.now
+        reason = due(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
-            return then if (yield from asked(store.run, store.arun, begins)) else otherwise
+            return then if (yield from asked(store.run, begins)) else otherwise
         return otherwise if reason is None else then
 
     return RunnableLambda(*ways(route), name="consolidation_due")
-
-
-def _reason(
-    schedule: ConsolidationSchedule, last: datetime | None, now: datetime, state: Mapping[str, Any]
-) -> str | None:
-    """Why a cycle is due, by a thread's state."""
-    return due(
-        schedule,
-        last,
-        now=now,
-        turns=nodes.turns_since(state.get("messages") or (), state.get("consolidated")),
-        session_ended=bool(state.get("session_ended")),
-    )
 
 
 def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str, Any]) -> None:
@@ -238,16 +213,15 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
     }
     for name, is_needed in needed.items():
         if is_needed and name not in known and not isinstance(state, Mapping):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{type(state).__name__} has no {name!r}, by which a cycle is due: add it to the "
                 "agent's state, with a default"
             )
 
 
 def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
-    policy = ConsolidationPolicy() if given is None else given
-    if not isinstance(policy, ConsolidationPolicy):
-        raise InvalidTypeError(f"policy is a ConsolidationPolicy, not {short(policy)}")
+    chosen = ConsolidationPolicy() if given is None else given
+    policy = checked_kind(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
@@ -270,7 +244,7 @@ def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any,
         runtime = get_runtime()
         one = run(tiered(runtime.store), config, runtime.context)
         does_it = lasting(None, does(one, state))
-        done = yield from asked(one.store.run, one.store.arun, does_it)
+        done = yield from asked(one.store.run, does_it)
         runtime.stream_writer(nodes.progress(does.__name__, state, done))
         return done
 

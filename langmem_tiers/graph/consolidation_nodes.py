@@ -28,7 +28,7 @@ from langmem_tiers.consolidate.stored import note_cycle
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
-from langmem_tiers.graph.runs import Remembered
+from langmem_tiers.graph.node import Remembered
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.store.store import TieredStore
 

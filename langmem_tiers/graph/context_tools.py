@@ -1,39 +1,77 @@
-"""The tools of a context's memory, as LangChain tools: search it, keep it, and be reminded."""
+"""The three tools by which a model keeps the memory of its run's context.
+
+Each answers in one line what it did. What was done is also in the artifact of the answer, from
+which the middleware tells the turn's result.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Final, Literal, TypeAlias
+from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langchain_core.tools.base import ArgsSchema
+from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from langmem_tiers.core import prompts
+from langmem_tiers.core import errors, prompts
+from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.values import trust_of
-from langmem_tiers.graph.heard import TRUST
-from langmem_tiers.graph.memory_tools import Action, Asking, Kind, Told, manage, search
-from langmem_tiers.graph.messages import this_turn
-from langmem_tiers.graph.node import of_state
-from langmem_tiers.graph.reminder_tools import Reminding, remind
-from langmem_tiers.graph.runs import Remembered, Scope, ways
-from langmem_tiers.graph.tool_memories import told_to_model
+from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.handles import bracketed, handle_of
+from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.core.types import REFLEXION
+from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.graph.messages import failures_at_hand, noted, this_turn
+from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, ways
+from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
+from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.fence import long_day, quoted, recalled_text
+from langmem_tiers.recall.question import SMALL_TALK, TALKS
 from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remind.triggers import At
+
+_log = logging.getLogger(__name__)
+Action = Literal["create", "update", "delete"]
+Kind = Literal["fact", "event", "procedure", "lesson"]
+Reminding = Literal["set", "done", "snooze", "cancel"]
+Told: TypeAlias = tuple[str, Any]
+"""What a tool answers: a line for the model, and what was done, for the turn's result."""
+Text: TypeAlias = str | SkipJsonSchema[None]
+
+_TYPES: Final = {
+    "fact": "semantic",
+    "event": "episodic",
+    "procedure": "procedural",
+    "lesson": REFLEXION,
+}
+THIS: Final = "this"
+"""By which a model names the message that it answers."""
+_KNOWN: Final = 20
+"""Memories that tell what is known of a user, where nothing is asked: our own choice."""
+_CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
+"""The id of the tool call that is carried out."""
+
+
+# What the tools take, and what they are made of
 
 
 def _optional(description: str | None = None) -> Any:
     """Make a field that may be left out; the model may send null as well."""
     return Field(None, description=description)
-
-
-Text: TypeAlias = str | SkipJsonSchema[None]
 
 
 class SearchMemory(BaseModel):
@@ -72,6 +110,144 @@ class ManageReminder(BaseModel):
     before_tool: Text = _optional()
 
 
+class OwnTool(StructuredTool):
+    """A tool whose answers say that they are this package's own, whatever it is called.
+
+    They also say how far what they bring is trusted.
+    """
+
+    says: ClassVar[Any] = None
+    """What changes the schema that a model is told."""
+
+    @property
+    def tool_call_schema(self) -> ArgsSchema:
+        """What a model is told."""
+        schema = super().tool_call_schema
+        if self.says is not None and isinstance(schema, type) and issubclass(schema, BaseModel):
+            schema.model_config["json_schema_extra"] = self.says
+        return schema
+
+    def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+        """Run it, blocking."""
+        with _called(options):
+            return self._marked(super().run(tool_input, *given, **options))
+
+    async def arun(self, tool_input: Any, *given: Any, **options: Any) -> Any:
+        """Run it, awaiting."""
+        with _called(options):
+            return self._marked(await super().arun(tool_input, *given, **options))
+
+    def brought(self, answer: ToolMessage) -> Sequence[Any]:  # noqa: ARG002 - of those that search
+        """The values of the memories that an answer brings."""
+        return ()
+
+    def _marked(self, answer: Any) -> Any:
+        if not isinstance(answer, ToolMessage):
+            return answer
+        return noted(answer, {TRUST: min(map(trust_of, self.brought(answer)), default=1.0)})
+
+
+@contextmanager
+def _called(options: Mapping[str, Any]) -> Iterator[None]:
+    token = _CALL.set(options.get("tool_call_id"))
+    try:
+        yield
+    finally:
+        _CALL.reset(token)
+
+
+def _bare(schema: dict[str, Any]) -> None:
+    """Leave types and meanings, no defaults: a model pays for it at each call."""
+    for one in schema["properties"].values():
+        for name in ("default", "minimum", "maximum"):
+            one.pop(name, None)
+
+
+class _ContextTool(OwnTool):
+    """A tool of a context's memory; the artifact of its answer is what was done."""
+
+    says: ClassVar[Any] = staticmethod(_bare)
+
+    def brought(self, answer: ToolMessage) -> Sequence[Any]:
+        """The memories that were found."""
+        return answer.artifact if isinstance(answer.artifact, list) else ()
+
+    def _marked(self, answer: Any) -> Any:
+        told = super()._marked(answer)
+        if isinstance(told, ToolMessage) and not isinstance(told.artifact, dict):
+            return told.model_copy(update={"artifact": {}})
+        return told
+
+
+def made(
+    does: Callable[..., Flow[Any]],
+    name: str,
+    description: str,
+    takes: type[BaseModel],
+    kind: type[StructuredTool],
+    **further: Any,
+) -> BaseTool:
+    """Make a tool for `invoke` and `ainvoke` of one flow."""
+    checked_text(name, "name")
+    call, acall = ways(does)
+    return kind(
+        name=name,
+        description=description.strip(),
+        args_schema=takes,
+        func=call,
+        coroutine=acall,
+        handle_tool_error=True,
+        **further,
+    )
+
+
+@contextmanager
+def told_to_model() -> Iterator[None]:
+    """Tell the model what it got wrong, or that memory is away, and let the run go on."""
+    try:
+        yield
+    except InvalidInputError as error:
+        raise ToolException(str(error)) from error
+    except (errors.NotSetUpError, errors.MigrationError):
+        raise  # these do not mend themselves
+    except (errors.DatabaseError, errors.EmbeddingFailedError) as error:
+        _log.warning("a tool goes without its memory: %s", error)
+        unknown = isinstance(error, errors.OutcomeUnknownError)
+        raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
+
+
+@dataclass(slots=True)
+class Asking(Step):
+    """A call of a memory tool: whose memory it keeps, what was said, and which call it is."""
+
+    @property
+    def key(self) -> str:
+        """Return a key for what the call stores, which a repeated call has too."""
+        return str(uuid5(NAMESPACE_OID, self.name) if self.name else uuid4())
+
+    def trust(self) -> Flow[float]:
+        """Return how far the model is trusted, after what it has heard."""
+        return trusting(self.messages, self.memory.gate, self.config)
+
+
+def of_context(
+    what: Literal["search", "manage", "remind"], name: str, instructions: str, whose: Remembered
+) -> BaseTool:
+    """Make a tool of the memory of the run's context."""
+    does, takes, text = _TOOLS[what]
+
+    def doing(**given: Any) -> Flow[Told]:
+        config, runtime = ensure_config(), get_runtime()
+        memory, said = whose.memory(runtime, config), messages_so_far(config)
+        asking = Asking(memory, said, config, runtime, name=_CALL.get() or "")
+        with told_to_model():
+            return (yield from does(asking, takes(**given)))
+
+    told = f"{text}\n{checked_kind(instructions, str, 'instructions')}"
+    as_answer: Any = {"response_format": "content_and_artifact"}
+    return made(doing, name, told, takes, _ContextTool, **as_answer)
+
+
 def create_manage_reminder_tool(
     *,
     instructions: str = "",
@@ -98,175 +274,232 @@ def create_manage_reminder_tool(
         reminders = create_manage_reminder_tool()
         ```
     """
-    whose = Remembered(context, coordinator)
-
-    def manage_reminder(  # noqa: PLR0917 - the model names them
-        action: Reminding,
-        content: str | None = None,
-        id: str | None = None,  # noqa: A002 - as the model knows it
-        at: str | None = None,
-        every: str | None = None,
-        cue: str | None = None,
-        before_tool: str | None = None,
-    ) -> Flow[Told]:
-        waits = {"at": at, "every": every, "cue": cue, "before_tool": before_tool}
-        asking = Asking.of(whose, _CALL.get())
-        with told_to_model():
-            return (yield from remind(asking, action=action, content=content, named=id, **waits))
-
-    told = _described(prompts.REMIND_CONTEXT, instructions)
-    return made(manage_reminder, name, told, ManageReminder, _ContextTool, **_TELLS)
-
-
-def search_of_context(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that searches the memory of the run's context."""
-
-    def search_memory(query: str, about: str | None = None, limit: int = 10) -> Flow[Any]:
-        asking = Asking.of(whose, _CALL.get())
-        with told_to_model():
-            return (yield from search(asking.memory, query, about, limit))
-
-    told = _described(prompts.SEARCH_CONTEXT, instructions)
-    return made(search_memory, name, told, SearchMemory, _ContextTool, **_TELLS)
-
-
-def manage_of_context(instructions: str, name: str, whose: Remembered) -> BaseTool:
-    """Make a tool that keeps the memory of the run's context."""
-
-    def manage_memory(
-        action: Action = "create",
-        content: str | None = None,
-        id: str | None = None,  # noqa: A002 - langmem's word
-        kind: Kind | None = None,
-        pin: bool | None = None,  # noqa: FBT001 - the model names it
-    ) -> Flow[Told]:
-        asking = Asking.of(whose, _CALL.get())
-        named: Any = {"named": id, "kind": kind, "pin": pin}
-        with told_to_model():
-            return (yield from manage(asking, action=action, content=content, **named))
-
-    told = _described(prompts.MANAGE_CONTEXT, instructions)
-    return made(manage_memory, name, told, ManageMemory, _ContextTool, **_TELLS)
-
-
-def _described(text: str, instructions: str) -> str:
-    return f"{text}\n{checked_kind(instructions, str, 'instructions')}"
-
-
-_TELLS: Final = {"response_format": "content_and_artifact"}
+    return of_context("remind", name, instructions, Remembered(context, coordinator))
 
 
 def memory_tools(whose: Remembered) -> list[BaseTool]:
     """Make the three tools that an agent's model is given."""
     return [
-        search_of_context("", "search_memory", whose),
-        manage_of_context("", "manage_memory", whose),
-        create_manage_reminder_tool(context=whose.scope, coordinator=whose.coordinator),
+        of_context("search", "search_memory", "", whose),
+        of_context("manage", "manage_memory", "", whose),
+        of_context("remind", "manage_reminder", "", whose),
     ]
 
 
-class Done(NamedTuple):
-    """What a model did in a turn by its memory tools, or learned, for the turn's result."""
-
-    revised: list[dict[str, Any]]
-    reminded: list[dict[str, Any]]
-    learned: list[dict[str, Any]]
-
-    @classmethod
-    def of(cls, messages: Sequence[BaseMessage]) -> Done:
-        """Find what was done in the turn that these messages end with."""
-        answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
-        ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
-        told = [one for one in ours if isinstance(one, Mapping)]
-        return cls(*([each for one in told for each in one.get(name, ())] for name in cls._fields))
-
-    @property
-    def retracted(self) -> list[str]:
-        """Return the keys of what was taken back."""
-        return [one["retracted"] for one in self.revised if "retracted" in one]
-
-    @property
-    def sets_reminder(self) -> bool:
-        """Tell whether a reminder was set."""
-        return any(one["action"] == "set" for one in self.reminded)
-
-    def of_state(self, state: Any) -> dict[str, Any]:
-        """Return the update of the state: what was done, in place of what an earlier turn did."""
-        return {
-            name: done
-            for name, done in self._asdict().items()
-            if done or of_state(state, name, None)
-        }
+def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
+    """Find what a model did by its memory tools in the turn that these messages end with."""
+    answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
+    ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
+    told = [one for one in ours if isinstance(one, Mapping)]
+    kinds = ("revised", "reminded", "learned")
+    return {kind: [each for one in told for each in one.get(kind, ())] for kind in kinds}
 
 
-_CALL: Final[ContextVar[str | None]] = ContextVar("langmem_tiers_tool_call", default=None)
-"""The id of the tool call that is carried out."""
+# Searching, and keeping a memory
 
 
-class _ContextTool(StructuredTool):
-    """A tool of a context's memory; its answers say so, and how far what they bring is trusted."""
-
-    @property
-    def tool_call_schema(self) -> ArgsSchema:
-        """What a model is told, which pays for it at each call: types and meanings, no defaults."""
-        schema = super().tool_call_schema
-        if isinstance(schema, type) and issubclass(schema, BaseModel):
-            schema.model_config["json_schema_extra"] = _bare
-        return schema
-
-    def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
-        """Run it, blocking."""
-        with _called(options):
-            return _trusted(super().run(tool_input, *given, **options))
-
-    async def arun(self, tool_input: Any, *given: Any, **options: Any) -> Any:
-        """Run it, awaiting."""
-        with _called(options):
-            return _trusted(await super().arun(tool_input, *given, **options))
+def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
+    """Find memories for a model; what is known of a user are pins and what the user said."""
+    memory, query = asking.memory, wanted.query
+    pins: Sequence[Recollection] = ()
+    options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
+    if wanted.about == "user":
+        options["filter"] = {"speaker": {"$ne": "assistant"}}
+        pins = yield from asked(memory.pinned)
+        options["exclude"] = [one.key for one in pins]
+        options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
+    found = yield from asked(memory.get_context, query, **options)
+    told = [one for one in found if wanted.about is None or _tells(one)]
+    text = recalled_text(told, pinned=pins, now=memory.now, asked=query or None)
+    return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
 
 
-def _bare(schema: dict[str, Any]) -> None:
-    for one in schema["properties"].values():
-        for name in ("default", "minimum", "maximum"):
-            one.pop(name, None)
+def _tells(one: Recollection) -> bool:
+    talk = one.value.get(SMALL_TALK)
+    return not isinstance(talk, int | float) or talk < TALKS
 
 
-@contextmanager
-def _called(options: Mapping[str, Any]) -> Iterator[None]:
-    token = _CALL.set(options.get("tool_call_id"))
+def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
+    """Create, update or delete a memory, as a model decides.
+
+    Raises:
+        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+    """
+    memory, action, content, pin = asking.memory, wanted.action, wanted.content, wanted.pin
+    if action == "create" and wanted.id is not None:
+        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
+    if action != "create" and wanted.id is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    if content is None and (action == "create" or (action == "update" and pin is None)):
+        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    if wanted.id is None:
+        said = _created(asking, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+        return (yield from said)
+    old = yield from _meant(asking, wanted.id, action)
+    handle = handle_of(old.namespace, old.key)
+    if action == "delete":
+        retracting = asked(memory.retract, old.key, reason=prompts.MODEL_DELETED, answers=True)
+        move = (yield from retracting).move
+        told = {"id": bracketed(handle), "said": quoted(shortened(old.content, LINE))}
+        revised = {"retracted": old.key, "handle": handle, "move": move}
+        return prompts.MEMORY_DELETED.format_map(told), {"revised": [revised]}
+    if content is None:
+        yield from asked(memory.pin if pin else memory.unpin, old.key)
+        return f"{'Pinned' if pin else 'Unpinned'} {bracketed(handle)}.", {}
+    memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
+    return (yield from _updated(asking, old, content, memory_type, pin=pin))
+
+
+def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
+    """Store what a model notes: as its own word, trusted no further than what it has heard."""
+    memory = asking.memory
+    trust = yield from asking.trust()
+    options: Any = {"memory_type": memory_type, "trust": trust, "key": asking.key, "pinned": pin}
+    if memory_type == REFLEXION:
+        options["personal"] = None if memory.context.user_id is None else True
+        failed = failures_at_hand(asking.messages)
+        options["further"] = failure_fields(failed[0]) if failed else {}
+    result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
+    if not result.stored:
+        return prompts.NOT_STORED.format(reason=result.reason), {}
+    handle = yield from _handle_of_key(memory, str(result.key))
+    if result.quarantined:
+        held = {"key": result.key, "quarantined": True, "reason": result.reason}
+        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
+    word = "Pinned" if pin else "Noted"
+    return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
+
+
+def _updated(
+    asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
+) -> Flow[Told]:
+    """Store what is so now, and let it take the place of what was; a pin goes with it."""
+    memory = asking.memory
+    said, done = yield from _created(asking, content, memory_type, pin=False)
+    if "noted" not in done:
+        return said, done
+    (new,) = done["noted"]
+    move = yield from asked(memory.supersede, old.key, by=new["key"])
+    if pin or (pin is None and old.value.get("pinned") is True):
+        yield from asked(memory.pin, new["key"])  # the old one's room is free now
+    handle = handle_of(old.namespace, old.key)
+    revised = {"superseded": old.key, "handle": handle, "move": move}
+    text = prompts.MEMORY_UPDATED.format(new=bracketed(new["handle"]), old=bracketed(handle))
+    return text, {**done, "revised": [revised]}
+
+
+def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
+    """Find the memory that a model names and may change.
+
+    Raises:
+        InvalidInputError: if there is none or several, or it is not the model's to change.
+    """
+    memory, question = asking.memory, last_question(asking.messages)
+    if named == THIS and question is not None:
+        named = key_of(question, asking.config)
+    found = yield from asked(memory.get, named)
+    if found is None:
+        raise InvalidInputError(prompts.NOT_THERE.format(id=named, action=action))
+    whose = memory.tiered_store.options.user_of(encode(found.namespace))
+    own = memory.context.user_id is None or whose == memory.context.user_id
+    if not own and source_of(found.value) != nouns.Source.AGENT:
+        raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
+    trust = yield from asking.trust()
+    if trust < nouns.THRESHOLD and trust_of(found.value) > trust:
+        raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
+    speaker = (found.speaker or "").lower()
+    if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
+        speakers = yield from speakers_in(asking.config, memory.gate)
+        by = "" if question is None else str(speakers.of(question)["speaker"])
+        if by.lower() != speaker:
+            whose_words = {"id": named, "speaker": found.speaker, "action": action}
+            raise InvalidInputError(prompts.OTHERS_WORDS.format_map(whose_words))
+    return found
+
+
+def _handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
+    """Return the handle of the memory that has a key."""
+    found = yield from asked(memory.get, key)
+    return key if found is None else handle_of(found.namespace, found.key)
+
+
+# Reminders
+
+
+def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
+    """Set, close or put off a reminder, as a model decides.
+
+    Raises:
+        InvalidInputError: for what cannot be, in words for the model; nothing was changed.
+    """
+    memory, action, named = asking.memory, wanted.action, wanted.id
+    moment = None if wanted.at is None else _local_moment(wanted.at, memory)
+    if action == "set":
+        if wanted.content is None:
+            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+        return (yield from _set(asking, wanted.content, moment, wanted))
+    if named is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    done = {"reminded": [{"action": action, "id": named}]}
+    if action == "snooze":
+        if moment is None:
+            raise InvalidInputError(prompts.TIME_NEEDED)
+        yield from asked(memory.snooze, named, moment)
+        return prompts.REMINDER_SNOOZED.format(id=named, when=_clock(moment, memory)), done
+    closing = memory.complete if action == "done" else memory.cancel
+    if not (yield from asked(closing, named)):
+        return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
+    said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED
+    return said.format(id=named), done
+
+
+def _set(
+    asking: Asking, content: str, moment: datetime | None, wanted: ManageReminder
+) -> Flow[Told]:
+    memory = asking.memory
+    waits: dict[str, Any] = {"at": moment, "cue": wanted.cue, "before_tool": wanted.before_tool}
+    if wanted.every is not None:
+        zone = memory.context.timezone or "UTC"
+        moment = moment or memory.now
+        waits = {"at": At(moment, every=wanted.every, timezone=zone)}
+    noted_as = {name: one for name, one in waits.items() if one is not None}
+    noted_as |= {"trust": (yield from asking.trust()), "key": asking.key}
+    result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
+    if not result.stored:
+        return prompts.NOT_STORED.format(reason=result.reason), {}
+    handle = yield from _handle_of_key(memory, str(result.key))
+    if result.quarantined:
+        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
+    when = "" if moment is None else f" for {_clock(moment, memory)}"
+    done = {"reminded": [{"action": "set", "id": handle}]}
+    return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done
+
+
+def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
+    """Read a moment in ISO 8601; without a zone it is the context's.
+
+    Raises:
+        InvalidInputError: if it is no moment, or over.
+    """
     try:
-        yield
-    finally:
-        _CALL.reset(token)
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=memory.context.zone)
+    if moment < memory.now.replace(second=0, microsecond=0):
+        raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_clock(memory.now, memory)))
+    return moment
 
 
-def _trusted(answer: Any) -> Any:
-    """Mark an answer to a model with the trust in what it brings: the memories that were found."""
-    if not isinstance(answer, ToolMessage):
-        return answer
-    found = answer.artifact if isinstance(answer.artifact, list) else []
-    noted = {**answer.additional_kwargs, TRUST: min(map(trust_of, found), default=1.0)}
-    done = answer.artifact if isinstance(answer.artifact, dict) else {}
-    return answer.model_copy(update={"additional_kwargs": noted, "artifact": done})
+def _clock(moment: datetime, memory: MemoryCoordinator) -> str:
+    there = moment.astimezone(memory.context.zone)
+    return f"{long_day(there.date())}, {there:%H:%M}"
 
 
-def made(
-    does: Callable[..., Flow[Any]],
-    name: str,
-    description: str,
-    takes: type[BaseModel],
-    kind: type[StructuredTool],
-    **further: Any,
-) -> BaseTool:
-    """Make a tool for `invoke` and `ainvoke` of one flow."""
-    checked_text(name, "name")
-    call, acall = ways(does)
-    return kind(
-        name=name,
-        description=description.strip(),
-        args_schema=takes,
-        func=call,
-        coroutine=acall,
-        handle_tool_error=True,
-        **further,
-    )
+_TOOLS: Final[dict[str, tuple[Callable[..., Flow[Told]], type[BaseModel], str]]] = {
+    "search": (_search, SearchMemory, prompts.SEARCH_CONTEXT),
+    "manage": (_manage, ManageMemory, prompts.MANAGE_CONTEXT),
+    "remind": (_remind, ManageReminder, prompts.REMIND_CONTEXT),
+}
+"""What each tool does, what it takes, and what a model is told of it."""

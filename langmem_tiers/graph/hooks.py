@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final, NamedTuple
+from functools import partial
+from typing import Annotated, Any, Final
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig
-from langchain_core.runnables.config import ensure_config
+from langchain_core.runnables import Runnable
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.messages import messages_of, steps_of
-from langmem_tiers.graph.node import (
-    Careful,
-    OfState,
-    OnHookError,
-    careful_of,
-    checked_of_state,
-    last_question,
-    node,
-    of_state,
-    text_of,
-)
+from langmem_tiers.graph import node
+from langmem_tiers.graph.messages import steps_of
+from langmem_tiers.graph.node import OfState, OnHookError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import MemoryState
-from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, remind
-from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.graph.speakers import speakers_in, trusting
-from langmem_tiers.graph.spoken import unanswered
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, nothing_due, remind
+from langmem_tiers.graph.speakers import speakers_in, trusting, unanswered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import EXPIRE_DAYS, PromptSubmit, checked_options
-from langmem_tiers.memory.hooks import MemoryHooks
-from langmem_tiers.postgres.flow import Flow, then
+from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
+from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.remind.times import LANGUAGES
@@ -83,7 +70,7 @@ def create_session_start_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_start",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that begins a session: what is open by priority, and what is due.
 
     It is the reminder node, and may be passed with every message: on the session's first, when the
@@ -101,16 +88,25 @@ def create_session_start_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    careful = careful_of(on_error, "tell")
+    begins = {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None}
+    waits = begins | dict(checked_predicates(predicates))
     listed = limit if at_start is None else at_start
-    asking = Reminding(query, _at_starts(predicates), limit, listed, as_message, lease_seconds)
+    asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
+    body = partial(_started, asking=asking)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=_STARTED)
 
-    def start(
-        memory: MemoryCoordinator, state: Any, config: RunnableConfig
-    ) -> Flow[dict[str, Any]]:
-        return _started(name, careful, state, remind(memory, state, config, asking=asking))
 
-    return node(name, start, Remembered(context, coordinator), _STARTED)
+def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
+    """Raise what is due, as the reminder node does; where that fails, nothing is shown.
+
+    Nor is what was raised before: who acknowledges what the state holds saw none of it.
+    """
+    done = yield from step.hooked(remind(step, asking))
+    if "error" in done:
+        return {**nothing_due(step), "hooks": {step.name: done}}
+    listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
+    told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
+    return {**done, "hooks": {step.name: told}}
 
 
 def create_user_prompt_node(
@@ -122,7 +118,7 @@ def create_user_prompt_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "user_prompt",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that keeps what the user said, and what that intends, for `invoke` and `ainvoke`.
 
     See `MemoryHooks.on_user_prompt_submit`. It writes `hooks["user_prompt"]`. A retry of the node,
@@ -152,20 +148,46 @@ def create_user_prompt_node(
         graph = builder.compile(store=store)
         ```
     """
-    checked_of_state(prompt=prompt)
+    node.checked_of_state(prompt=prompt)
     options = checked_options(languages, expire_days)
-    careful = careful_of(on_error, "tell")
+    body = partial(_prompted, prompt=prompt, options=options)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=("hooks",))
 
-    def submit(
-        memory: MemoryCoordinator, state: Any, config: RunnableConfig
-    ) -> Flow[dict[str, Any]]:
-        if prompt is None:
-            said = yield from _said(memory, state, config)
-        else:
-            said = [_Said(str(of_state(state, prompt) or ""))]
-        return (yield from _submitted(name, careful, MemoryHooks(memory, **options), said))
 
-    return node(name, submit, Remembered(context, coordinator), ("hooks",))
+def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) -> Flow[Update]:
+    """Keep the prompts of people since the last answer, up to one that fails; tell of the last."""
+    hooks = MemoryHooks(step.memory, **options)
+    if prompt is None:
+        by = yield from speakers_in(step.config, step.memory.gate)
+        people = (one for one in unanswered(step.messages) if by.person(one))
+        said = [(storable(node.text_of(one)), one.id, by.of(one)["speaker"]) for one in people]
+    else:
+        said = [(str(of_state(step.state, prompt) or ""), None, "user")]
+    done: dict[str, Any] = {}
+    for text, message_id, speaker in said:
+        if text.strip() and "error" not in done:
+            done = yield from step.hooked(_submitted(hooks, text, message_id, speaker))
+    return {"hooks": {step.name: done}}
+
+
+def _submitted(
+    hooks: MemoryHooks, text: str, message_id: str | None, speaker: str
+) -> Flow[dict[str, Any]]:
+    """Keep a prompt; what became of it, as JSON."""
+    named: Any = {"message_id": message_id, "speaker": speaker}
+    done = yield from asked(hooks.on_user_prompt_submit, text, **named)
+    return {
+        "working": _facts(done.working),
+        "intended": None if done.intended is None else _facts(done.intended),
+        "priority": None if done.priority is None else str(done.priority),
+        "trigger": None if done.trigger is None else str(done.trigger),
+        "untimed": done.untimed,
+    }
+
+
+def _facts(result: StoreResult) -> dict[str, Any]:
+    """What became of a text, as JSON."""
+    return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
 
 
 def create_completed_task_node(
@@ -175,7 +197,7 @@ def create_completed_task_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "completed_tasks",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that keeps how each todo was done that has been completed since it was passed last.
 
     See `MemoryHooks.on_todo_write_complete`. How long a todo took is known if the node saw it in
@@ -191,13 +213,45 @@ def create_completed_task_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    checked_of_state(["tasks"], tasks=tasks)
-    careful = careful_of(on_error, "tell")
+    node.checked_of_state(["tasks"], tasks=tasks)
+    body, keys = partial(_noted, tasks=tasks), ("hooks", "todos_seen")
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
 
-    def capture(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        return _noted(name, careful, MemoryHooks(memory), state, of_state(state, tasks, None) or ())
 
-    return node(name, capture, Remembered(context, coordinator), ("hooks", "todos_seen"))
+def _noted(step: Step, *, tasks: OfState) -> Flow[Update]:
+    """Keep the todos that are newly completed, and tell what became of them."""
+    seen, todos = step.read("todos_seen") or UNSEEN, of_state(step.state, tasks, None) or ()
+    done = yield from step.hooked(_kept(step, todos, seen))
+    update = {"todos_seen": done.pop("seen", seen)}
+    return {**update, "hooks": {step.name: done}} if done else update
+
+
+def _kept(
+    step: Step, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
+) -> Flow[dict[str, Any]]:
+    """Keep how todos were done; each is one thing in the turn of its message."""
+    hooks, said = MemoryHooks(step.memory), step.messages
+    now = step.memory.tiered_store.flows.now
+    fresh, seeing = newly_completed(map(_readable, todos), seen, now)
+    stored, trust = [], 1.0
+    if fresh:
+        trust = yield from trusting(said, step.memory.gate, step.config)
+    question = node.last_question(said)
+    for one in fresh:
+        done = {"steps": steps_of(one["content"], said), **one}
+        of = str(None if question is None else question.id), str(one.get("id") or one["content"])
+        how: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
+        result = yield from asked(hooks.on_todo_write_complete, done, **how)
+        if result is not None:
+            stored.append(_facts(result))
+    return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
+
+
+def _readable(todo: Any) -> Any:
+    """A todo as Postgres can hold it: a model may write anything."""
+    if not isinstance(todo, Mapping):
+        return todo
+    return {name: storable(one) if isinstance(one, str) else one for name, one in todo.items()}
 
 
 def create_session_end_node(
@@ -210,7 +264,7 @@ def create_session_end_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "session_end",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that ends the run's session, if it has ended; see `MemoryHooks.on_session_stop`.
 
     It writes the state key `session`: the `SessionReport` as JSON, with the keys of the `events`
@@ -233,154 +287,35 @@ def create_session_end_node(
             names.
         InvalidInputError: when it runs, if no session is named.
     """
-    checked_of_state(["ended"], ended=ended, events=events, concepts=concepts)
-    if model is not None:
-        checked_model(model)
-    careful = careful_of(on_error, "tell")
-
-    def end(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
-        if not _is_over(state, ended):
-            return {"session": None}
-        of = {"events": events, "concepts": concepts}
-        told = {name: of_state(state, one, None) for name, one in of.items() if one is not None}
-        told["trust"] = yield from trusting(messages_of(state), memory.gate, config)
-        stopping = _stopped(memory, told, model)
-        if memory.context.session_id is None:  # a mistake, which is raised
-            return {"session": (yield from stopping)}
-        return {"session": (yield from careful.hook(name, stopping))}
-
+    of = {"events": events, "concepts": concepts}
+    node.checked_of_state(["ended"], ended=ended, **of)
+    node.checked_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
-    return node(name, end, Remembered(context, coordinator), keys)
+    body = partial(_ended, ended=ended, of=of, model=model)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
 
 
-def _at_starts(predicates: Predicates | None) -> Predicates:
-    """These predicates, and that of what waits for a session to start."""
-    begins = {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None}
-    return begins | dict(checked_predicates(predicates))
-
-
-def _started(
-    name: str, careful: Careful, state: Any, raising: Flow[dict[str, Any]]
-) -> Flow[dict[str, Any]]:
-    """Raise what is due, as the reminder node does; where that fails, nothing is shown.
-
-    Nor is what was raised before: who acknowledges what the state holds saw none of it.
-    """
-    done = yield from careful.hook(name, raising)
-    if "error" in done:
-        began = of_state(state, "reminders", None) is not None
-        nothing = {"reminders_text": "", "hooks": {name: done}}
-        return {**nothing, "reminders": []} if began else nothing
-    listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
-    told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
-    return {**done, "hooks": {name: told}}
-
-
-def _said_last(state: Any) -> tuple[str, str | None]:
-    """What the user said last, and the id of the message; nothing if there is none."""
-    question = last_question(messages_of(state))
-    return storable(text_of(question)), None if question is None else question.id
-
-
-class _Said(NamedTuple):
-    """A prompt, the id of its message, and its speaker."""
-
-    text: str
-    message_id: str | None = None
-    speaker: str = "user"
-
-
-def _said(memory: MemoryCoordinator, state: Any, config: RunnableConfig) -> Flow[list[_Said]]:
-    """Find the prompts of people since the last answer."""
-    speakers = yield from speakers_in(config, memory.gate)
-    people = (one for one in unanswered(messages_of(state)) if speakers.person(one))
-    return [_Said(storable(text_of(one)), one.id, speakers.of(one)["speaker"]) for one in people]
-
-
-def _submitted(
-    name: str, careful: Careful, hooks: MemoryHooks, said: Sequence[_Said]
-) -> Flow[dict[str, Any]]:
-    """Keep prompts, up to one that fails, and return the result of the last.
-
-    Without a prompt it keeps nothing.
-    """
-    done: dict[str, Any] = {}
-    verbs = hooks.on_user_prompt_submit, hooks.aon_user_prompt_submit
-    for text, message_id, speaker in (one for one in said if one.text.strip()):
-        submitting = asked(*verbs, text, message_id=message_id, speaker=speaker)
-        done = yield from careful.hook(name, then(submitting, _became))
-        if "error" in done:
-            break
-    return {"hooks": {name: done}}
-
-
-def _became(done: PromptSubmit) -> dict[str, Any]:
-    """What became of a prompt, as JSON."""
-    return {
-        "working": _facts(done.working),
-        "intended": None if done.intended is None else _facts(done.intended),
-        "priority": None if done.priority is None else str(done.priority),
-        "trigger": None if done.trigger is None else str(done.trigger),
-        "untimed": done.untimed,
-    }
-
-
-def _noted(
-    name: str, careful: Careful, hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]]
-) -> Flow[dict[str, Any]]:
-    """Keep the todos that are newly completed, and tell what became of them."""
-    seen = of_state(state, "todos_seen", None) or UNSEEN
-    done = yield from careful.hook(name, _kept(hooks, state, todos, seen))
-    update = {"todos_seen": done.pop("seen", seen)}
-    return {**update, "hooks": {name: done}} if done else update
-
-
-def _kept(
-    hooks: MemoryHooks, state: Any, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
-) -> Flow[dict[str, Any]]:
-    """Keep how todos were done; each is one thing in the turn of its message."""
-    now = hooks.memory.tiered_store.flows.now
-    fresh, seeing = newly_completed(map(_readable, todos), seen, now)
-    stored = []
-    said, trust = messages_of(state), 1.0
-    if fresh:
-        trust = yield from trusting(said, hooks.memory.gate, ensure_config())
-    for one in fresh:
-        done = {"steps": steps_of(one["content"], said), **one}
-        key = hooks.key(str(_said_last(state)[1]), str(one.get("id") or one["content"]), "todo")
-        how: Any = {"trust": trust, "key": key}
-        result = yield from asked(
-            hooks.on_todo_write_complete, hooks.aon_todo_write_complete, done, **how
-        )
-        if result is not None:
-            stored.append(_facts(result))
-    return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
-
-
-def _readable(todo: Any) -> Any:
-    """A todo as Postgres can hold it: a model may write anything."""
-    if not isinstance(todo, Mapping):
-        return todo
-    return {name: storable(one) if isinstance(one, str) else one for name, one in todo.items()}
-
-
-def _facts(result: StoreResult) -> dict[str, Any]:
-    """What became of a text, as JSON."""
-    return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
-
-
-def _is_over(state: Any, ended: OfState) -> bool:
-    over = of_state(state, ended, default=None)
+def _ended(
+    step: Step, *, ended: OfState, of: dict[str, OfState | None], model: BaseChatModel | None
+) -> Flow[Update]:
+    """End the session of a run, if it is over."""
+    over = of_state(step.state, ended, default=None)
     if over is not None and not isinstance(over, bool):
         raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
-    return bool(over)
+    if not over:
+        return {"session": None}
+    told = {name: of_state(step.state, one, None) for name, one in of.items() if one is not None}
+    told["trust"] = yield from trusting(step.messages, step.memory.gate, step.config)
+    stopping = _stopped(step.memory, told, model)
+    if step.memory.context.session_id is None:  # a mistake, which is raised
+        return {"session": (yield from stopping)}
+    return {"session": (yield from step.hooked(stopping))}
 
 
 def _stopped(
     memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
 ) -> Flow[dict[str, Any]]:
-    hooks = MemoryHooks(memory)
-    stop = yield from asked(hooks.on_session_stop, hooks.aon_session_stop, told, model=model)
+    stop = yield from asked(MemoryHooks(memory).on_session_stop, told, model=model)
     report = asdict(stop.report).items()
     return {
         **{name: list(one) if isinstance(one, tuple) else one for name, one in report},

@@ -1,47 +1,31 @@
-"""Nodes by which a graph learns: from failures, outcomes, what has proven itself, and success."""
+"""Learning from failures, outcomes, what has proven itself, and success: nodes, and an agent."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.runnables import Runnable
 
-from langmem_tiers.core.checks import checked_function, checked_list
+from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.settings import PromotionSettings
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.messages import (
-    Failing,
-    as_marked,
-    attempts_in,
-    calls_in,
-    failing,
-    messages_of,
-    said_in,
-    task_of,
-    this_turn,
-)
-from langmem_tiers.graph.node import (
-    OnError,
-    careful_of,
-    checked_of_state,
-    going_on,
-    node,
-    of_state,
-    this_run,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph import messages, node
+from langmem_tiers.graph.messages import Failing
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
-from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import promotion_policy
+from langmem_tiers.learn.reflector import Experience
 from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.learn.rollback import Demotion
 from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember.new import share
 
@@ -68,7 +52,7 @@ def create_reflexion_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "reflexion",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that learns from what failed, after a tool node, an evaluator, or as error handler.
 
     It keeps what failed, and stores the lessons that a model draws of it. It writes the state key
@@ -93,27 +77,18 @@ def create_reflexion_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    careful = careful_of(on_error, "continue")
-    if attempts is not None:
-        checked_function(attempts, "attempts")
-    if failed is not None:
-        checked_function(failed, "failed")
-    if model is not None:
-        checked_model(model)
+    node.checked_helpers(model, attempts=attempts, failed=failed)
 
-    def reflect(
-        memory: MemoryCoordinator, state: Any, config: RunnableConfig
-    ) -> Flow[dict[str, Any]]:
-        found = (
-            _failed(state, config, failed, every=model is not None)
-            if attempts is None
-            else _told(state, attempts)
-        )
-        reflecting = asked(memory.reflect, memory.areflect, found, model=model)
-        learned = yield from going_on(careful, name, reflecting, [])
+    def reflect(step: Step) -> Flow[Update]:
+        if attempts is None:
+            found = _failed(step, failed, every=model is not None)
+        else:
+            found = _told(step.state, attempts)
+        reflecting = asked(step.memory.reflect, found, model=model)
+        learned = yield from step.spared(reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
-    return node(name, reflect, Remembered(context, coordinator))
+    return node.node(name, reflect, context, coordinator, on_error=on_error)
 
 
 def create_outcome_node(
@@ -123,7 +98,7 @@ def create_outcome_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "outcome",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that credits what the recall node showed with what came of it.
 
     Where the state has `messages`, what the answer took up is credited, and of the others it is
@@ -141,19 +116,17 @@ def create_outcome_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    careful = careful_of(on_error, "continue")
-    checked_of_state(["success"], success=success)
+    node.checked_of_state(["success"], success=success)
 
-    def credit(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        if (judged := judged_of(state, success)) is None:
+    def credit(step: Step) -> Flow[Update]:
+        if (judged := judged_of(step.state, success)) is None:
             return {"credited": 0}
-        said = said_in(messages_of(state))
-        credited: Any = {"success": judged, "run_id": _run(state), **said}
-        crediting = asked(memory.record_outcome, memory.arecord_outcome, **credited)
-        report = yield from going_on(careful, name, crediting, None)
+        credited: Any = {"run_id": _run(step), **messages.said_in(step.messages)}
+        crediting = asked(step.memory.record_outcome, success=judged, **credited)
+        report = yield from step.spared(crediting, None)
         return {"credited": 0 if report is None else report.credited}
 
-    return node(name, credit, Remembered(context, coordinator))
+    return node.node(name, credit, context, coordinator, on_error=on_error)
 
 
 def create_promotion_node(
@@ -164,7 +137,7 @@ def create_promotion_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "promotion",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that promotes what has proven itself, and demotes what has failed since.
 
     It looks at the whole tenant. It writes the state keys `promoted` and `demoted`, each a list of
@@ -180,19 +153,23 @@ def create_promotion_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    careful = careful_of(on_error, "continue")
     promotion_policy(policy)  # refuses what is none
-    if model is not None:
-        checked_model(model)
+    node.checked_helpers(model)
 
-    def promote(memory: MemoryCoordinator, _: Any, __: RunnableConfig) -> Flow[dict[str, Any]]:
-        demoting = asked(memory.demote, memory.ademote, policy=policy)
-        demoted = yield from going_on(careful, name, demoting, [])
-        promoting = asked(memory.promote, memory.apromote, policy=policy, model=model)
-        promoted = yield from going_on(careful, name, promoting, [])
-        return _moved(demoted, promoted)
+    def promote(step: Step) -> Flow[Update]:
+        demoted = yield from step.spared(asked(step.memory.demote, policy=policy), [])
+        promoting = asked(step.memory.promote, policy=policy, model=model)
+        promoted = yield from step.spared(promoting, [])
+        return {
+            "promoted": [
+                {"key": one.key, "successor": one.successor, "move": one.move, "reason": one.reason}
+                for one in promoted
+                if one.promoted
+            ],
+            "demoted": [{"key": one.key, "move": one.move} for one in demoted if one.demoted],
+        }
 
-    return node(name, promote, Remembered(context, coordinator))
+    return node.node(name, promote, context, coordinator, on_error=on_error)
 
 
 def create_evolution_node(
@@ -206,7 +183,7 @@ def create_evolution_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "evolution",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that remembers an interaction that succeeded, if it was worth it.
 
     It writes the state key `evolved`: a mapping of `stored`, `key` and `reason`. A retry of the
@@ -226,22 +203,21 @@ def create_evolution_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    careful = careful_of(on_error, "continue")
     told = {"interaction": interaction, "success_metrics": success_metrics}
-    checked_of_state(told, **told, judged=judged)
+    node.checked_of_state(told, **told, judged=judged)
     share(threshold, "threshold")
-    if extract_entities is not None:
-        checked_function(extract_entities, "extract_entities")
+    node.checked_helpers(extract_entities=extract_entities)
 
-    def evolve(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        if judged is not None and not judged_of(state, judged):
-            return _evolved(_NOT_JUDGED)
-        happened, metrics = of_state(state, interaction), of_state(state, success_metrics)
-        options: Any = {"threshold": threshold, "extract_entities": extract_entities}
-        evolving = asked(memory.evolve, memory.aevolve, happened, metrics, **options)
-        return _evolved((yield from going_on(careful, name, evolving, _FAILED)))
+    def evolve(step: Step) -> Flow[Update]:
+        result = _NOT_JUDGED
+        if judged is None or judged_of(step.state, judged):
+            happened, metrics = (of_state(step.state, one) for one in told.values())
+            options: Any = {"threshold": threshold, "extract_entities": extract_entities}
+            evolving = asked(step.memory.evolve, happened, metrics, **options)
+            result = yield from step.spared(evolving, _FAILED)
+        return {"evolved": {"stored": result.stored, "key": result.key, "reason": result.reason}}
 
-    return node(name, evolve, Remembered(context, coordinator))
+    return node.node(name, evolve, context, coordinator, on_error=on_error)
 
 
 def create_skill_node(
@@ -252,7 +228,7 @@ def create_skill_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "skills",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that keeps which tools a run called, and proposes what recurs as a skill.
 
     It looks at the calls since the last human message, and belongs at the end of a run, after a
@@ -270,19 +246,17 @@ def create_skill_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    careful = careful_of(on_error, "continue")
-    checked_of_state(["success"], success=success)
+    node.checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
-    def learn(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
-        if (trace := _trace(state, success)) is None:
+    def learn(step: Step) -> Flow[Update]:
+        if (trace := _trace(step, success)) is None:
             return {"skills": []}
-        how: Any = {"min_support": min_support}
-        learning = asked(memory.learn_skills, memory.alearn_skills, trace, **how)
-        found = yield from going_on(careful, name, learning, [])
+        learning = asked(step.memory.learn_skills, trace, min_support=min_support)
+        found = yield from step.spared(learning, [])
         return {"skills": [one.key for one in found if one.stored]}
 
-    return node(name, learn, Remembered(context, coordinator))
+    return node.node(name, learn, context, coordinator, on_error=on_error)
 
 
 def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
@@ -292,17 +266,15 @@ def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
     return list(checked_list(several, "what attempts returned", "failed attempts"))
 
 
-def _failed(
-    state: Any, config: RunnableConfig, failed: Failing | None, *, every: bool
-) -> list[FailedAttempt]:
+def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAttempt]:
     """The error of a node, and failed calls: each, or those that a later call speaks for."""
-    caught = (config.get("configurable") or {}).get(_NODE_ERROR)
-    messages = failing(messages_of(state), failed)
-    found = [one for one in attempts_in(messages) if every or one.succeeded_with is not None]
+    caught = (step.config.get("configurable") or {}).get(_NODE_ERROR)
+    said = messages.failing(step.messages, failed)
+    found = [one for one in messages.attempts_in(said) if every or one.succeeded_with is not None]
     if caught is None:
         return found
     of_node = FailedAttempt(
-        task_id=task_of(messages),
+        task_id=messages.task_of(said),
         approach=f"ran the node {caught.node}",
         error=storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
@@ -324,9 +296,9 @@ def judged_of(state: Any, success: Success) -> bool | None:
     return judged
 
 
-def _run(state: Any) -> str:
+def _run(step: Step) -> str:
     """The run that the recall node noted."""
-    run = of_state(state, "recalled_run", None)
+    run = step.read("recalled_run")
     if not run:
         raise InvalidInputError(
             "the graph's state has no 'recalled_run': put the recall node before this one, and "
@@ -335,31 +307,70 @@ def _run(state: Any) -> str:
     return str(run)
 
 
-def _moved(demotions: list[Demotion], promotions: list[Promotion]) -> dict[str, Any]:
-    return {
-        "promoted": [
-            {"key": one.key, "successor": one.successor, "move": one.move, "reason": one.reason}
-            for one in promotions
-            if one.promoted
-        ],
-        "demoted": [{"key": one.key, "move": one.move} for one in demotions if one.demoted],
-    }
-
-
-def _trace(state: Any, success: Success) -> Trace | None:
+def _trace(step: Step, success: Success) -> Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
-    judged = judged_of(state, success)
-    messages = messages_of(state)
+    judged, said = judged_of(step.state, success), step.messages
     calls = [
         ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
-        for one in calls_in(this_turn(messages), as_marked(messages))
+        for one in messages.calls_of_turn(said)
         if one.tool is not None
     ]
-    if not calls or judged is None:
-        return None
-    return Trace(this_run().id, calls, judged)
+    return None if judged is None or not calls else Trace(step.run.id, calls, judged)
 
 
-def _evolved(result: StoreResult) -> dict[str, Any]:
-    told = {"stored": result.stored, "key": result.key, "reason": result.reason}
-    return {"evolved": told}
+# An agent learns when its turn is over: what failed, and later a model's lessons
+
+
+class Reflecting(NamedTuple):
+    """How an agent learns from its turns."""
+
+    wanted: bool = False
+    model: BaseChatModel | None = None
+    failed: Failing | None = None
+
+    def marked(self, said: Sequence[Any]) -> list[BaseMessage]:
+        """Return the messages, with a mark on the answers that report a failure."""
+        return messages.failing(said, self.failed)
+
+    def after(
+        self, step: Step, ran: messages.Ran, *, judged: bool | None
+    ) -> Flow[list[dict[str, Any]]]:
+        """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
+
+        What is returned was learned since it was told last: the model's lessons in a later turn, as
+        is the error where it failed.
+        """
+        if not self.wanted:
+            return []
+        memory, said = step.memory, self.marked(step.messages)
+        attempts = messages.attempts_in(said, ran)
+        if self.model is None:
+            kept = [one for one in attempts if one.succeeded_with is not None]
+            learned: Sequence[StoreResult] = yield from asked(memory.reflect, kept)
+        else:
+            trust = yield from trusting(said, memory.gate, step.config)
+            told = _experience(said, attempts, failed=judged is False)
+            bounds = memory.tiered_store.options.bounds
+            told = replace(told, asked=bounds.beginning(told.asked), trust=trust)
+            if told.teaches:
+                begin_reflection(memory, told, self.model)
+            learned = learned_lately(memory)
+        return [
+            {"key": one.key, "quarantined": one.quarantined, "reason": one.reason}
+            for one in learned
+        ]
+
+
+def _experience(
+    said: Sequence[BaseMessage], attempts: Sequence[FailedAttempt], *, failed: bool
+) -> Experience:
+    """What a turn went through, as its messages tell it."""
+    earlier = said[: len(said) - len(messages.this_turn(said))]
+    answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
+    return Experience(
+        attempts=attempts,
+        asked=storable(node.text_of(node.last_question(said))),
+        answered=messages.said_in(said).get("answer", ""),
+        before=storable(next(filter(None, answers), "")),
+        failed=failed,
+    )

@@ -1,10 +1,20 @@
-"""What the messages of a run tell: calls and their failures, and the steps of a todo."""
+"""What the messages of a run tell: calls of tools, those that ran and failed, and their lessons.
+
+A call that a person rejects, answers or changes has an answer as well, and so has one that a guard
+refuses. Their wording does not tell them from a tool's answers: a tool is seen to start, and the
+answer to its call is marked.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from contextvars import ContextVar
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import (
     AIMessage,
     BaseMessage,
@@ -12,6 +22,9 @@ from langchain_core.messages import (
     ToolMessage,
     convert_to_messages,
 )
+from langchain_core.tracers.context import register_configure_hook
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
 
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
@@ -19,12 +32,100 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.reading import shortened
 from langmem_tiers.core.settings import BOOKKEEPING
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import last_question, of_state, text_of
-from langmem_tiers.graph.ran import RAN, Started, approach, digest
+from langmem_tiers.graph.node import handed_over, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
+from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+RAN: Final = "langmem_tiers_ran"
+"""The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
+Answer: TypeAlias = ToolMessage | Command[Any]
+Handler: TypeAlias = Callable[[ToolCallRequest], Any]
+"""Runs a call: it returns its answer, or where the call is awaited what is awaited for it."""
+
+
+class _Watcher(BaseCallbackHandler):
+    """Sees the tool of a call start."""
+
+    run_inline = True
+
+    def __init__(self, call_id: str | None) -> None:
+        self._call_id = call_id
+        self.started: str | None = None
+        """The digest of the call that ran; None if none did."""
+
+    def on_tool_start(self, serialized: dict[str, Any], input_str: str, **options: Any) -> None:
+        """Note the tool that starts first; it may call others in its turn."""
+        own = options.get("tool_call_id", self._call_id) == self._call_id
+        if own and self.started is None:
+            inputs = options.get("inputs")
+            args = {"input": input_str} if inputs is None else inputs
+            self.started = digest(approach(str((serialized or {}).get("name")), args))
+
+
+_watcher: ContextVar[_Watcher | None] = ContextVar("langmem_tiers_watcher", default=None)
+register_configure_hook(_watcher, inheritable=False)
+
+
+def approach(tool: str, args: Mapping[str, Any]) -> str:
+    """A tool call as text: the tool with its arguments."""
+    arguments = json.dumps(args, ensure_ascii=False, sort_keys=True, default=str)
+    return storable(f"{tool}({arguments})")
+
+
+def digest(said: str) -> str:
+    """Return a short name for a call's text."""
+    return blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+def watched(
+    handler: Handler, request: ToolCallRequest, note: Callable[[str], None] = lambda _: None
+) -> Flow[Answer]:
+    """Run a tool call, mark its answer if the tool ran, and tell `note`.
+
+    Where the call raises, others make an answer of the error, and `note` alone is told.
+    """
+    call = request.tool_call
+    watcher = _Watcher(call["id"])
+    token = _watcher.set(watcher)
+    try:
+        answer: Answer = yield from handed_over(handler, request)
+    finally:
+        _watcher.reset(token)
+        if watcher.started is not None:
+            note(watcher.started)
+    ran = watcher.started
+    if ran is None and request.tool is None:  # there is no such tool: the model's mistake
+        ran = digest(approach(call["name"], call["args"]))
+    return answer if ran is None else _marked(answer, call["id"], ran)
+
+
+def _marked(answer: Any, call_id: str | None, ran: str) -> Any:
+    """Return the answer to a call with the mark, in whatever form it comes."""
+    if isinstance(answer, ToolMessage):
+        return noted(answer, {RAN: ran}) if answer.tool_call_id == call_id else answer
+    if isinstance(answer, Command) and isinstance(answer.update, dict):
+        update = {
+            name: _marked(one, call_id, ran) if isinstance(one, list) else one
+            for name, one in answer.update.items()
+        }
+        return replace(answer, update=update)
+    if isinstance(answer, list):
+        return [_marked(one, call_id, ran) for one in answer]
+    return answer
+
+
+def noted(answer: ToolMessage, notes: Mapping[str, Any], **changed: Any) -> ToolMessage:
+    """A tool's answer, with notes among its `additional_kwargs`."""
+    told = {**answer.additional_kwargs, **notes}
+    return answer.model_copy(update={"additional_kwargs": told, **changed})
+
 
 UNNAMED = "a task without a name"
 HELD = "langmem_tiers_held"
@@ -54,8 +155,8 @@ class Called(NamedTuple):
     @property
     def failed(self) -> bool:
         """Whether the tool reported an error, or somebody takes its answer for one."""
-        noted = self.answer.additional_kwargs.get(FAILED)
-        return self.answer.status == "error" or bool(noted)
+        judged = self.answer.additional_kwargs.get(FAILED)
+        return self.answer.status == "error" or bool(judged)
 
     @property
     def held(self) -> bool:
@@ -77,12 +178,6 @@ class Called(NamedTuple):
     def error(self) -> str:
         """What the tool said of its failure."""
         return self.said or "the tool reported an error and nothing else"
-
-    @property
-    def tried(self) -> Tried:
-        """The call as it is compared with others."""
-        error = self.error if self.failed else None
-        return Tried(self.call["name"], self.call["args"], error, self.step)
 
     @property
     def tool(self) -> str | None:
@@ -115,13 +210,29 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     return lambda one: not one.held
 
 
+class Latest(dict[K, V]):
+    """The latest that was noted, by name, up to a number of them; several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._most = most
+
+    def note(self, name: K, what: V) -> None:
+        """Note something, in place of the oldest if there are too many."""
+        self[name] = what
+        for oldest in list(self)[: -self._most]:
+            self.pop(oldest, None)
+
+
+Started = Latest[tuple[str | None, str | None], str]
+"""The digests of calls that ran in this process, by run and call, for answers that others make of a
+tool's error. After a restart none is known: a call without a mark then counts as not run."""
+
+
 def as_seen(started: Started, run: str | None) -> Ran:
     """Find which calls ran where all are watched: those marked, and those seen to start."""
-
-    def ran(one: Called) -> bool:
-        return one.ran or started.knows(run, one.call["id"], digest(one.approach))
-
-    return ran
+    return lambda one: one.ran or started.get((run, one.call["id"])) == digest(one.approach)
 
 
 Failing = Callable[[ToolMessage], bool]
@@ -135,17 +246,13 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
         InvalidTypeError: if it says neither True nor False.
     """
     known = convert_to_messages(messages)
-    if failed is None:
-        return known
-    return [_judged(one, failed) if isinstance(one, ToolMessage) else one for one in known]
-
-
-def _judged(answer: ToolMessage, failed: Failing) -> ToolMessage:
-    said = failed(answer)
-    if not isinstance(said, bool):
-        raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
-    noted = {**answer.additional_kwargs, FAILED: said}
-    return answer.model_copy(update={"additional_kwargs": noted})
+    for place, one in enumerate(known):
+        if failed is None or not isinstance(one, ToolMessage):
+            continue
+        if not isinstance(said := failed(one), bool):
+            raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
+        known[place] = noted(one, {FAILED: said})
+    return known
 
 
 def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedAttempt]:
@@ -155,26 +262,28 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
     run has not failed: somebody rejected it, or answered it in the tool's place.
     """
     known = convert_to_messages(messages)
-    calls = list(calls_in(this_turn(known), ran or as_marked(known)))
-    tried = [one.tried for one in calls]
-    return [
-        FailedAttempt(
-            task_id=task_of(known),
-            approach=one.approach,
-            error=one.error,
-            tool=one.tool,
-            succeeded_with=None
-            if (cure := cure_of(place, tried)) is None
-            else calls[cure].approach,
-        )
-        for place, one in enumerate(calls)
-        if one.failed and one.call["name"] not in BOOKKEEPING
+    calls, attempts = calls_of_turn(known, ran), list[FailedAttempt]()
+    tried = [
+        Tried(one.call["name"], one.call["args"], one.error if one.failed else None, one.step)
+        for one in calls
     ]
+    for place, one in enumerate(calls):
+        if one.failed and one.call["name"] not in BOOKKEEPING:
+            cure = cure_of(place, tried)
+            with_ = None if cure is None else calls[cure].approach
+            told: Any = {"approach": one.approach, "error": one.error, "tool": one.tool}
+            attempts.append(FailedAttempt(task_id=task_of(known), succeeded_with=with_, **told))
+    return attempts
 
 
 def calls_in(messages: Sequence[BaseMessage], ran: Ran | None = None) -> Iterator[Called]:
     """Find the calls that ran, as the messages or `ran` tell, in the order of their answers."""
     return filter(ran or as_marked(messages), answered_in(messages))
+
+
+def calls_of_turn(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Called]:
+    """Find the calls that ran since the last human message, in the order of their answers."""
+    return [*calls_in(this_turn(messages), ran or as_marked(messages))]
 
 
 def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
@@ -188,15 +297,16 @@ def answered_in(messages: Sequence[BaseMessage]) -> Iterator[Called]:
             yield Called(call, one, asked_at)
 
 
-def failures_at_hand(messages: Sequence[BaseMessage], ran: Ran | None = None) -> list[Signature]:
+def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
     """What failed since the last human message and has not worked since, newest first."""
-    calls = list(calls_in(this_turn(messages), ran or as_marked(messages)))
-    found = [
-        signature(one.said, tool=one.tool)
-        for place, one in enumerate(calls)
-        if one.failed and not _worked(one, calls[place + 1 :])
-    ]
-    return list(dict.fromkeys(reversed(found)))
+    worked: set[str] = set()
+    found: dict[Signature, None] = {}
+    for one in reversed(calls_of_turn(messages)):
+        if not one.failed:
+            worked.add(one.call["name"])
+        elif one.call["name"] not in worked:
+            found[signature(one.said, tool=one.tool)] = None
+    return list(found)
 
 
 def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
@@ -205,40 +315,11 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     return list(last.tool_calls) if isinstance(last, AIMessage) else []
 
 
-def concern_of(state: Any, limit: int, ran: Ran | None = None) -> dict[str, Any]:
-    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
-    messages = messages_of(state)
-    failures, calls = failures_at_hand(messages, ran), about_to_run(messages)
-    tools = {tool: None for call in calls if (tool := tool_of(call))}
-    if not limit or not (failures or calls):
-        return {}
-    return {
-        "failures": failures,
-        "tools": list(tools),
-        "query": storable(text_of(last_question(messages)))
-        + "".join(f"\n{approach_of(call)}" for call in calls),
-        "limit": limit,
-    }
-
-
 def tool_of(call: ToolCall) -> str | None:
     """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
     tool = call["name"]
     named = tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
     return tool if named else None
-
-
-def messages_of(state: Any) -> list[BaseMessage]:
-    """The messages of a state, be it a mapping, an object or the messages themselves."""
-    if isinstance(state, list):  # messages, or a tool node's calls
-        return [one for one in state if isinstance(one, BaseMessage)]
-    return convert_to_messages(of_state(state, "messages", None) or ())
-
-
-def led_by(first: Sequence[Recollection], then: Sequence[Recollection]) -> list[Recollection]:
-    """Lessons first, then what else was recalled, each memory once."""
-    taken = {(one.namespace, one.key) for one in first}
-    return [*first, *(one for one in then if (one.namespace, one.key) not in taken)]
 
 
 def said_in(messages: Sequence[BaseMessage]) -> dict[str, str]:
@@ -262,15 +343,7 @@ def task_of(messages: Sequence[Any]) -> str:
 
 def this_turn(messages: Sequence[BaseMessage]) -> Sequence[BaseMessage]:
     """The messages from the last human one on; all if there is none."""
-    question = last_question(messages)
-    places = [place for place, one in enumerate(messages) if one is question]
-    return messages[places[-1] :] if places else messages
-
-
-def _worked(failed: Called, later: Sequence[Called]) -> list[Called]:
-    """The later calls of the same tool that succeeded."""
-    name = failed.call["name"]
-    return [one for one in later if one.call["name"] == name and not one.failed]
+    return since(messages, is_humans)
 
 
 def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
@@ -293,3 +366,46 @@ def _status(args: Mapping[str, Any], content: str) -> str | None:
     known = [one for one in todos if isinstance(one, Mapping)] if isinstance(todos, list) else []
     found = next((one.get("status") for one in known if one.get("content") == content), None)
     return status_of(found) if isinstance(found, str) else None
+
+
+_LESSONS: Final = "langmem_tiers_lessons"
+"""The key, among an answer's kwargs, of the keys of the lessons that stand before it."""
+
+
+def just_failed(messages: Sequence[BaseMessage], ran: Ran) -> list[Called]:
+    """Find the calls that ran and failed since the model spoke last, and are not taught yet."""
+    latest = since(messages, lambda one: isinstance(one, AIMessage))
+    return [
+        one
+        for one in answered_in(latest)
+        if one.failed and ran(one) and TAUGHT not in one.answer.additional_kwargs
+    ]
+
+
+def taught_in(messages: Sequence[BaseMessage]) -> set[str]:
+    """Return the keys of the lessons that answers of this turn teach already."""
+    told = (one.additional_kwargs.get(_LESSONS, ()) for one in this_turn(messages))
+    return {key for several in told for key in several}
+
+
+def taught(error: ToolMessage, lessons: Sequence[Recollection]) -> ToolMessage:
+    """The error, with the lessons before it."""
+    if not lessons:
+        return error
+    said = f"{recalled_text((), lessons)}\n"
+    block = {"type": "text", "text": said}
+    content = (
+        f"{said}{error.content}" if isinstance(error.content, str) else [block, *error.content]
+    )
+    told = {TAUGHT: len(said), _LESSONS: [one.key for one in lessons]}
+    return noted(error, told, content=content)
+
+
+def with_taught(
+    messages: Sequence[Any], lessons: Mapping[str | None, Sequence[Recollection]]
+) -> list[Any]:
+    """Put lessons before the answers that they belong to, by id, and return the messages."""
+    return [
+        taught(one, lessons.get(one.id, ())) if isinstance(one, ToolMessage) else one
+        for one in messages
+    ]

@@ -1,63 +1,257 @@
-"""TieredMemoryMiddleware: memory for an agent made by `create_agent`."""
+"""TieredMemoryMiddleware: memory for an agent made by `create_agent`.
+
+What the turn of an agent is shown is found once, and the same at each call of its model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, NotRequired, Unpack
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.tools import BaseTool
+from langgraph.channels import UntrackedValue
+from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
+from langgraph.types import Command
 
 from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.errors import MissingExtraError
+from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.graph.agent_lessons import AgentLessons
-from langmem_tiers.graph.agents import (
-    AgentMiddleware,
-    AgentState,
-    ExtendedModelResponse,
-    ModelCallResult,
-    ModelHandler,
-    ModelRequest,
-    PrivateStateAttr,
-    shown,
-    with_tools,
-)
-from langmem_tiers.graph.context_tools import Done, memory_tools
-from langmem_tiers.graph.extra import Command, Runtime, ToolCallRequest, UntrackedValue
-from langmem_tiers.graph.learn import judged_of
-from langmem_tiers.graph.messages import Failing, Ran, as_seen, messages_of, said_in
-from langmem_tiers.graph.node import (
-    DEFAULT_LESSONS,
-    OnError,
-    careful_of,
-    errors_of,
-    of_a_turn,
-    of_state,
-    run_of,
-)
-from langmem_tiers.graph.ran import Answer, Handler
-from langmem_tiers.graph.reflecting import taught_by
-from langmem_tiers.graph.remind import Reminding
-from langmem_tiers.graph.runs import Remembered, Remembering, Scope, asked, handed_over
-from langmem_tiers.graph.shown import Noted, Shown, noted_in, question_of, turn_of
-from langmem_tiers.graph.shown_turns import ShownTurns
-from langmem_tiers.graph.speakers import HEARD, Begun
-from langmem_tiers.graph.spoken import Heard
-from langmem_tiers.graph.taught import just_failed, taught_in, with_taught
-from langmem_tiers.graph.tool_calls import held_by_reminder
-from langmem_tiers.graph.turns_heard import (
-    MemoryOf,
-    ended_of,
-    hear_turn,
-    remember_turn,
-    store_heard,
-)
+from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.values import storable
+from langmem_tiers.graph import messages as said
+from langmem_tiers.graph import node
+from langmem_tiers.graph import remember as remembering
+from langmem_tiers.graph.context_tools import done_in, memory_tools
+from langmem_tiers.graph.learn import Reflecting, judged_of
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
+from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
+from langmem_tiers.graph.speakers import HEARD, Begun, Heard
+from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
-from langmem_tiers.remind.intentions import Predicates
+from langmem_tiers.recall.fence import recalled_text, with_recalled
+from langmem_tiers.recall.floor import HELPS
+from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Status
+from langmem_tiers.remind.prompted import SESSION_STARTS
+
+_TURNS: Final = 256
+"""The number of turns, the latest, whose memories are kept; those of others are read again."""
+STANDING: Final = 10
+"""Reminders at most that were due before and are shown until they are done: our own choice."""
+
+
+class Noted(TypedDict):
+    """A turn in an agent's state; its question is found where it begins.
+
+    Later the question may be gone: a summary takes its place, or the model sees other messages.
+    """
+
+    run: str
+    """The run that its memories are credited by."""
+    message_id: str | None
+    """The id of the human message that it answers."""
+    asked: NotRequired[str]
+    """The part of that message that is a question to memory."""
+    name: NotRequired[str]
+    """The name of who asks, if the message bears one."""
+    begins: NotRequired[bool]
+    """True if it is the first turn of its thread."""
+    shown: NotRequired[list[list[Any]]]
+    """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
+    reminds: NotRequired[bool]
+    """True if the turn is shown what is due as well."""
+    pins: NotRequired[bool]
+    """True if it is shown what is pinned."""
+
+
+class Shown(NamedTuple):
+    """The memories and reminders that a turn is shown from its first call of the model on."""
+
+    found: Sequence[Recollection] = ()
+    pinned: Sequence[Recollection] = ()
+    due: Sequence[Reminder] = ()
+    reminds: bool = False
+    """True if it is reminded of anything, due now or before."""
+    text: str = ""
+    """The same as text for a prompt, identical at each call."""
+
+    @property
+    def places(self) -> list[list[Any]]:
+        """Return the places of what was found, as JSON."""
+        return [[list(one.namespace), one.key] for one in self.found]
+
+    @property
+    def told(self) -> list[Any]:
+        """Return what the model was told, which is no news if it repeats it."""
+        return [*self.found, *self.pinned, *(one.content for one in self.due)]
+
+
+def noted_in(state: Any) -> Noted | None:
+    """Return the turn that a state tells of."""
+    found: Noted | None = of_state(state, "recalled_run", None)
+    return found
+
+
+def turn_of(step: Step) -> Noted:
+    """Find the turn that a state is in: the one that it tells of, or a new one if that has ended.
+
+    A turn goes on while its message is the last of a human. It also goes on where a summary has
+    taken the place of all that humans said.
+    """
+    before, question = noted_in(step.state), node.last_question(step.messages)
+    message_id = None if question is None else question.id
+    known = None if before is None else before["message_id"]
+    if before is not None and known is not None and message_id in (None, known):
+        return before
+    said = step.memory.tiered_store.options.bounds.beginning(storable(node.text_of(question)))
+    noted = Noted(run=step.run.id, message_id=message_id, asked=said, begins=before is None)
+    if question is not None and question.name:
+        noted["name"] = question.name
+    return noted
+
+
+def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
+    """Return the question of a turn, and the message that asks it, if there is one."""
+    messages = node.messages_of(state)
+    about = [one for one in messages if one.id == noted["message_id"] and one.id is not None]
+    said = noted.get("asked")
+    if said is None:  # an earlier version noted it
+        said = storable(node.text_of(node.last_question(messages)))
+    if not about and noted["message_id"] is not None:
+        about = [HumanMessage(said, id=noted["message_id"], name=noted.get("name"))]
+    return said, about
+
+
+class ShownTurns:
+    """Finds what turns are shown, and keeps it for the calls of each; threads may share it."""
+
+    def __init__(
+        self, options: RecallOptions | None, waits: Reminding | None, holdout: float | None
+    ) -> None:
+        """Go by the middleware's arguments.
+
+        Without `options` nothing is recalled, without `waits` nobody is reminded.
+        """
+        self._options, self._waits, self._holdout = options, waits, holdout
+        self._turns = said.Latest[str, Shown](_TURNS)
+
+    def known(self, state: Any) -> Shown | None:
+        """Return what this run shows in its turn; None if that is gone, or not known yet."""
+        return self._turns.get(str(of_state(state, "recalled_turn", None)))
+
+    def find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
+        """Return what a turn is shown: what its first call found, or the same, read again.
+
+        What the model has `seen` among the messages is not shown as well.
+        """
+        if (known := self.known(step.state)) is not None:
+            return known
+        memory, options = step.memory, self._options
+        question, about = question_of(noted, step.state)
+        due: Sequence[Reminder] = ()
+        standing: Sequence[Intention] = ()
+        if self._waits is not None and noted.get("reminds", True):
+            with step.without("remind"):
+                due = yield from self._due(step, self._waits, question, run, noted)
+                standing = yield from asked(memory.intentions, Status.DELIVERED, limit=STANDING)
+        found, pinned = Recollections(), list[Recollection]()
+        with step.without("recall"):
+            if "shown" in noted:
+                found = yield from _again(memory, noted["shown"])
+            elif options is not None:
+                wanted: Any = {**beside(step, [*about, *seen], options), "run_id": run}
+                wanted["holdout"] = self._holdout
+                found = yield from asked(memory.get_context, question, **wanted)
+                step.by_words(found.by_words)
+            needed = options is not None and (found.helps >= HELPS or bool(found))
+            if noted.get("pins", needed):
+                pinned = yield from asked(memory.pinned)
+        # What is to be reminded of is no memory beside that: it is told when it is due.
+        others = [one for one in found if one.memory_type != PROSPECTIVE]
+        raised = {(one.namespace, one.key) for one in due}
+        still = [one for one in standing if (one.namespace, one.key) not in raised]
+        stands: list[Reminder | Intention] = [*due, *still]
+        lines = [reminder_line(one, memory.context.zone) for one in stands]
+        told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
+        turn = Shown(others, pinned, due, bool(lines), recalled_text(others, (), lines, **told))
+        self._turns.note(noted["run"], turn)
+        return turn
+
+    def _due(
+        self, step: Step, waits: Reminding, question: str, run: Run, noted: Noted
+    ) -> Flow[Sequence[Reminder]]:
+        """Raise what is due for a turn: leased, until the model has answered.
+
+        An intention that waits for a session to start is due in the first turn of a thread.
+        """
+        begins = noted.get("begins", False)
+        return (
+            yield from asked(
+                step.memory.remind,
+                question or None,
+                state=step.state,
+                predicates={SESSION_STARTS: lambda _: begins, **(waits.predicates or {})},
+                lease_seconds=LEASE_SECONDS,
+                run_id=run,
+            )
+        )
+
+
+def _again(memory: MemoryCoordinator, shown: Sequence[Sequence[Any]]) -> Flow[Recollections]:
+    """Read again what a turn was shown before an interrupt, as far as it is still there."""
+    places = [(tuple(namespace), key) for namespace, key in shown]
+    reading = memory.flows.standing(places, memory.context)
+    return Recollections((yield from asked(memory.tiered_store.run, reading)))
+
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest
+    from langchain.agents.middleware.types import (
+        AgentState,
+        ExtendedModelResponse,
+        ModelCallResult,
+        PrivateStateAttr,
+    )
+except ImportError as error:
+    raise MissingExtraError(
+        "the middleware needs LangChain's agents: pip install 'langmem-tiers[langchain]'"
+    ) from error
+
+ModelHandler: TypeAlias = Callable[[ModelRequest[Any]], Any]
+"""Calls the model: it returns its answer, or where the call is awaited what is awaited for it."""
+
+
+_CALLS: Final = 1024
+"""The number of calls, the latest, that this process knows to have run."""
+
+
+class AgentLessons(ToolLessons):
+    """Lessons around the tool calls of an agent; they know which of its tools ran."""
+
+    def __init__(self, careful: node.Careful, **options: Any) -> None:
+        """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
+        # the model's next call adds those of errors, whoever made the answer
+        super().__init__(**options, with_errors=False, run=_run)
+        self.calls, self._careful = said.Started(_CALLS), careful
+
+    def _started(self, request: ToolCallRequest, ran: str) -> None:
+        if (run := _run(request)) is not None:
+            self.calls.note((run.id, request.tool_call["id"]), ran)
+
+
+def _run(request: ToolCallRequest) -> Run | None:
+    """The run that a tool call belongs to."""
+    noted = noted_in(request.state)
+    return None if noted is None else Run(noted["run"])
 
 
 class TieredMemoryState(AgentState[Any]):
@@ -83,7 +277,7 @@ class TieredMemoryState(AgentState[Any]):
     """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
 
 
-class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
+class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
     """The memory of an agent: it recalls, reminds, remembers and learns.
 
     What matters for the user's message, and what is due of that which was intended, is shown to the
@@ -123,7 +317,7 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         hold_repeats: bool = False,
         outcome: Callable[[Any], bool | None] | None = None,
         reflect: bool | BaseChatModel = False,
-        failed: Failing | None = None,
+        failed: said.Failing | None = None,
         holdout: float | None = None,
         on_error: OnError = "continue",
         context: Scope | None = None,
@@ -154,159 +348,154 @@ class TieredMemoryMiddleware(Remembering, AgentMiddleware[TieredMemoryState, Any
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False
-        self._outcome, self._reflecting = taught_by(outcome, reflect, failed)
-        self._careful = careful_of(on_error, "continue")
-        self._whose = Remembered(context, coordinator)
+        model = None if isinstance(reflect, bool) else reflect
+        node.checked_helpers(model, outcome=outcome, failed=failed)
+        self._outcome, self._reflecting = outcome, Reflecting(reflect is not False, model, failed)
+        self._careful = node.careful_of(on_error)
+        self._whose = node.Remembered(context, coordinator)
         self._lessons, self._holdout = lessons, holdout
         self.tools = memory_tools(self._whose) if checked_flag(tools, "tools") else []
         self._tool_lessons = AgentLessons(
             self._careful,
             hold_repeats=hold_repeats,
-            with_errors=False,  # the model's next call adds them, whoever made the answer
             lessons=lessons,
             holdout=holdout,
             context=context,
             coordinator=coordinator,
         )
         waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        known = of_a_turn(options, type(self)) if recall else None
-        self._shown = ShownTurns(self._careful, known, waits if self._remind else None, holdout)
+        wanted = of_a_turn(options, type(self)) if recall else None
+        self._shown = ShownTurns(wanted, waits if self._remind else None, holdout)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Note the turn's subject and what was said, while it stands among the messages."""
-        memory, told = self._memory(runtime), dict[str, str]()
-        before, bounds = noted_in(state), memory.tiered_store.options.bounds
-        noted = turn_of(state, run_of(runtime), bounds)
-        update: dict[str, Any] = {}
-        if noted != before:
+        step, update = self._step(state, runtime), Update()
+        noted = turn_of(step)
+        if noted != noted_in(state):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
-        with self._careful("remember", runtime, told):
-            update |= yield from hear_turn(memory, state, keep=self._remember)
-        return update | errors_of(state, told, known=not update.get("recalled_run")) or None
+        with step.without("remember"):
+            update |= yield from remembering.hear_turn(step, keep=self._remember)
+        return update | step.errors(known=not update.get("recalled_run")) or None
 
     def _wrap_model_call(
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
-        memory, told = self._memory(request.runtime), dict[str, str]()
-        run = run_of(request.runtime)
-        bounds = memory.tiered_store.options.bounds
-        noted = noted_in(request.state) or turn_of(request.state, run, bounds)
-        run = run._replace(id=noted["run"])
-        turn = yield from self._shown.find(memory, request, run, noted, told)
-        lessons = yield from self._lessons_of(memory, request, run, noted, told)
-        heard = yield from self._store_heard(request, told)
-        seeing = request.override(messages=with_taught(request.messages, lessons))
-        seeing = with_tools(seeing, self.tools)
-        response = yield from handed_over(handler, shown(seeing, turn.text))
+        step = self._step(request.state, request.runtime)
+        before = noted_in(request.state)
+        noted = before or turn_of(step)
+        run = step.run._replace(id=noted["run"])
+        turn = yield from self._shown.find(step, request.messages, run, noted)
+        lessons = yield from self._lessons_of(step, request.messages, run, noted)
+        heard = yield from self._store_heard(step)
+        seeing = request.override(
+            messages=said.with_taught(request.messages, lessons),
+            system_message=with_recalled(request.system_message, turn.text),
+            tools=_callable(request, self.tools),
+        )
+        response = yield from node.handed_over(handler, seeing)
         first = "shown" not in noted
         if first and turn.due:
-            with self._careful("remind", request.runtime, told):
-                yield from asked(memory.acknowledge, memory.aacknowledge, *turn.due)
-        update = errors_of(request.state, told, known=True) | heard
+            with step.without("remind"):
+                yield from asked(step.memory.acknowledge, *turn.due)
+        update = step.errors(known=True) | heard
         if first:
-            noted = {**noted, "shown": turn.places, "pins": bool(turn.pinned)}
-            noted["reminds"] = turn.reminds
-        if noted != noted_in(request.state):
+            pins, reminds = bool(turn.pinned), turn.reminds
+            noted = {**noted, "shown": turn.places, "pins": pins, "reminds": reminds}
+        if noted != before:
             update["recalled_run"] = noted
         if self._shown.known(request.state) is None:
             update["recalled_turn"] = noted["run"]
-        saved = messages_of(request.state)
-        if teaching := [one for one in saved if lessons.get(one.id)]:
-            update["messages"] = with_taught(teaching, lessons)
+        if teaching := [one for one in step.messages if lessons.get(one.id)]:
+            update["messages"] = said.with_taught(teaching, lessons)
         return ExtendedModelResponse(response, Command(update=update)) if update else response
 
-    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: said.Handler) -> Flow[said.Answer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
-            memory = self._memory(request.runtime)
-            held = yield from held_by_reminder(request, memory, self._careful)
+            step = self._step(request.state, request.runtime)
+            held = yield from held_by_reminder(request, step)
             if held is not None:
                 return held
-        lessons = self._tool_lessons
-        return (yield from asked(lessons.wrap_tool_call, lessons.awrap_tool_call, request, handler))
+        return (yield from asked(self._tool_lessons.wrap_tool_call, request, handler))
 
     def _after_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        memory = self._memory(runtime)
-        told: dict[str, str] = {}
-        judged = None
-        noted, heard = noted_in(state), of_state(state, HEARD, None)
-        done = Done.of(messages_of(state))
-        own = memory if heard is None else self._of(runtime)(heard["whose"])  # who began the turn
-        judges = None if noted is None else self._outcome
-        with self._careful("outcome", runtime, told):  # it may ask a model
-            judged = None if judges is None else judged_of(state, judges)
+        step = self._step(state, runtime)
+        noted, heard, judged = noted_in(state), step.read(HEARD), None
+        done = done_in(step.messages)
+        # who began the turn
+        own = step if heard is None else replace(step, memory=self._of(runtime)(heard["whose"]))
+        with step.without("outcome"):  # it may ask a model
+            if noted is not None and self._outcome is not None:
+                judged = judged_of(state, self._outcome)
             if noted is not None and judged is not None:
-                said = said_in(messages_of(state))
-                credit: Any = {"success": judged, "run_id": noted["run"], **said}
-                yield from asked(memory.record_outcome, memory.arecord_outcome, **credit)
-        with self._careful("reflect", runtime, told):
-            ran = self._ran(state)
-            learned = yield from self._reflecting.after(own, state, ran, judged=judged)
-            done = done._replace(learned=[*done.learned, *learned])
+                credit: Any = {"run_id": noted["run"], **said.said_in(step.messages)}
+                yield from asked(step.memory.record_outcome, success=judged, **credit)
+        with step.without("reflect"):
+            done["learned"] += yield from self._reflecting.after(
+                own, self._ran(state), judged=judged
+            )
         if self._remember:
-            turn = self._shown.known(state) or Shown()
-            with self._careful("remember", runtime, told):
-                yield from remember_turn(own, state, turn.told, done)
-        ended = ended_of(state, told)
+            told = (self._shown.known(state) or Shown()).told
+            asking = () if noted is None else question_of(noted, state)[1]
+            with step.without("remember"):
+                yield from remembering.remember_turn(own, asking, told, done)
+        ended = remembering.ended_of(step)
         left = ended.get(HEARD, heard or {}).get("left")
-        update = errors_of(state, told, state, mended=None if left else "remember") | ended
-        return update | done.of_state(state) or None
+        update = step.errors(known=True, mended=None if left else "remember") | ended
+        # what an earlier turn did gives way
+        return update | {kind: one for kind, one in done.items() if one or step.read(kind)} or None
 
     before_agent, abefore_agent = both(_before_agent)
     wrap_model_call, awrap_model_call = both(_wrap_model_call)
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _of(self, runtime: Runtime[Any]) -> MemoryOf:
+    def _of(self, runtime: Runtime[Any]) -> remembering.MemoryOf:
         """Make memories of contexts as a run's is made."""
         return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
 
-    def _store_heard(
-        self, request: ModelRequest[Any], told: dict[str, str]
-    ) -> Flow[dict[str, Any]]:
+    def _store_heard(self, step: Step) -> Flow[Update]:
         """Store what was said, before it is answered, and return the update of the state."""
-        heard: dict[str, Any] = {}
+        update: Update = {}
         if self._remember:
-            with self._careful("remember", request.runtime, told):
-                heard, errors = yield from store_heard(self._of(request.runtime), request.state)
-                for error in errors[:1]:
+            with step.without("remember"):
+                update, failed = yield from remembering.store_heard(
+                    self._of(step.runtime), step.read(HEARD)
+                )
+                for error in failed[:1]:
                     raise error
-        return heard
+        return update
 
-    def _ran(self, state: Any) -> Ran:
+    def _ran(self, state: Any) -> said.Ran:
         """Tell which tool calls ran: each of them passes by here."""
         noted = noted_in(state)
-        return as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
+        return said.as_seen(self._tool_lessons.calls, None if noted is None else noted["run"])
 
     def _lessons_of(
-        self,
-        memory: MemoryCoordinator,
-        request: ModelRequest[Any],
-        run: Run,
-        noted: Noted,
-        told: dict[str, str],
+        self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        known = taught_in(request.messages)
-        messages = self._reflecting.marked(request.messages) if self._lessons else ()
-        failed = just_failed(messages, self._ran(request.state))
-        for one in failed:
-            concern: Any = {
-                "failures": signature(one.said, tool=one.tool),
-                "query": question_of(noted, request.state)[0],
-                "limit": self._lessons,
-                "run_id": run,
-                "holdout": self._holdout,
-            }
-            with self._careful("lessons", request.runtime, told):
-                found = yield from asked(memory.get_lessons, memory.aget_lessons, **concern)
+        known, question = said.taught_in(seen), question_of(noted, step.state)[0]
+        marked = self._reflecting.marked(seen) if self._lessons else ()
+        shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
+        for one in said.just_failed(marked, self._ran(step.state)):
+            with step.without("lessons"):
+                failed = signature(one.said, tool=one.tool)
+                concern = {"failures": failed, "query": question, **shown_to}
+                found = yield from asked(step.memory.get_lessons, **concern)
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}
         return lessons
+
+
+def _callable(request: ModelRequest[Any], tools: Sequence[BaseTool]) -> list[Any]:
+    """The tools of a request, without these if its model cannot call any."""
+    cannot = type(request.model).bind_tools is BaseChatModel.bind_tools
+    return [one for one in request.tools if not (cannot and one in tools)]

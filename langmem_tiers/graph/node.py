@@ -1,144 +1,302 @@
-"""What nodes and middleware stand on.
+"""What nodes, tools and middleware stand on.
 
-How a node is made of a flow, its run, how it reads the state and what it is given, and how a run
-goes on where its memory fails.
+How a flow is driven where its caller stands, whose memory a run uses, what a step of a run reads of
+its state, how it goes on where its memory fails, and how a node is made of it.
 """
 
 from __future__ import annotations
 
-import inspect
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, Literal, NamedTuple, TypeVar, cast
+import re
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, fields
+from functools import partial, wraps
+from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
+from langchain_core.runnables.config import ensure_config
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import get_runtime
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_choice, checked_function
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    MigrationError,
-    NotSetUpError,
-    TieredMemoryError,
-    TooLargeError,
-    short,
-)
-from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.structured import checked_model
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.core.tracing import trace_id
-from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.graph.extra import GraphBubbleUp, get_runtime
-from langmem_tiers.graph.runs import OUTSIDE, Remembered, ways
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.learning import MOST_LESSONS
-from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.floor import TURN_FLOOR
-from langmem_tiers.remember.new import share
+from langmem_tiers.postgres.flow import Ask, Flow
+from langmem_tiers.store.store import TieredStore
+
+P = ParamSpec("P")
+T = TypeVar("T")
+U = TypeVar("U")
+Update: TypeAlias = dict[str, Any]
+"""What a node writes to the state."""
 
 _log = logging.getLogger(__name__)
-_NEEDED: Any = object()
-T = TypeVar("T")
+
+
+# A flow, driven where its caller stands
+
+
+class Caller:
+    """Drives a flow that does nothing but ask, where its caller stands.
+
+    What it asks for are verbs, each of which is a unit of work, and what the graph handed over. No
+    thread and no connection is held meanwhile, however long a model takes. Whatever ends the
+    asking, an interruption as well, is raised where the flow asked.
+    """
+
+    def run(self, asking: Flow[T]) -> T:
+        """Run a flow, blocking."""
+        return done(_driven(asking, Ask.ask))
+
+    async def arun(self, asking: Flow[T]) -> T:
+        """Run a flow, awaiting."""
+        return await adone(_driven(asking, Ask.aask))
+
+
+def _driven(asking: Flow[T], ask: Callable[[Any], Any]) -> Work[T]:
+    resume: Callable[[Any], Any] = asking.send
+    answer: Any = None
+    while True:
+        try:
+            wanted = resume(answer)
+        except StopIteration as end:
+            return cast("T", end.value)
+        finally:
+            answer = None  # an error kept here would keep this frame in turn
+        try:
+            resume, answer = asking.send, (yield ask(wanted))
+        except BaseException as error:  # noqa: BLE001 - it is dealt with where the flow asked
+            resume, answer = asking.throw, error
+
+
+CALLER = Caller()
+
+
+def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
+    """What a verb answers: itself where the flow blocks, where it is awaited its twin with an `a`.
+
+    Example:
+        ```python
+        found = yield from asked(memory.get_context, "When do keys change?", limit=3)
+        ```
+    """
+    method: Any = verb
+    twin = getattr(method.__self__, f"a{method.__name__}")
+    answer = yield Ask(partial(verb, *given, **options), partial(twin, *given, **options))
+    return cast("T", answer)
+
+
+def handed_over(handler: Callable[[U], Any], request: U) -> Flow[Any]:
+    """What a handler answers, one that blocks or one that is awaited, as its caller wants it."""
+    call = partial(handler, request)
+    return (yield Ask(call, call))
+
+
+def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+    """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
+
+    @wraps(made)
+    def call(*given: P.args, **options: P.kwargs) -> T:
+        return CALLER.run(made(*given, **options))
+
+    @wraps(made)
+    async def acall(*given: P.args, **options: P.kwargs) -> T:
+        return await CALLER.arun(made(*given, **options))
+
+    return call, acall
+
+
+# Whose memory a run uses
+
+
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
+"""What stands between two placeholders."""
+_SCOPE = tuple(one.name for one in fields(MemoryContext))
+OUTSIDE = (
+    "a node runs in a graph: add it with builder.add_node('name', node), compile with "
+    "store=TieredStore…, and invoke the graph; elsewhere use a MemoryCoordinator"
+)
+
+Scope: TypeAlias = MemoryContext | Mapping[str, str]
+"""A context, or some of its fields; `{name}` in one is `config["configurable"]["name"]`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """Whose memory the runs of a graph use, and what makes their coordinators."""
+
+    scope: Scope | None = None
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
+
+    def __post_init__(self) -> None:
+        """Refuse what names nobody."""
+        given = self.scope
+        if given is not None and not isinstance(given, MemoryContext | Mapping):
+            raise InvalidTypeError(
+                "context is a MemoryContext, or a mapping with some of its fields, not "
+                f"{type(given).__name__}"
+            )
+        if isinstance(given, Mapping):
+            if unknown := given.keys() - set(_SCOPE):
+                raise InvalidInputError(
+                    f"a context has no {short(min(unknown, key=str), 40)}: use {', '.join(_SCOPE)}"
+                )
+            plain = {name: one for name, one in given.items() if "{" not in str(one)}
+            MemoryContext(**{"tenant": "anyone", **plain})
+        for text in _labels(given).values():
+            checked_template(text)
+
+    def memory(self, runtime: Any, config: RunnableConfig) -> MemoryCoordinator:
+        """The coordinator of one run.
+
+        Raises:
+            ConfigurationError: outside a graph, or if it was not compiled with a TieredStore.
+            InvalidInputError: if the run does not say whose memory it is.
+        """
+        if runtime is None:
+            raise ConfigurationError(OUTSIDE)
+        return self.memory_of(runtime, self.context(runtime.context, config))
+
+    def memory_of(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
+        """Make the coordinator of a context in a run."""
+        return self.coordinator(tiered(runtime.store), context=context)
+
+    def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
+        """Who asks: the run's context, and over it what is named here; else the thread's session.
+
+        A run in a thread that names no session is in the session that is called as the thread is.
+        """
+        labels = self.labels(given, config)
+        if "tenant" not in labels:
+            raise InvalidInputError(
+                "whose memory is it? The run's context names no tenant: run the graph with "
+                "context=MemoryContext(tenant=…), or name a tenant here: "
+                "context=MemoryContext(tenant='{user_id}') takes it from config['configurable']"
+            )
+        return MemoryContext(**labels)
+
+    def labels(self, given: Any, config: RunnableConfig) -> dict[str, Any]:
+        """The same, as far as it is said: a run that goes on may name nobody again."""
+        named = {name: filled(text, config) for name, text in _labels(self.scope).items()}
+        thread = thread_of(config)
+        session = {} if thread is None else {"session_id": thread}
+        return {**session, **_labels(given), **named}
+
+
+def thread_of(config: RunnableConfig) -> str | None:
+    """The thread that a run is in; None if it names none."""
+    thread = (config.get("configurable") or {}).get("thread_id")
+    return None if thread is None else str(thread) or None
+
+
+def checked_template(text: str) -> str:
+    """A text whose braces are all `{name}`, with a sign between any two.
+
+    Raises:
+        InvalidInputError: for any other brace, which would stand for everybody; and for two without
+            a sign between them, which would stand for the same in two ways.
+    """
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"a label is a string, such as '{{user_id}}', not {short(text)}")
+    if set("{}") & set(_PLACEHOLDER.sub("", text)):
+        raise InvalidInputError(
+            f"{short(text)} has a brace that is no placeholder: write {{user_id}}, with letters, "
+            "digits and underscores, for config['configurable']['user_id']"
+        )
+    if not all(_signs(between) for between in _BETWEEN.findall(text)):
+        raise InvalidInputError(
+            f"{short(text)} has two placeholders without a sign between them, where 'a' and "
+            "'bc' would be the same as 'ab' and 'c': give each a label of its own, or put a sign "
+            "such as '-' between them"
+        )
+    return text
+
+
+def _signs(text: str) -> set[str]:
+    """The characters of a text by which two values can be told apart, once they hold none."""
+    return {one for one in text if not (one.isascii() and one.isalnum()) and one != "%"}
+
+
+def filled(
+    text: str, config: RunnableConfig, written: Callable[[str], str] = lambda name: name
+) -> str:
+    """A text with each `{name}` replaced by that value of `config["configurable"]`.
+
+    Of several, each is written without the signs between them (`%2D` for `-`), so that different
+    values never make the same text. `written` makes of each what stands there.
+
+    Raises:
+        InvalidInputError: if there is no such value.
+    """
+    checked_template(text)
+    known = config.get("configurable") or {}
+    signs = {one for between in _BETWEEN.findall(text) for one in _signs(between)}
+    escaped = {ord(one): _escaped(one) for one in signs | {"%"}} if signs else {}
+
+    def value(found: re.Match[str]) -> str:
+        if (label := known.get(found[1])) is None:
+            named = ", ".join(sorted(name for name in known if not name.startswith("__")))
+            raise InvalidInputError(
+                f"{text!r} needs config['configurable'][{found[1]!r}], and the run has "
+                f"{named or 'nothing'} there"
+            )
+        return written(str(label).translate(escaped))
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _escaped(sign: str) -> str:
+    return "".join(f"%{byte:02X}" for byte in sign.encode(errors="surrogatepass"))
+
+
+def tiered(store: object) -> TieredStore:
+    """The store of a graph.
+
+    Raises:
+        ConfigurationError: if it is no TieredStore.
+    """
+    if isinstance(store, TieredStore):
+        return store
+    found = "no store" if store is None else f"store={type(store).__name__}"
+    raise ConfigurationError(
+        f"the graph was compiled with {found}: give compile() or create_agent() a TieredStore, "
+        "store=TieredStore.embedded('./.memory') for instance"
+    )
+
+
+def user_in(given: Any) -> str | None:
+    """The user that a run's context names."""
+    return _labels(given).get("user_id")
+
+
+def _labels(given: Any) -> dict[str, str]:
+    """The labels of a run's context: a MemoryContext, a mapping, or an object that has some."""
+    label = given.get if isinstance(given, Mapping) else partial(getattr, given)
+    return {name: one for name in _SCOPE if (one := label(name, None)) is not None}
+
+
+# What a state says
+
+
 SUMMARY: Final = "lc_source"
 """What marks the messages that LangChain's middleware writes as a human's."""
 MISSING: Any = object()
 """What a key holds that the state does not have."""
 READ = "__pregel_read"
 """Where LangGraph (1.2 and later) lets a node read its state; it has no public name for it."""
-
-DEFAULT_LESSONS = 3
-"""Lessons that come before what is recalled."""
-RECALLED = 5
-"""Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
-well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
-of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428
-questions, for 47 and 91 tokens more each (`benchmarks/data/life.jsonl`)."""
+_NEEDED: Any = object()
 
 OfState = str | Callable[[Any], Any]
 """A key of the state, or a function of the state."""
-
-OnError = Literal["continue", "raise"]
-"""What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
-OnHookError = Literal["tell", "raise"]
-"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
-
-NodeBody = Callable[[MemoryCoordinator, Any, RunnableConfig], Flow[dict[str, Any]]]
-"""What a node does with the run's memory, the state and the config; it returns an update."""
-
-
-def node(
-    name: str, body: NodeBody, whose: Remembered, keys: Sequence[str] = ()
-) -> Runnable[Any, dict[str, Any]]:
-    """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
-
-    def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
-        check_keys(config, *keys)
-        return body(whose.memory(get_runtime(), config), state, config)
-
-    return RunnableLambda(*ways(update), name=name)
-
-
-def this_run() -> Run:
-    """The attempt that the node which calls this makes; see `run_of`."""
-    return run_of(get_runtime())
-
-
-def checked(options: Mapping[str, Any], surface: Callable[..., Any] | None = None) -> RecallOptions:
-    """Options that a recall can take; the names of memory types are looked up when it runs.
-
-    `surface` is what was given them: an unknown one may be a misspelt option of its own.
-
-    Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
-    """
-    known = RecallOptions.__annotations__
-    if unknown := options.keys() - known.keys():
-        taken = inspect.signature(surface).parameters.values() if surface else ()
-        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
-        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
-    names: Any = options.get("memory_types")
-    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
-    if names is not None and not (several and all(isinstance(one, str) for one in names)):
-        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
-    general: Any = {name: one for name, one in options.items() if name != "memory_types"}
-    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
-    return cast("RecallOptions", options)
-
-
-def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
-    """Options by which a model is shown what matters for a turn, checked.
-
-    Raises:
-        InvalidInputError: for what `get_context` does not know or would refuse.
-    """
-    return checked({"deduplicate": True, "min_match": TURN_FLOOR, **options}, surface)
-
-
-def checked_lessons(lessons: object, holdout: object) -> None:
-    """Refuse a number of lessons, or a share to hold out, that no recall could take.
-
-    Raises:
-        InvalidInputError: for either.
-    """
-    checked_limit(lessons, MOST_LESSONS, "lessons")
-    share(holdout, "holdout")
-
-
-def run_of(runtime: Any) -> Run:
-    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
-
-    Raises:
-        ConfigurationError: outside a graph.
-    """
-    info = getattr(runtime, "execution_info", None)
-    if info is None:
-        raise ConfigurationError(OUTSIDE)
-    root = trace_id() or info.run_id
-    return Run(str(info.task_id), None if root is None else str(root))
 
 
 def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
@@ -157,6 +315,33 @@ def of_state(state: Any, what: OfState, default: Any = _NEEDED) -> Any:
             "known, or give a function of the state"
         )
     return found
+
+
+def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
+    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
+
+    Raises:
+        InvalidTypeError: for anything else, and for a function that must be awaited.
+    """
+    for what, given in several.items():
+        if isinstance(given, str) or (given is None and what not in needed):
+            continue
+        if not callable(given):
+            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
+        checked_function(given, what)
+
+
+def checked_helpers(model: object = None, **functions: object) -> None:
+    """Refuse what is no chat model, and what is no function or has to be awaited, if it is given.
+
+    Raises:
+        InvalidTypeError: for either.
+    """
+    if model is not None:
+        checked_model(model)
+    for what, given in functions.items():
+        if given is not None:
+            checked_function(given, what)
 
 
 def check_keys(config: RunnableConfig, *names: str) -> None:
@@ -182,30 +367,56 @@ def channel(config: RunnableConfig, name: str) -> Any:
         return MISSING
 
 
-def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None:
-    """Refuse what is neither a key of the state nor a function of it; None only where it is needed.
-
-    Raises:
-        InvalidTypeError: for anything else, and for a function that must be awaited.
-    """
-    for what, given in several.items():
-        if isinstance(given, str) or (given is None and what not in needed):
-            continue
-        if not callable(given):
-            raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checked_function(given, what)
+def messages_of(state: Any) -> list[BaseMessage]:
+    """The messages of a state, be it a mapping, an object or the messages themselves."""
+    if isinstance(state, list):  # messages, or a tool node's calls
+        return [one for one in state if isinstance(one, BaseMessage)]
+    return convert_to_messages(of_state(state, "messages", None) or ())
 
 
-def last_question(messages: Sequence[Any]) -> HumanMessage | None:
-    """The last message of a human; a summary that a model made in a human's place is none."""
-    known = convert_to_messages(messages)
-    said = (one for one in reversed(known) if not one.additional_kwargs.get(SUMMARY))
-    return next((one for one in said if isinstance(one, HumanMessage)), None)
+def is_humans(message: BaseMessage) -> bool:
+    """Tell a human message; a summary that a model made in a human's place is none."""
+    return isinstance(message, HumanMessage) and not message.additional_kwargs.get(SUMMARY)
+
+
+def last_question(messages: Sequence[Any]) -> BaseMessage | None:
+    """The last message of a human."""
+    return next(filter(is_humans, reversed(convert_to_messages(messages))), None)
+
+
+def since(
+    messages: Sequence[BaseMessage], begins: Callable[[BaseMessage], bool]
+) -> Sequence[BaseMessage]:
+    """The messages from the last one on that begins something; all if there is none."""
+    places = [place for place, one in enumerate(messages) if begins(one)]
+    return messages[places[-1] :] if places else messages
 
 
 def text_of(message: BaseMessage | None) -> str:
     """What a message says in words; nothing if there is none."""
     return "" if message is None else str(message.text).strip()
+
+
+def run_of(runtime: Any) -> Run:
+    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
+
+    Raises:
+        ConfigurationError: outside a graph.
+    """
+    info = getattr(runtime, "execution_info", None)
+    if info is None:
+        raise ConfigurationError(OUTSIDE)
+    root = trace_id() or info.run_id
+    return Run(str(info.task_id), None if root is None else str(root))
+
+
+# Where memory fails
+
+
+OnError = Literal["continue", "raise"]
+"""What becomes of an agent whose memory fails: it goes on without, or it fails as well."""
+OnHookError = Literal["tell", "raise"]
+"""What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
 
 class Careful(NamedTuple):
@@ -226,33 +437,26 @@ class Careful(NamedTuple):
         try:
             yield
         except self.spares as error:
-            if isinstance(error, self.fails) and not isinstance(error, TooLargeError):
+            if isinstance(error, self.fails) and not isinstance(error, errors.TooLargeError):
                 raise
             kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
             if told is not None:
                 told[during] = f"{kind}: {error}"
-            _log.warning(text, during, error, exc_info=not isinstance(error, TieredMemoryError))
+            ours = isinstance(error, errors.TieredMemoryError)
+            _log.warning(text, during, error, exc_info=not ours)
             if runtime is not None:
                 runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
-
-    def hook(self, name: str, doing: Flow[dict[str, Any]]) -> Flow[dict[str, Any]]:
-        """What the hook of that name did, or its `error`."""
-        told: dict[str, str] = {}
-        with self(name, None, told):
-            return (yield from doing)
-        return {"error": told[name]}
 
 
 # A model's client can raise anything. A mistake in the graph, an error that does not mend itself
 # and an exception that is no error are raised, not told.
-GOING_ON: Final = Careful(
-    (Exception,),
-    (NotSetUpError, MigrationError, ConfigurationError, InvalidInputError, GraphBubbleUp),
-)
-_TELLING: Final = Careful((Exception,), (ConfigurationError, GraphBubbleUp))
+_RAISED: Final = (ConfigurationError, GraphBubbleUp)
+_LASTING: Final = (errors.NotSetUpError, errors.MigrationError, InvalidInputError)
+GOING_ON: Final = Careful((Exception,), (*_RAISED, *_LASTING))
+_TELLING: Final = Careful((Exception,), _RAISED)
 
 
-def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
+def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue") -> Careful:
     """How the errors of an agent, or where it is to `tell` of them those of a hook, are dealt with.
 
     Raises:
@@ -264,26 +468,100 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"]) -> Careful:
     return GOING_ON if goes_on == "continue" else _TELLING
 
 
-def going_on(careful: Careful, name: str, doing: Flow[T], instead: T) -> Flow[T]:
-    """Do what a node does; where that fails and the run goes on, return `instead`."""
-    with careful(name, get_runtime()):
-        return (yield from doing)
-    return instead
+# A step of a run, and a node
 
 
-def by_words(failed: str | None) -> dict[str, str]:
-    """What is told of a recall that sought words alone, as the embedding model failed."""
-    return {} if failed is None else {"recall": f"recalled by words alone: {failed}"}
+@dataclass(slots=True)
+class Step:
+    """A step of a run: whose memory it uses, what it reads, and what it goes without."""
+
+    memory: MemoryCoordinator
+    state: Any
+    config: RunnableConfig
+    runtime: Any = None
+    careful: Careful = GOING_ON
+    name: str = ""
+    told: dict[str, str] = field(default_factory=dict)
+    """The errors that the run went on after, by what was to be done."""
+
+    @property
+    def messages(self) -> list[BaseMessage]:
+        """The messages of its state."""
+        return messages_of(self.state)
+
+    @property
+    def run(self) -> Run:
+        """The attempt that it makes; see `run_of`."""
+        return run_of(self.runtime)
+
+    def read(self, key: str) -> Any:
+        """What a key of its state holds; None without it."""
+        return of_state(self.state, key, None)
+
+    def without(self, during: str) -> AbstractContextManager[None]:
+        """Go on without what is done here, where that fails."""
+        return self.careful(during, self.runtime, self.told)
+
+    def spared(self, doing: Flow[T], instead: T) -> Flow[T]:
+        """Do what the node does; where that fails and the run goes on, return `instead`."""
+        with self.without(self.name):
+            return (yield from doing)
+        return instead
+
+    def hooked(self, doing: Flow[Update]) -> Flow[Update]:
+        """What the hook of its name did, or its `error`; no stream is told."""
+        with self.careful(self.name, None, self.told):
+            return (yield from doing)
+        return {"error": self.told[self.name]}
+
+    def errors(self, *, known: object, mended: str | None = None) -> Update:
+        """Return the errors for the state: those of its turn, if that is `known`, and those told.
+
+        The error `mended` was tried again: it stays only if it is told again.
+        """
+        before: Mapping[str, str] = self.read("memory_errors") or {}
+        still = {name: one for name, one in before.items() if known and name != mended}
+        found = {**still, **self.told}
+        return {} if found == before else {"memory_errors": found}
+
+    def by_words(self, failed: str | None) -> None:
+        """Tell of a recall that sought words alone, as the embedding model failed."""
+        if failed is not None:
+            self.told["recall"] = f"recalled by words alone: {failed}"
 
 
-def errors_of(
-    state: Any, told: Mapping[str, str], known: object, mended: str | None = None
-) -> dict[str, Any]:
-    """Return the errors for the state: those of its turn, if that is `known`, and those `told`.
+class Remembering:
+    """What has a memory, and methods that `both` makes, driven where an agent stands."""
 
-    The error `mended` was tried again: it stays only if it is told again.
-    """
-    before: Mapping[str, str] = of_state(state, "memory_errors", None) or {}
-    still = {name: one for name, one in before.items() if known and name != mended}
-    errors = {**still, **told}
-    return {} if errors == before else {"memory_errors": errors}
+    runner = CALLER
+    _careful = GOING_ON
+    _whose: Remembered
+
+    def _step(self, state: Any, runtime: Any) -> Step:
+        config = ensure_config()
+        return Step(self._whose.memory(runtime, config), state, config, runtime, self._careful)
+
+
+def node(
+    name: str,
+    body: Callable[[Step], Flow[Update]],
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    *,
+    on_error: str = "continue",
+    goes_on: Literal["continue", "tell"] = "continue",
+    keys: Sequence[str] = (),
+) -> Runnable[Any, Update]:
+    """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
+    whose, careful = Remembered(context, coordinator), careful_of(on_error, goes_on)
+
+    def update(state: Any, config: RunnableConfig) -> Flow[Update]:
+        check_keys(config, *keys)
+        runtime = get_runtime()
+        return body(Step(whose.memory(runtime, config), state, config, runtime, careful, name))
+
+    return RunnableLambda(*ways(update), name=name)
+
+
+hook: Final = partial(node, goes_on="tell")
+"""A node that tells what went wrong under its name."""

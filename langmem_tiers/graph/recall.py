@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, Unpack, cast
 
-from langchain_core.messages import AnyMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.messages import AnyMessage, BaseMessage
+from langchain_core.runnables import Runnable
+from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
-from langmem_tiers.core.config import Bounds
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.extra import add_messages, get_runtime
-from langmem_tiers.graph.messages import concern_of, led_by, messages_of
-from langmem_tiers.graph.node import (
-    DEFAULT_LESSONS,
-    Careful,
-    OfState,
-    OnError,
-    by_words,
-    careful_of,
-    checked_lessons,
-    checked_of_state,
-    errors_of,
-    last_question,
-    node,
-    of_a_turn,
-    of_state,
-    text_of,
-    this_run,
-)
-from langmem_tiers.graph.remember import beside
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph import node
+from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
+from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.speakers import keys_seen, messages_around
+from langmem_tiers.memory.asking import Asking, checked_limit, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.recall.floor import HELPS
+from langmem_tiers.recall.floor import HELPS, TURN_FLOOR, Floor
+from langmem_tiers.remember.new import share
+
+DEFAULT_LESSONS = 3
+"""Lessons that come before what is recalled."""
+RECALLED = 5
+"""Memories of a turn that names neither a limit nor a budget, beside those that match nearly as
+well (`TURN_FLOOR`); our own choice, if the settings say no fewer: each is paid for with every call
+of the model. In an earlier state 8 and 10 showed what was needed to 3 and 5 % more of 428
+questions, for 47 and 91 tokens more each (`benchmarks/data/life.jsonl`)."""
 
 
 class MemoryState(TypedDict, total=False):
@@ -77,7 +75,7 @@ def create_recall_node(
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "recall",
     **options: Unpack[RecallOptions],
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that recalls what matters for the question, for `invoke` and `ainvoke`.
 
     What was learned from a failure among the last messages, or in a tool that the last message
@@ -120,54 +118,113 @@ def create_recall_node(
     """
     known = of_a_turn(options, create_recall_node)
     checked_lessons(lessons, holdout)
-    checked_of_state(query=query)
-    careful = careful_of(on_error, "continue")
-    asking: Any = {"query": query, "lessons": lessons, "holdout": holdout, "options": known}
-    body = partial(_recall, careful=careful, **asking)
-    return node(name, body, Remembered(context, coordinator))
+    node.checked_of_state(query=query)
+    body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
 def _recall(
-    memory: MemoryCoordinator,
-    state: Any,
-    config: RunnableConfig,
+    step: Step,
     *,
     query: OfState | None,
     lessons: int,
     holdout: float | None,
     options: RecallOptions,
-    careful: Careful,
-) -> Flow[dict[str, Any]]:
-    shown_to: Any = {"run_id": this_run(), "holdout": holdout}
-    first, found = Recollections(), Recollections()
-    told: dict[str, str] = {}
-    pinned: list[Recollection] = []
-    if concern := concern_of(state, lessons):
-        with careful("lessons", get_runtime(), told):
-            first = yield from asked(memory.get_lessons, memory.aget_lessons, **concern, **shown_to)
-    question = _question(state, query, memory.tiered_store.options.bounds)
-    noted = {"recalled_question": question} if query is None else {}
-    asking = {**beside(messages_of(state), options, memory, config), **shown_to}
-    with careful("recall", get_runtime(), told):
-        found = yield from asked(memory.get_context, memory.aget_context, question, **asking)
+) -> Flow[Update]:
+    memory = step.memory
+    shown_to: Any = {"run_id": step.run, "holdout": holdout}
+    first, found, pinned = Recollections(), Recollections(), list[Recollection]()
+    if concern := _concern(step.messages, lessons):
+        with step.without("lessons"):
+            first = yield from asked(memory.get_lessons, **concern, **shown_to)
+    question = _question(step, query)
+    with step.without("recall"):
+        wanted = beside(step, step.messages, options)
+        found = yield from asked(memory.get_context, question, **wanted, **shown_to)
         if found or found.helps >= HELPS:
-            pinned = yield from asked(memory.pinned, memory.apinned)
-    told |= by_words(found.by_words)
+            pinned = yield from asked(memory.pinned)
+    step.by_words(found.by_words)
+    lead = {(one.namespace, one.key) for one in first}
+    others = [one for one in found if (one.namespace, one.key) not in lead]
+    told: Any = {"pinned": pinned, "now": memory.now, "asked": str(question)}
     return {
-        **noted,
-        "recalled_run": shown_to["run_id"].id,
-        "recalled": [facts(one) for one in led_by(first, found)],
-        "recalled_text": recalled_text(
-            found, first, pinned=pinned, now=memory.now, asked=str(question)
-        ),
-        **errors_of(state, told, known=None),
+        **({"recalled_question": question} if query is None else {}),
+        "recalled_run": step.run.id,
+        "recalled": [facts(one) for one in (*first, *others)],
+        "recalled_text": recalled_text(found, first, **told),
+        **step.errors(known=None),
     }
 
 
-def _question(state: Any, query: OfState | None, bounds: Bounds) -> str:
+def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
+    """What lessons are wanted for, as options of `get_lessons`; nothing if for nothing."""
+    failures, calls = failures_at_hand(messages), about_to_run(messages)
+    if not limit or not (failures or calls):
+        return {}
+    question = storable(node.text_of(node.last_question(messages)))
+    return {
+        "failures": failures,
+        "tools": list({tool: None for call in calls if (tool := tool_of(call))}),
+        "query": "\n".join([question, *map(approach_of, calls)]),
+        "limit": limit,
+    }
+
+
+def _question(step: Step, query: OfState | None) -> str:
+    bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        said = last_question(of_state(state, "messages"))
-        before: str = of_state(state, "recalled_question", None) or ""
-        return before if said is None else bounds.beginning(storable(text_of(said)))
-    given: str = of_state(state, query)
+        said = node.last_question(of_state(step.state, "messages"))
+        before: str = step.read("recalled_question") or ""
+        return before if said is None else bounds.beginning(storable(node.text_of(said)))
+    given: str = of_state(step.state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given
+
+
+def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) -> dict[str, Any]:
+    """Return options of a turn's recall, which leave out the memories of its own messages.
+
+    They also leave out what was said to the run around this one, which handed it on.
+    """
+    seen = keys_seen([*messages_around(step.config), *messages], step.config)
+    wanted = {**options, "exclude": seen.union(options.get("exclude", ()))}
+    most, floor = step.memory.settings.max_context_items, wanted.get("min_match")
+    unsaid = options.get("limit") is None and options.get("max_tokens") is None
+    if unsaid:
+        wanted["limit"] = min(RECALLED, most)
+    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
+        wanted["min_match"] = floor._replace(further=(0, 1.0), goes_on=0)  # no more than asked
+    return wanted
+
+
+def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> RecallOptions:
+    """Options by which a model is shown what matters for a turn, checked.
+
+    The names of memory types are looked up when it runs. `surface` is what was given the options:
+    an unknown one may be a misspelt option of its own.
+
+    Raises:
+        InvalidInputError: for what `get_context` does not know or would refuse.
+    """
+    known = RecallOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        taken = inspect.signature(surface).parameters.values()
+        own = [one.name for one in taken if one.kind is inspect.Parameter.KEYWORD_ONLY]
+        raise InvalidTypeError(no_option(min(unknown), [*own, *known]))
+    given: Any = {"deduplicate": True, "min_match": TURN_FLOOR, **options}
+    names: Any = given.get("memory_types")
+    several = isinstance(names, Collection) and not isinstance(names, str | bytes | Mapping)
+    if names is not None and not (several and all(isinstance(one, str) for one in names)):
+        raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
+    general: Any = {name: one for name, one in given.items() if name != "memory_types"}
+    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
+    return cast("RecallOptions", given)
+
+
+def checked_lessons(lessons: object, holdout: object) -> None:
+    """Refuse a number of lessons, or a share to hold out, that no recall could take.
+
+    Raises:
+        InvalidInputError: for either.
+    """
+    checked_limit(lessons, MOST_LESSONS, "lessons")
+    share(holdout, "holdout")

@@ -1,55 +1,36 @@
-"""Remembering what was said: a node for a `StateGraph`, and a step of an agent's middleware."""
+"""Remembering what was said: a node for a `StateGraph`, and the steps of an agent's middleware."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from itertools import groupby
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core import errors
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.options import RecallOptions
 from langmem_tiers.core.prompts import CORRECTED
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.context_tools import Done
-from langmem_tiers.graph.extra import get_runtime
-from langmem_tiers.graph.messages import messages_of
-from langmem_tiers.graph.node import (
-    RECALLED,
-    Careful,
-    OnError,
-    careful_of,
-    node,
-    of_state,
-    text_of,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked
-from langmem_tiers.graph.speakers import Speakers, messages_around, speakers_in, trusting
-from langmem_tiers.graph.spoken import (
-    Answer,
-    answer_in,
-    kept,
-    key_of,
-    keys_seen,
-    note_of,
-    unanswered,
-)
+from langmem_tiers.graph import node, speakers
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
+from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.reminding import mark_reminding
 from langmem_tiers.memory.revising import Revision
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.floor import Floor
 from langmem_tiers.recall.question import REMINDER_SET
 
 _log = logging.getLogger(__name__)
 
+Done: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""What a model did in a turn by its memory tools, by kind: see `done_in`."""
 _SHORT: Final = 500
 """Characters up to which a memory stands beside what corrects it; our own choice."""
 
@@ -61,7 +42,7 @@ def create_remember_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remember",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that stores what the user and the assistant said, for `invoke` and `ainvoke`.
 
     It stands behind the model, and does what `TieredMemoryMiddleware` does when the agent is done.
@@ -97,31 +78,23 @@ def create_remember_node(
     Raises:
         InvalidInputError: for a judge that is no chat model.
     """
-    if judge is not None:
-        checked_model(judge)
-    careful = careful_of(on_error, "continue")
-    body = partial(_remember, careful=careful, judge=judge)
-    return node(name, body, Remembered(context, coordinator))
+    node.checked_helpers(judge)
+    body = partial(_remember, judge=judge)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
-def _remember(
-    memory: MemoryCoordinator,
-    state: Any,
-    config: RunnableConfig,
-    *,
-    careful: Careful,
-    judge: BaseChatModel | None,
-) -> Flow[dict[str, Any]]:
-    told: dict[str, str] = {}
-    done = Kept([], [], told)
-    with careful("remember", get_runtime(), told):
-        recalled = of_state(state, "recalled", None) or ()
-        said = yield from told_in(memory, messages_of(state), config, recalled)
-        done = yield from remember(said, judge)
-    written: dict[str, Any] = {"remembered": [one.key for one in done.results if one.stored]}
+def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
+    done = Kept([], [], step.told)
+    with step.without("remember"):
+        by = yield from speakers.speakers_in(step.config, step.memory.gate)
+        trust = yield from speakers.trusting(step.messages, step.memory.gate, step.config)
+        humans, answer = speakers.unanswered(step.messages), speakers.answer_in(step.messages)
+        told = Told(step, by, humans, answer, trust, step.read("recalled") or ())
+        done = yield from remember(told, judge)
+    written: Update = {"remembered": [one.key for one in done.results if one.stored]}
     if judge is not None:
         written["revised"] = done.revised
-    before = of_state(state, "memory_errors", None) or {}
+    before = step.read("memory_errors") or {}
     others = {of: error for of, error in before.items() if of not in ("judge", "remember")}
     if judge is not None or {**others, **done.errors} != before:
         written["memory_errors"] = {**others, **done.errors}
@@ -142,8 +115,7 @@ class Kept(NamedTuple):
 class Told(NamedTuple):
     """The messages of a turn, and what else is known of it."""
 
-    memory: MemoryCoordinator
-    config: RunnableConfig
+    step: Step
     speakers: Speakers
     humans: Sequence[BaseMessage]
     """The messages to the agent since its last answer."""
@@ -154,8 +126,18 @@ class Told(NamedTuple):
     """The memories that the agent was shown: what it repeats of them is no news."""
     left: Sequence[dict[str, Any]] | None = None
     """The part of what was said that is not stored yet; None if nothing of it is stored."""
-    done: Done = Done([], [], [])
+    done: Done = MappingProxyType({})
     """What the model did by its memory tools."""
+
+    @property
+    def retracted(self) -> list[str]:
+        """Return the keys of what the model took back."""
+        return [one["retracted"] for one in self.done.get("revised", ()) if "retracted" in one]
+
+    @property
+    def sets_reminder(self) -> bool:
+        """Tell whether the model set a reminder."""
+        return any(one["action"] == "set" for one in self.done.get("reminded", ()))
 
     @property
     def question(self) -> BaseMessage | None:
@@ -165,20 +147,17 @@ class Told(NamedTuple):
 
     def note_of(self, message: BaseMessage) -> list[dict[str, Any]]:
         """Return a human message as it is stored before it is answered."""
-        return note_of(message, self.speakers, self.memory, self.config)
+        return speakers.note_of(self.step, message, self.speakers)
 
-
-def told_in(
-    memory: MemoryCoordinator,
-    messages: Sequence[BaseMessage],
-    config: RunnableConfig,
-    recalled: Sequence[object],
-) -> Flow[Told]:
-    """Find what was said and answered in the messages of a graph, which end with the answer."""
-    speakers = yield from speakers_in(config, memory.gate)
-    trust = yield from trusting(messages, memory.gate, config)
-    humans, answer = unanswered(messages), answer_in(messages)
-    return Told(memory, config, speakers, humans, answer, trust, recalled)
+    @property
+    def says(self) -> list[dict[str, Any]]:
+        """Return the answer as it is stored; nothing if it says nothing."""
+        if self.answer is None or not (answered := storable(self.answer.text)):
+            return []
+        key = speakers.key_of(self.answer.message, self.step.config)
+        note = speakers.kept(answered, self.step.memory, key)
+        says = {"speaker": "assistant", "source": "agent", "recalled": self.recalled}
+        return [{**says, "trust": self.trust, **note}]
 
 
 def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
@@ -190,77 +169,57 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     nothing else, it and its answer come from that, and so are not recalled either; nor is the
     answer to a message that the model itself took back.
     """
-    memory, question = told.memory, told.question
-    answered = "" if told.answer is None else storable(told.answer.text)
+    memory, question, says = told.step.memory, told.question, told.says
     revision = yield from _revision(told, judge)
     before = [note for one in told.humans if one != question for note in told.note_of(one)]
     asking = [] if question is None else told.note_of(question)
     corrections = _corrected(asking, revision)
-    says = _answer(told, answered)
     if revision.retracted and not revision.tells_more:
         gone = [one.key for one in revision.retracted]
         asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
-    elif gone := [one["key"] for one in asking if one["key"] in told.done.retracted]:
+    elif gone := [one["key"] for one in asking if one["key"] in told.retracted]:
         says = [{**one, "derived_from": gone} for one in says]
-    if told.done.sets_reminder:
+    if told.sets_reminder:
         says = [{**one, "further": {REMINDER_SET: True}} for one in says]
-    results = yield from _written(told, [*before, *asking], says)
-    if told.done.sets_reminder and question is not None:
-        yield from _reminding(told, question)
+    notes = [*_unstored([*before, *asking], told.left), *says]
+    results = (yield from asked(memory.store_many, notes)) if notes else []
+    if told.sets_reminder and asking:
+        yield from _mark_reminding(memory, str(asking[0]["key"]))
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
-    errors = {} if revision.failed is None else {"judge": revision.failed}
+    failed = {} if revision.failed is None else {"judge": revision.failed}
     by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
     if by is not None and by.stored and not by.quarantined:
-        revised += yield from _superseded(memory, corrections, str(by.key), errors)
-    return Kept(results, revised, errors)
+        revised += yield from _superseded(memory, corrections, str(by.key), failed)
+    return Kept(results, revised, failed)
 
 
-def _reminding(told: Told, question: BaseMessage) -> Flow[None]:
+def _mark_reminding(memory: MemoryCoordinator, key: str) -> Flow[None]:
     """Note of the message, if it is stored, that a reminder was set for it."""
-    memory, key = told.memory, key_of(question, told.config, told.speakers)
-    if (yield from asked(memory.get, memory.aget, key)) is not None:
-        store = memory.tiered_store
-        yield from asked(store.run, store.arun, mark_reminding(memory, key))
+    if (yield from asked(memory.get, key)) is not None:
+        yield from asked(memory.tiered_store.run, mark_reminding(memory, key))
 
 
-def _written(
-    told: Told,
-    said: Sequence[dict[str, Any]],
-    says: Sequence[dict[str, Any]],
-) -> Flow[list[StoreResult]]:
-    """Write what was said and answered, but for what is stored before its answer."""
-    memory, left = told.memory, told.left
-    mine = {one["key"] for one in said}
-    still = mine if left is None else {one["key"] for one in left}
-    notes = [
-        *(one for one in left or () if one["key"] not in mine),
-        *(one for one in said if one["key"] in still),
-        *says,
-    ]
-    if not notes:
-        return []
-    return (yield from asked(memory.store_many, memory.astore_many, notes))
-
-
-def _answer(told: Told, answered: str) -> list[dict[str, Any]]:
-    """Make a memory of the answer."""
-    if told.answer is None or not answered:
-        return []
-    key = key_of(told.answer.message, told.config)
-    says = {"speaker": "assistant", "source": "agent", "recalled": told.recalled}
-    return [{**says, "trust": told.trust, **kept(answered, told.memory, key)}]
+def _unstored(
+    said: Sequence[dict[str, Any]], left: Sequence[dict[str, Any]] | None
+) -> list[dict[str, Any]]:
+    """Return the notes of what was said, but for what is stored before its answer."""
+    if left is None:
+        return [*said]
+    mine, still = ({one["key"] for one in notes} for notes in (said, left))
+    others = [one for one in left if one["key"] not in mine]
+    return [*others, *(one for one in said if one["key"] in still)]
 
 
 def _superseded(
-    memory: MemoryCoordinator, keys: Sequence[str], by: str, errors: dict[str, str]
+    memory: MemoryCoordinator, keys: Sequence[str], by: str, failed: dict[str, str]
 ) -> Flow[list[dict[str, Any]]]:
     """Supersede what a message corrects; what is not current any more is told."""
     revised = []
     for key in keys:
         try:
-            move = yield from asked(memory.supersede, memory.asupersede, key, by=by)
-        except InvalidInputError as error:
-            errors["judge"] = f"{type(error).__name__}: {error}"
+            move = yield from asked(memory.supersede, key, by=by)
+        except errors.InvalidInputError as error:
+            failed["judge"] = f"{type(error).__name__}: {error}"
             _log.warning("what the user corrected is not superseded: %s", error)
         else:
             revised.append({"superseded": key, "move": move})
@@ -269,16 +228,12 @@ def _superseded(
 
 def _revision(told: Told, judge: BaseChatModel | None) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
-    memory, question = told.memory, told.question
-    if judge is None or question is None or not (text := storable(text_of(question))):
+    question = told.question
+    if judge is None or question is None or not (text := storable(node.text_of(question))):
         return Revision()
     name = told.speakers.of(question)["speaker"]
-    how: Any = {
-        "judge": judge,
-        "key": key_of(question, told.config),
-        "speaker": None if name == "user" else name,
-    }
-    return (yield from asked(memory.revise, memory.arevise, text, **how))
+    speaker, key = None if name == "user" else name, speakers.key_of(question, told.step.config)
+    return (yield from asked(told.step.memory.revise, text, judge=judge, key=key, speaker=speaker))
 
 
 def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
@@ -286,34 +241,102 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
     several = [
         one
         for one in revision.corrects
-        if one.memory_type != PROSPECTIVE and len(one.content) <= _SHORT
+        if notes and one.memory_type != PROSPECTIVE and len(one.content) <= _SHORT
     ]
-    if not notes:
-        return []
     for one in several:
         said = notes[0]["content"]
         notes[0]["content"] = CORRECTED.format(said=said, earlier=one.content)
     return [one.key for one in several]
 
 
-def beside(
-    messages: Sequence[BaseMessage],
-    options: RecallOptions,
-    memory: MemoryCoordinator,
-    config: RunnableConfig,
-) -> dict[str, Any]:
-    """Return options of a turn's recall, which leave out the memories of its own messages.
+# An agent's middleware hears its turn, and stores what was said before the answer
 
-    They also leave out what was said to the run around this one, which handed it on.
+
+def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
+    """Note a run's new messages in the state, before anybody can drop them.
+
+    Unless they are to be kept, they are only told from what else comes.
     """
-    seen = keys_seen([*messages_around(config), *messages], config)
-    asked = {**options, "exclude": seen.union(options.get("exclude", ()))}
-    most, floor = memory.settings.max_context_items, asked.get("min_match")
-    unsaid = options.get("limit") is None and options.get("max_tokens") is None
-    if unsaid:
-        asked["limit"] = min(RECALLED, most)
-    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
-        asked["min_match"] = floor._replace(
-            further=(0, 1.0), goes_on=0
-        )  # no more than somebody said
-    return asked
+    by = yield from speakers.speakers_in(step.config, step.memory.gate)
+    before: Heard | None = step.read(HEARD)
+    known = () if before is None else (*before["said"], *before["others"])
+    elsewhere: list[str] = []
+    if keep and speakers.is_within(step.config):  # another agent of the message may have heard it
+        for one in speakers.unanswered(step.messages):
+            key = speakers.key_of(one, step.config, by)
+            if str(one.id) not in known and (yield from asked(step.memory.get, key)) is not None:
+                elsewhere.append(str(one.id))
+    heard = speakers.hear(step, by, before, elsewhere)
+    return {HEARD: heard if keep else Heard(**{**heard, "left": []})}
+
+
+MemoryOf = Callable[[Mapping[str, Any]], MemoryCoordinator]
+"""Makes the memory of a context from its fields."""
+
+
+def store_heard(
+    memory_of: MemoryOf, heard: Heard | None
+) -> Flow[tuple[Update, list[errors.TieredMemoryError]]]:
+    """Store what was said and is not stored yet, after its recall and before its answer.
+
+    If it were stored sooner, it and its words would count among what is recalled for it. It goes
+    to the memory of whoever said it. The errors of what could not be stored are returned too; what
+    is too large for the store is left no longer.
+    """
+    if not heard or not heard["left"]:
+        return {}, []
+    left: list[Left] = []
+    failed: list[errors.TieredMemoryError] = []
+    for whose, several in groupby(heard["left"], key=lambda one: one["whose"]):
+        memory, waiting = memory_of(whose), [[*several]]
+        while waiting:
+            mine = waiting.pop(0)
+            try:
+                yield from asked(memory.store_many, [_note(one, heard) for one in mine])
+            except errors.TieredMemoryError as error:
+                if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
+                    waiting = [[one] for one in mine]
+                    continue
+                left += [] if isinstance(error, errors.TooLargeError) else mine
+                failed.append(error)
+    return {HEARD: Heard(**{**heard, "left": left})}, failed
+
+
+def _note(one: Left, heard: Heard) -> dict[str, Any]:
+    """Return a message as it is stored; what was said in an earlier turn happened then."""
+    return one["note"] if is_of_turn(one, heard) else {**one["note"], "occurred_at": one["at"]}
+
+
+def remember_turn(
+    step: Step,
+    asking: Sequence[BaseMessage],
+    recalled: Sequence[object],
+    done: Done,
+) -> Flow[Kept]:
+    """Store the answer and what is left of the turn.
+
+    Its question is `asking`, what was shown for it `recalled`, what its model did by tools `done`.
+    """
+    config, gate = step.config, step.memory.gate
+    heard: Heard | None = step.read(HEARD)
+    by = yield from speakers.speakers_in(config, gate)
+    answer = speakers.last_word(step.messages, step.read("structured_response"))
+    trust = yield from speakers.trusting(answer.after if answer else step.messages, gate, config)
+    humans = speakers.unanswered(step.messages)
+    left = None
+    if heard:  # else an earlier version began the run, and noted nothing
+        there = {one.id for one in humans}
+        humans += [one for one in asking if one.id not in there]  # a summary dropped it
+        humans = [one for one in humans if str(one.id) in heard["said"]]
+        left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]
+    told = Told(step, by, humans, answer, trust, recalled, left, done)
+    return (yield from remember(told))
+
+
+def ended_of(step: Step) -> Update:
+    """Return the update of the state once the turn is over."""
+    heard: Heard | None = step.read(HEARD)
+    if not heard:
+        return {}
+    done = speakers.ended(heard, step.messages, stored="remember" not in step.told)
+    return {} if done == heard else {HEARD: done}

@@ -11,46 +11,22 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
 
+from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_flag, checked_function
 from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.prompts import REMINDERS_ONE, REMINDERS_PRIORITY, REMINDERS_WHY
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.zones import zone_of
-from langmem_tiers.graph.extra import get_runtime
-from langmem_tiers.graph.messages import about_to_run, messages_of
-from langmem_tiers.graph.node import (
-    GOING_ON,
-    Careful,
-    OfState,
-    OnError,
-    careful_of,
-    check_keys,
-    checked_of_state,
-    errors_of,
-    last_question,
-    node,
-    of_state,
-    text_of,
-    this_run,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph import node
+from langmem_tiers.graph.messages import about_to_run
+from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
-from langmem_tiers.remind.intentions import (
-    DEFAULT_REMINDERS,
-    Intention,
-    Predicates,
-    Priority,
-    Reminder,
-    checked_predicates,
-    checked_seconds,
-    facts,
-)
+from langmem_tiers.remind import intentions
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
 from langmem_tiers.remind.triggers import At, Trigger
 
 LEASE_SECONDS: Final = 300.0
@@ -70,7 +46,7 @@ def create_reminder_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "remind",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that raises the intentions that are due, for `invoke` and `ainvoke`.
 
     Due are those whose time has come, whose cue the question shows, whose tool the last message
@@ -113,29 +89,24 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
-    body = partial(_reminded, asking=asking, careful=careful_of(on_error, "continue"))
-    return node(name, body, Remembered(context, coordinator))
+    body = partial(_reminded, asking=asking)
+    return node.node(name, body, context, coordinator, on_error=on_error)
 
 
-def _reminded(
-    memory: MemoryCoordinator,
-    state: Any,
-    config: RunnableConfig,
-    *,
-    asking: Reminding,
-    careful: Careful,
-) -> Flow[dict[str, Any]]:
+def _reminded(step: Step, *, asking: Reminding) -> Flow[Update]:
     """Raise what is due; where that fails, show nothing, also not what was raised before.
 
     So nobody acknowledges a reminder that was not shown.
     """
-    told: dict[str, str] = {}
-    with careful("remind", get_runtime(), told):
-        return (yield from remind(memory, state, config, asking=asking))
-    nothing: dict[str, Any] = {"reminders_text": ""}
-    if of_state(state, "reminders", None) is not None:
-        nothing["reminders"] = []
-    return {**nothing, **errors_of(state, told, known=True)}
+    with step.without("remind"):
+        return (yield from remind(step, asking))
+    return {**nothing_due(step), **step.errors(known=True)}
+
+
+def nothing_due(step: Step) -> Update:
+    """What the state is to hold where nothing could be raised."""
+    nothing: Update = {"reminders_text": ""}
+    return nothing if step.read("reminders") is None else {**nothing, "reminders": []}
 
 
 def create_acknowledge_node(
@@ -143,7 +114,7 @@ def create_acknowledge_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "acknowledge",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that says that the model has answered: what it was reminded of is raised no more.
 
     It stands after the model, which was shown the state's `reminders`, and writes nothing to the
@@ -157,7 +128,7 @@ def create_acknowledge_node(
         coordinator: Makes the coordinator from a store and `context`.
         name: The node's name, in traces too.
     """
-    return node(name, _acknowledge, Remembered(context, coordinator), ("reminders",))
+    return node.node(name, _acknowledge, context, coordinator, keys=("reminders",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,94 +145,76 @@ class Reminding:
 
     def __post_init__(self) -> None:
         """Refuse what could only fail in a run."""
-        checked_of_state(query=self.query)
-        for named, predicate in checked_predicates(self.predicates).items():
+        node.checked_of_state(query=self.query)
+        for named, predicate in intentions.checked_predicates(self.predicates).items():
             checked_function(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
         checked_limit(self.at_start)
-        checked_seconds(self.lease_seconds)
-        if self.judge is not None:
-            checked_model(self.judge)
+        intentions.checked_seconds(self.lease_seconds)
+        node.checked_helpers(self.judge)
         checked_flag(self.as_message, "as_message")
 
-    def question(self, state: Any) -> str | None:
+    def question(self, step: Step) -> str | None:
         """What cues are looked for in."""
         if self.query is None:
-            return storable(text_of(last_question(messages_of(state)))) or None
-        given = of_state(state, self.query)
+            return storable(node.text_of(node.last_question(step.messages))) or None
+        given = of_state(step.state, self.query)
         return None if given is None else str(given)
 
 
-def remind(
-    memory: MemoryCoordinator, state: Any, config: RunnableConfig, *, asking: Reminding
-) -> Flow[dict[str, Any]]:
+def remind(step: Step, asking: Reminding) -> Flow[Update]:
     """Raise what is due, and at a session's start list what else is open."""
     if asking.lease_seconds is not None:
-        check_keys(config, "reminders")
-    run, answer = this_run(), _last_answer(state)
-    before = of_state(state, "reminders", None) or ()
-    yield from _delivered(memory, [one for one in before if _is_newer(answer, one.get("after"))])
+        node.check_keys(step.config, "reminders")
+    memory, before = step.memory, step.read("reminders")
+    answers = [one for one in step.messages if isinstance(one, AIMessage)]
+    # A model's last message is known by its id, else by how many there are.
+    answer = (answers[-1].id if answers else None) or len(answers)
+    yield from _delivered(step, [one for one in before or () if _newer(answer, one.get("after"))])
     raised = yield from asked(
         memory.remind,
-        memory.aremind,
-        asking.question(state),
-        tool=about_to_run(messages_of(state)) or None,
-        state=None if asking.predicates is None else state,
+        asking.question(step),
+        tool=about_to_run(step.messages) or None,
+        state=None if asking.predicates is None else step.state,
         predicates=asking.predicates,
         limit=asking.limit,
         lease_seconds=asking.lease_seconds,
-        run_id=run,
+        run_id=step.run,
         judge=asking.judge,
     )
-    starts = of_state(state, "reminders", None) is None
-    beside = (yield from _beside(memory, raised, asking.at_start)) if starts else []
     text = reminders_text(raised, zone=memory.context.zone)
-    told = [{**facts(one), "after": answer} for one in raised]
-    update: dict[str, Any] = {"reminders": told, "reminders_text": text}
-    if starts:
+    told = [{**intentions.facts(one), "after": answer} for one in raised]
+    update: Update = {"reminders": told, "reminders_text": text}
+    if before is None:
+        listed = (yield from asked(memory.intentions)) if asking.at_start else []
+        keys = {(one.namespace, one.key) for one in raised}
+        others = [one for one in listed if (one.namespace, one.key) not in keys]
         update["intentions"] = [
             {"key": one.key, "content": one.content, "priority": str(one.priority)}
-            for one in beside
+            for one in others[: asking.at_start]
         ]
     if asking.as_message and text:
-        update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, run.id)))]
+        update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, step.run.id)))]
     return update
 
 
-def _acknowledge(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+def _acknowledge(step: Step) -> Flow[Update]:
     """Say that what the state holds was seen."""
-    yield from _delivered(memory, of_state(state, "reminders", None) or ())
+    yield from _delivered(step, step.read("reminders") or ())
     return {}
 
 
-def _delivered(memory: MemoryCoordinator, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
+def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
-    with GOING_ON("acknowledge", None):
-        yield from asked(memory.acknowledge, memory.aacknowledge, *[one["token"] for one in told])
+    with node.GOING_ON("acknowledge", None):
+        yield from asked(step.memory.acknowledge, *[one["token"] for one in told])
 
 
-def _last_answer(state: Any) -> str | int:
-    """What a model's last message is known by: its id, else how many there are."""
-    answers = [one for one in messages_of(state) if isinstance(one, AIMessage)]
-    return (answers[-1].id if answers else None) or len(answers)
-
-
-def _is_newer(answer: str | int, before: str | int | None) -> bool:
+def _newer(answer: str | int, before: str | int | None) -> bool:
     """Whether a model has answered since; messages that are trimmed are no answer."""
     if isinstance(answer, int) and isinstance(before, int):
         return answer > before
     return bool(answer) and before is not None and answer != before
-
-
-def _beside(
-    memory: MemoryCoordinator, raised: Sequence[Reminder], number: int
-) -> Flow[list[Intention]]:
-    """Up to so many open intentions that were not just raised, by priority."""
-    if not number:
-        return []
-    keys = {(one.namespace, one.key) for one in raised}
-    listed = yield from asked(memory.intentions, memory.aintentions)
-    return [one for one in listed if (one.namespace, one.key) not in keys][:number]
 
 
 def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
@@ -281,13 +234,13 @@ def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
 
 def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
-    usual = one.priority is Priority.MEDIUM
+    usual = one.priority is intentions.Priority.MEDIUM
     told = [*_when(one.trigger, zone)]
-    told += [] if usual else [REMINDERS_PRIORITY.format(priority=one.priority)]
-    return REMINDERS_ONE.format(
+    told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
+    return prompts.REMINDERS_ONE.format(
         handle=f"{bracketed(handle_of(one.namespace, one.key))} ",
         content=indented(quoted(one.content)),
-        why=REMINDERS_WHY.format(why="; ".join(told)) if told else "",
+        why=prompts.REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )
 
 

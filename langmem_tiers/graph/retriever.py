@@ -11,7 +11,7 @@ from langchain_core.retrievers import BaseRetriever, LangSmithRetrieverParams
 from pydantic import ConfigDict, Field, ValidationError
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Recollection, Recollections, facts
+from langmem_tiers.core.memory import Recollection, facts
 from langmem_tiers.graph.node import careful_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
@@ -89,15 +89,9 @@ class TieredMemoryRetriever(BaseRetriever):
         return self.memory.runner
 
     def _found(
-        self,
-        /,
-        query: str,
-        *,
-        run_manager: Any,
-        k: int | None = None,
-        **given: Any,
+        self, /, query: str, *, run_manager: Any, k: int | None = None, **given: Any
     ) -> Flow[list[Document]]:
-        """The documents of one call, which is a run of its own already."""
+        """The documents of one call, a run of its own; where it fails none, and that is told."""
         if unknown := given.keys() - set(_OPTIONS):
             raise InvalidTypeError(
                 f"a retriever has no option {short(min(unknown))}: use k for the limit, or one of "
@@ -105,13 +99,8 @@ class TieredMemoryRetriever(BaseRetriever):
             )
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
-        recalled = get_context(self.memory, query, **options)
-        return self._going_on(recalled, run_manager)
-
-    def _going_on(self, recalled: Flow[Recollections], run_manager: Any) -> Flow[list[Document]]:
-        """Return the documents of a recall; where it fails none, and tell who listens."""
-        told: dict[str, str] = {}
-        with careful_of(self.on_error, "continue")("recall", None, told):
+        recalled, told = get_context(self.memory, query, **options), dict[str, str]()
+        with careful_of(self.on_error)("recall", None, told):
             found = yield from unit(recalled)
             return [_document(one, found.by_words) for one in found]
         child = run_manager.get_child()

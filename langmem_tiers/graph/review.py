@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from langchain_core.runnables import Runnable, RunnableConfig
+from langchain_core.runnables import Runnable
+from langgraph.graph import END, StateGraph
+from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
-from langmem_tiers.core.errors import (
-    ConflictError,
-    InvalidInputError,
-    NotQuarantinedError,
-    short,
-)
-from langmem_tiers.core.prompts import HELD_HEAD, HELD_ONE, HELD_TAIL
-from langmem_tiers.graph.extra import END, StateGraph, interrupt
-from langmem_tiers.graph.node import NodeBody, node
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.core import prompts
+from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
+from langmem_tiers.graph.node import Scope, Step, Update, asked, node
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -37,7 +32,7 @@ _ANEW: Final = "it was changed since you saw it: look at it again"
 _TOLD: Final = ("key", "source", "trust", "memory_type", "id")
 
 
-class Decided(NamedTuple):
+class Decided(TypedDict):
     """What is to be done with a quarantined memory, if it still has this version."""
 
     key: str
@@ -64,7 +59,7 @@ class _Review(_Output, total=False):
 
     asked: dict[str, Any] | None
     """What it interrupts with; None once that is answered."""
-    decided: list[dict[str, Any]]
+    decided: list[Decided]
 
 
 def create_review_node(
@@ -73,7 +68,7 @@ def create_review_node(
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
     name: str = "review",
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that asks a person about what is quarantined, and releases or rejects it.
 
     It raises one `interrupt` with all that waits, and goes on with
@@ -113,8 +108,8 @@ def create_review_node(
         graph = builder.compile(store=store, checkpointer=checkpointer)
         ```
     """
-    whose, most = Remembered(context, coordinator), checked_limit(limit)
-    steps: dict[str, NodeBody] = {
+    most = checked_limit(limit)
+    steps: dict[str, Callable[[Step], Flow[Update]]] = {
         "look": partial(_look, most=most),
         "ask": partial(_ask, most=most),
         "decide": _decide,
@@ -122,91 +117,78 @@ def create_review_node(
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
     builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
     for step, body in steps.items():
-        builder.add_node(step, node(step, body, whose))
+        builder.add_node(step, node(step, body, context, coordinator))
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")
     return builder.compile(name=checked_text(name, "name"))
 
 
-def _look(
-    memory: MemoryCoordinator, _: Any, __: RunnableConfig, *, most: int
-) -> Flow[dict[str, Any]]:
+def _look(step: Step, *, most: int) -> Flow[Update]:
     """Find out what there is to ask about."""
-    held = (yield from _held(memory))[:most]
+    held = (yield from _held(step.memory))[:most]
     return {"asked": _payload(held)} if held else {"reviewed": []}
 
 
-def _ask(
-    memory: MemoryCoordinator, state: Any, _: RunnableConfig, *, most: int
-) -> Flow[dict[str, Any]]:
+def _ask(step: Step, *, most: int) -> Flow[Update]:
     """Ask, and judge the answer; what is no decision is asked about again."""
-    answer = interrupt(state["asked"])
-    held = yield from _held(memory)
+    question = step.state["asked"]
+    answer = interrupt(question)
+    held = yield from _held(step.memory)
     try:
-        decided = _decided(answer, state["asked"]["memories"], held)
+        return {"asked": None, "decided": _decided(answer, question["memories"], held)}
     except InvalidInputError as error:
         again = {**_payload(held[:most]), "error": str(error)} if held[:most] else None
         return {"asked": again, "decided": []}
-    return {"asked": None, "decided": [one._asdict() for one in decided]}
 
 
-def _decide(memory: MemoryCoordinator, state: Any, _: RunnableConfig) -> Flow[dict[str, Any]]:
+def _decide(step: Step) -> Flow[Update]:
     """Do what was decided; what was changed since waits for another review."""
-    decided = [Decided(**each) for each in state["decided"]]
-    waiting = yield from _ids(memory)
+    decided: list[Decided] = step.state["decided"]
+    waiting = {one.id for one in (yield from _held(step.memory))}
     for one in decided:
-        if one.id in waiting:  # else it was dealt with already
-            yield from _carried_out(memory, one)
-    since = {one.id: datetime.fromisoformat(one.since) for one in decided}
-    done = yield from asked(memory.decisions, memory.adecisions, since)
-    reviewed = [
-        {"key": one.key, "decision": _DECISIONS[done[one.id].kind], "reason": done[one.id].reason}
-        for one in decided
-        if one.id in done
-    ]
-    return {"reviewed": reviewed}
+        if one["id"] in waiting:  # else it was dealt with already
+            yield from _carried_out(step.memory, one)
+    since = {one["id"]: datetime.fromisoformat(one["since"]) for one in decided}
+    done = yield from asked(step.memory.decisions, since)
+    ruled = [(one["key"], done[one["id"]]) for one in decided if one["id"] in done]
+    return {
+        "reviewed": [
+            {"key": key, "decision": _DECISIONS[one.kind], "reason": one.reason}
+            for key, one in ruled
+        ]
+    }
 
 
 def _carried_out(memory: MemoryCoordinator, one: Decided) -> Flow[None]:
     """Release or reject one, unless it was changed, or somebody was quicker."""
-    version = datetime.fromisoformat(one.version)
-    verbs = {
-        "release": (memory.release, memory.arelease),
-        "reject": (memory.reject, memory.areject),
-    }
+    verb: Any = memory.release if one["decision"] == "release" else memory.reject
+    version = datetime.fromisoformat(one["version"])
     try:
-        yield from asked(*verbs[one.decision], one.key, reason=one.reason, version=version)
+        yield from asked(verb, one["key"], reason=one["reason"], version=version)
     except ConflictError:
         return
     except NotQuarantinedError:
-        if one.id in (yield from _ids(memory)):
+        if one["id"] in {each.id for each in (yield from _held(memory))}:
             raise  # it is not that somebody was quicker: another memory has its key
-
-
-def _ids(memory: MemoryCoordinator) -> Flow[set[int]]:
-    """Which memories of the context are quarantined."""
-    return {one.id for one in (yield from _held(memory))}
 
 
 def _held(memory: MemoryCoordinator) -> Flow[list[Quarantined]]:
     """What of the context is quarantined."""
-    context = memory.context
-    own = context.project_id is not None or context.session_id is not None
-    verbs = memory.list_quarantined, memory.alist_quarantined
-    return (yield from asked(*verbs, limit=MAX_LIMIT, own=own))
+    own = memory.context.project_id is not None or memory.context.session_id is not None
+    return asked(memory.list_quarantined, limit=MAX_LIMIT, own=own)
 
 
-def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
+def _payload(held: Sequence[Quarantined]) -> dict[str, Any]:
     shown = [
-        HELD_ONE.format(
+        prompts.HELD_ONE.format(
             key=labelled(one.key),
             source=labelled(one.source),
             trust=f"{one.trust:g}",
             why=labelled(one.reason),
             content=quoted(one.content),
         )
-        for one in asked
+        for one in held
     ]
     memories = [
         {
@@ -218,9 +200,10 @@ def _payload(asked: Sequence[Quarantined]) -> dict[str, Any]:
             "quarantined_at": one.quarantined_at.isoformat(),
             "version": one.version.isoformat(),
         }
-        for one in asked
+        for one in held
     ]
-    return {"memories": memories, "text": "\n".join([HELD_HEAD, *shown, HELD_TAIL]), "how": _FORM}
+    text = "\n".join([prompts.HELD_HEAD, *shown, prompts.HELD_TAIL])
+    return {"memories": memories, "text": text, "how": _FORM}
 
 
 def _decided(
@@ -238,11 +221,11 @@ def _decided(
     keys = [one.key for one in held]
     seen = {one["key"]: one for one in shown}
     waiting = {one["key"]: one for one in _payload(held)["memories"]}
-    decided = []
+    decided: list[Decided] = []
     for key, (decision, reason, named) in said.items():
-        asked, stands = seen.get(key), waiting.get(key)
-        which = stands or asked
-        version = named or (None if asked is None else str(asked["version"]))
+        stands = waiting.get(key)
+        which = stands or seen.get(key)
+        version = named or (seen[key]["version"] if key in seen else None)
         if version is None or which is None:
             raise InvalidInputError(f"{key!r} is nothing that you were asked about: {_FORM}")
         if stands is not None and stands["version"] != version:
@@ -252,8 +235,16 @@ def _decided(
                 f"several quarantined memories have the key {key!r}: review them in runs whose "
                 "contexts name their projects"
             )
-        since = which["quarantined_at"]
-        decided.append(Decided(key, decision, reason, version, which["id"], since))
+        decided.append(
+            {
+                "key": key,
+                "decision": decision,
+                "reason": reason,
+                "version": version,
+                "id": which["id"],
+                "since": which["quarantined_at"],
+            }
+        )
     return decided
 
 

@@ -1,26 +1,122 @@
-"""The speakers of a run's human messages: people, or an agent that began the run."""
+"""Who said what in a run, how far that is trusted, and how it is kept.
+
+A person or the run around this one wrote a human message; what an agent says is trusted no further
+than what it has heard from its tools.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import asdict
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypedDict
+from uuid import NAMESPACE_OID, UUID, uuid5
 
-from langchain_core.messages import BaseMessage, HumanMessage
+from langchain_core.messages import (
+    AIMessage,
+    BaseMessage,
+    FunctionMessage,
+    HumanMessage,
+    ToolMessage,
+)
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
+from langgraph.managed.base import ManagedValue
 
 from langmem_tiers.core.memory import ROLES, Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.extra import ManagedValue
-from langmem_tiers.graph.heard import trust_after
-from langmem_tiers.graph.node import MISSING, READ, SUMMARY, channel
-from langmem_tiers.graph.runs import asked
-from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.gate import Gate
+from langmem_tiers.graph import node
+from langmem_tiers.graph.messages import HELD, TAUGHT, WRITE_TODOS, answered_in
+from langmem_tiers.graph.node import SUMMARY, Step, asked, channel, is_humans, since, text_of
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.flow import Flow, apart
+from langmem_tiers.remember.gate import Gate, trust_in
+from langmem_tiers.remember.new import NewMemory
+from langmem_tiers.turn.record import both_ends
+from langmem_tiers.turn.trace import private
+
+TRUST: Final = "langmem_tiers_trust"
+"""Marks an answer of this package's own tools: how far is trusted what it brings."""
+_OPAQUE: Final = frozenset(("base64", "data", "url", "id", "type", "mime_type"))
+"""Parts of a message's content that are no text."""
+
+
+def trust_after(
+    messages: Sequence[BaseMessage],
+    gate: Gate,
+    person: Callable[[BaseMessage], bool] = is_humans,
+    trust: float = 1.0,
+) -> float:
+    """Return how far to trust what a listener who is no person says after these messages.
+
+    It is trusted, in 0…1, as far as the least trusted text that was brought since a person spoke,
+    and wholly where nothing was. A tool's answer is brought, in whatever form, also a provider's,
+    and so is a summary. The tools by which an agent keeps its tasks and this package's own bring
+    nothing, but for the memories that a search found. A human message that no `person` wrote is
+    brought too: it is trusted as far as `trust`, and no further than its text.
+    """
+    turn = since(messages, person)
+    found: list[float] = [one.additional_kwargs.get(TRUST, 1.0) for one in turn]
+    texts = dict.fromkeys(each for one in turn for each in _brought(one))
+    usual = gate.policy.trust.of_source(Source.TOOL) if texts else 1.0
+    told = [NewMemory(content=one, source=Source.TOOL) for one in texts if one.strip()]
+    written = [storable(str(one.text)) for one in turn if is_humans(one) and not person(one)]
+    usual = min(usual, trust) if written else usual
+    told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
+    return min(usual, *found, *(trust_in(gate.candidate(one), gate.policy) for one in told), 1.0)
+
+
+def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:
+    """The messages of the run that a tool is called in; none outside of one.
+
+    Of a run that keeps its messages under another key nobody knows what it heard: it is as if a
+    tool had said something.
+    """
+    found = channel(config, "messages")
+    return [ToolMessage("", tool_call_id="")] if found is node.MISSING else _listed(found)
+
+
+def _listed(found: Any) -> list[BaseMessage]:
+    return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
+
+
+def _brought(message: BaseMessage) -> Iterator[str]:
+    """The texts that somebody else brought with a message; a blank one where it holds no text."""
+    if message.additional_kwargs.get(SUMMARY):
+        yield from _texts(message.content)
+    elif isinstance(message, ToolMessage | FunctionMessage):
+        ours = not message.additional_kwargs.keys().isdisjoint((TRUST, HELD))
+        if ours or message.name == WRITE_TODOS:
+            return
+        yield ""
+        lessons = message.additional_kwargs.get(TAUGHT, 0)
+        yield storable(str(message.text)[lessons:])
+        if not isinstance(message.content, str):
+            yield from _texts(message.content)
+    elif isinstance(message, AIMessage) and isinstance(message.content, list):
+        for block in message.content:
+            kind = str(block.get("type", "")) if isinstance(block, dict) else ""
+            if kind.startswith("server_tool") or kind.endswith("_tool_result"):
+                yield ""
+                yield from _texts(block)
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """The texts in the content of a message."""
+    if isinstance(part, str):
+        yield storable(part)
+    elif isinstance(part, Mapping):
+        for name, one in part.items():
+            if name not in _OPAQUE:
+                yield from _texts(one)
+    elif isinstance(part, Sequence):
+        for one in part:
+            yield from _texts(one)
+
 
 HEARD: Final = "memory_heard"
 """The key of an agent's state under which the middleware keeps what it heard in its turn."""
@@ -56,9 +152,7 @@ class Speakers(NamedTuple):
 
     def person(self, message: BaseMessage) -> bool:
         """Tell whether a person wrote a message."""
-        if not isinstance(message, HumanMessage) or message.additional_kwargs.get(SUMMARY):
-            return False
-        if self.spoken is not None and message.id not in self.spoken:
+        if not is_humans(message) or (self.spoken is not None and message.id not in self.spoken):
             return False
         return not (message.name and self.named(message.name))
 
@@ -69,11 +163,8 @@ class Speakers(NamedTuple):
         if self.person(message):
             own = name and name.lower() not in ROLES  # a person speaks for no assistant
             return {"speaker": name if own else "user", "source": Source.USER.value}
-        return {
-            "speaker": name or "assistant",
-            "source": Source.AGENT.value,
-            "trust": self.trust,
-        }
+        agent = {"speaker": name or "assistant", "source": Source.AGENT.value}
+        return {**agent, "trust": self.trust}
 
 
 def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
@@ -91,19 +182,19 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     begun = begun_in(config)
     trust = usual
     if begun is not None:
-        ask = partial(_trusted, begun, gate)
-        trust = yield from asked(ask, partial(asyncio.to_thread, ask))
+        trust = yield from apart(partial(_trusted, begun, gate), sys.maxsize)
     within = len(levels) == _OUTERMOST + 1
     if begun is None or not within:
         # Nobody knows what the runs between the two have heard.
         trust = min(trust, usual)
+    known: Callable[[str], bool]
     if begun is not None and within:
-        known = partial(_is_node, begun)
-        return Speakers(_spoken(_held(begun), known), _either(own, known), trust)
-    saved = yield from _saved(config)
-    nodes = {name.removeprefix(_NODE.format("")) for name in saved if name.startswith("branch:")}
-    among = nodes.__contains__
-    return Speakers(_spoken(saved, among), _either(own, among), trust)
+        state, known = _held(begun), partial(_is_node, begun)
+    else:
+        state = yield from _saved(config)
+        nodes = [one.removeprefix(_NODE.format("")) for one in state if one.startswith("branch:")]
+        known = nodes.__contains__
+    return Speakers(_spoken(state, known), lambda name: own(name) or known(name), trust)
 
 
 def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig) -> Flow[float]:
@@ -115,8 +206,8 @@ def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig
     said = said_of(channel(config, HEARD))
     if said is not None and speakers.spoken is None:
         speakers = speakers._replace(spoken=said)
-    ask = partial(trust_after, messages, gate, speakers.person, speakers.trust)
-    return (yield from asked(ask, partial(asyncio.to_thread, ask)))
+    heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
+    return (yield from apart(heard, sys.maxsize))
 
 
 def said_of(heard: Any) -> frozenset[str] | None:
@@ -131,18 +222,23 @@ def is_within(config: RunnableConfig) -> bool:
 
 
 def begun_in(config: RunnableConfig) -> RunnableConfig | None:
-    """Find the task that began the run; None for the outermost one, and where it is not known."""
+    """Find the task that began the run; None for the outermost one, and where it is not known.
+
+    Its tasks are those around the run's own. A run that keeps its state over calls
+    (`checkpointer=True`) has no task ids among these.
+    """
     begun, levels = _BEGUN.get(), _levels(config)
-    if begun is None or len(levels) <= _OUTERMOST or not _are_around(_levels(begun), levels):
+    if begun is None or len(levels) <= _OUTERMOST or len(_levels(begun)) != len(levels) - 1:
         return None
-    return begun
+    pairs = zip(_levels(begun), levels[:-1], strict=True)
+    around = all(one == other or one.partition(":")[0] == other for one, other in pairs)
+    return begun if around else None
 
 
 def messages_around(config: RunnableConfig) -> list[BaseMessage]:
     """Return the messages of the run around this one, as far as they are known."""
     begun = begun_in(config)
-    found: Any = None if begun is None else channel(begun, "messages")
-    return [one for one in found if isinstance(one, BaseMessage)] if isinstance(found, list) else []
+    return [] if begun is None else _listed(channel(begun, "messages"))
 
 
 def _levels(config: RunnableConfig) -> list[str]:
@@ -151,29 +247,15 @@ def _levels(config: RunnableConfig) -> list[str]:
     return [one for one in str(place).split("|") if one and not one.isdigit()]
 
 
-def _are_around(begun: Sequence[str], levels: Sequence[str]) -> bool:
-    """Tell whether a run's tasks are those around another one.
-
-    A run that keeps its state over calls (`checkpointer=True`) has no task ids among these.
-    """
-    pairs = list(zip(begun, levels[:-1], strict=False))
-    same = all(one == other or one.partition(":")[0] == other for one, other in pairs)
-    return len(begun) == len(levels) - 1 and same
-
-
 def _is_node(config: RunnableConfig, name: str) -> bool:
     """Tell whether the graph of a task's run has a node of this name."""
     found = channel(config, _NODE.format(name))
-    return READ in (config.get("configurable") or {}) and found is not MISSING
-
-
-def _either(one: Callable[[str], bool], other: Callable[[str], bool]) -> Callable[[str], bool]:
-    return lambda name: one(name) or other(name)
+    return node.READ in (config.get("configurable") or {}) and found is not node.MISSING
 
 
 def _held(config: RunnableConfig) -> dict[str, Any]:
     """Return all that the state of a task's run holds, by key."""
-    read: Any = (config.get("configurable") or {}).get(READ)
+    read: Any = (config.get("configurable") or {}).get(node.READ)
     if read is None:
         return {}
     given = (one for one in getattr(read, "args", ()) if isinstance(one, Mapping))
@@ -181,7 +263,7 @@ def _held(config: RunnableConfig) -> dict[str, Any]:
     return {name: channel(config, name) for name in names}
 
 
-def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
+def _saved(config: RunnableConfig) -> Flow[dict[str, Any]]:
     """Return the outermost run's state when its step began, if a checkpointer tells it."""
     known: Mapping[str, Any] = config.get("configurable") or {}
     saver: Any = known.get("__pregel_checkpointer")
@@ -189,7 +271,7 @@ def _saved(config: RunnableConfig) -> Flow[Mapping[str, Any]]:
     if first is None or not hasattr(saver, "aget_tuple"):
         return {}
     at: Any = {"thread_id": known.get("thread_id"), "checkpoint_ns": "", "checkpoint_id": first}
-    found = yield from asked(saver.get_tuple, saver.aget_tuple, {"configurable": at})
+    found = yield from asked(saver.get_tuple, {"configurable": at})
     return {} if found is None else dict(found.checkpoint["channel_values"])
 
 
@@ -218,8 +300,168 @@ def _trusted(begun: RunnableConfig, gate: Gate) -> float:
     found, usual = channel(begun, "messages"), gate.policy.trust.of_source(Source.TOOL)
     if not isinstance(found, list):  # nobody knows what the run heard
         return usual
-    messages: Sequence[BaseMessage] = [one for one in found if isinstance(one, BaseMessage)]
-    said, person = said_of(channel(begun, HEARD)), None
-    if said is not None:
-        person = Speakers(said, partial(_is_node, begun), usual).person
-    return trust_after(messages, gate, person, usual)
+    said = said_of(channel(begun, HEARD))
+    theirs = Speakers(said, partial(_is_node, begun), usual).person
+    return trust_after(_listed(found), gate, is_humans if said is None else theirs, usual)
+
+
+_LONGEST: Final = 20_000
+"""Characters that are kept of a message: some 5,000 tokens, so that it still fits into a context
+by itself; our own choice."""
+_AGENT: Final = "agent"
+
+
+class Left(TypedDict):
+    """A message that is still to be stored."""
+
+    note: dict[str, Any]
+    """The options of `store`."""
+    whose: dict[str, Any]
+    """The fields of the context that it was said in."""
+    at: str
+    """The time at which it was said, as ISO 8601."""
+
+
+class Heard(TypedDict):
+    """The messages that an agent heard in its turn."""
+
+    said: list[str]
+    """The ids of the messages given to its runs since its last answer."""
+    others: list[str]
+    """The ids of the other human messages: a tool, say, put them there, or they are answered."""
+    left: list[Left]
+    """The messages that could not be stored yet."""
+    whose: dict[str, Any]
+    """The fields of the context that the turn began in: another user may go on with its run."""
+    at: str
+    """The time at which the turn's messages came, as ISO 8601."""
+
+
+class Answer(NamedTuple):
+    """An agent's last word."""
+
+    message: AIMessage
+    text: str
+    after: Sequence[BaseMessage]
+    """The messages that it had heard by then."""
+
+
+def hear(
+    step: Step, speakers: Speakers, before: Heard | None, elsewhere: Collection[str] = ()
+) -> Heard:
+    """Hear the messages that a run was given, and leave the new ones to be stored.
+
+    Args:
+        step: The step by which the agent's run begins, and all its messages.
+        speakers: Their speakers.
+        before: The messages heard before, in this turn or the last one.
+        elsewhere: The ids of messages that another agent has heard.
+    """
+    messages = step.messages
+    whose, at = asdict(step.memory.context), step.memory.now.isoformat()
+    known = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
+    if known["whose"] != whose:  # another one's messages
+        known = Heard(**{**known, "others": [*known["others"], *known["said"]], "said": []})
+    known["others"].extend(elsewhere)
+    open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
+    new = [one for one in open_ones if str(one.id) not in known["said"]]
+    there = {str(one.id) for one in messages}
+    notes = [note for one in new for note in note_of(step, one, speakers)]
+    return Heard(
+        # A run that is given nothing goes on with what was said before.
+        said=[str(one.id) for one in open_ones] if new else known["said"],
+        others=[one for one in known["others"] if one in there],
+        left=[*known["left"], *(Left(note=one, whose=whose, at=at) for one in notes)],
+        whose=whose,
+        at=at,
+    )
+
+
+def ended(heard: Heard, messages: Sequence[BaseMessage], *, stored: bool) -> Heard:
+    """End a turn: whatever else came meanwhile is no person's, and what is `stored` is done."""
+    came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
+    done = heard["said"] if stored else ()
+    left = [one for one in heard["left"] if not (stored and is_of_turn(one, heard))]
+    others = [*dict.fromkeys((*heard["others"], *done, *came))]
+    return Heard(**{**heard, "others": others, "left": left})
+
+
+def is_of_turn(left: Left, heard: Heard) -> bool:
+    """Tell whether a message that is left was said in the turn."""
+    return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
+
+
+def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Find the human messages since an agent's last word; before it, if that ends the messages."""
+    until = len(messages) - (bool(messages) and _final(messages[-1]))
+    return [one for one in since(messages[:until], _final) if is_humans(one)]
+
+
+def _final(message: BaseMessage) -> bool:
+    """Tell whether a message is an agent's last word: it calls nothing."""
+    return isinstance(message, AIMessage) and not message.tool_calls
+
+
+def answer_in(messages: Sequence[BaseMessage]) -> Answer | None:
+    """Return the agent's answer, if it is the last message."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, AIMessage) or not _final(last):
+        return None
+    return Answer(last, text_of(last), messages)
+
+
+def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | None:
+    """Find an agent's final answer: in words, in a form (`response`), or a tool's answer."""
+    until = len(messages)
+    while until and isinstance(messages[until - 1], ToolMessage):
+        until -= 1
+    asking = messages[until - 1] if until else None
+    if until == len(messages) or not isinstance(asking, AIMessage):
+        return answer_in(messages)
+    for call in asking.tool_calls:
+        if response is not None and (
+            response == call["args"] or type(response).__name__ == call["name"]
+        ):
+            told = json.dumps(call["args"], ensure_ascii=False, default=str)
+            after = [one for one in messages if getattr(one, "tool_call_id", "") != call["id"]]
+            return Answer(asking, "\n".join(filter(None, (text_of(asking), told))), after)
+    calls = [one for one in answered_in(messages[until - 1 :]) if not (one.failed or one.held)]
+    brought = [one.said for one in calls if TRUST not in one.answer.additional_kwargs]
+    return Answer(asking, "\n".join(brought), messages)
+
+
+def note_of(step: Step, message: BaseMessage, speakers: Speakers) -> list[dict[str, Any]]:
+    """Return a human message as it is stored; nothing if it says nothing."""
+    if not (text := storable(text_of(message))):
+        return []
+    key = key_of(message, step.config, speakers)
+    return [{**speakers.of(message), **kept(text, step.memory, key)}]
+
+
+def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:
+    """Return a text as a memory of the session; a long one keeps both its ends.
+
+    A private text is not cut, so that the gate judges all of it.
+    """
+    cut = text if private(text, memory.gate) else both_ends(text, _LONGEST)
+    return {"content": cut, "key": key, "session_id": memory.context.session_id}
+
+
+def key_of(message: BaseMessage, config: RunnableConfig, speakers: Speakers | None = None) -> str:
+    """Return the key of a message's memory.
+
+    The same message of a thread has the same key; without a thread, the same words have. A human
+    message that no person wrote has another: a run around this one may know that a person wrote it.
+    """
+    text = storable(text_of(message))
+    key = uuid5(NAMESPACE_OID, f"{node.thread_of(config) or text}\0{message.id or text}")
+    if speakers is not None and isinstance(message, HumanMessage) and not speakers.person(message):
+        key = uuid5(key, _AGENT)
+    return str(key)
+
+
+def keys_seen(messages: Sequence[BaseMessage], config: RunnableConfig) -> set[str]:
+    """Return all keys that messages may be remembered under, whoever wrote them."""
+    said = [one for one in messages if isinstance(one, HumanMessage | AIMessage)]
+    found = {key_of(one, config) for one in said}
+    return found.union(str(uuid5(UUID(key), _AGENT)) for key in found)

@@ -9,45 +9,21 @@ from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.messages import ToolMessage
+from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from langmem_tiers.core.checks import checked_flag, checked_function
+from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
-from langmem_tiers.graph.extra import ToolCallRequest
-from langmem_tiers.graph.messages import (
-    HELD,
-    Called,
-    answered_in,
-    approach_of,
-    messages_of,
-    tool_of,
-)
-from langmem_tiers.graph.node import (
-    DEFAULT_LESSONS,
-    GOING_ON,
-    Careful,
-    checked_lessons,
-    of_state,
-    text_of,
-    this_run,
-)
-from langmem_tiers.graph.ran import RAN, Answer, Handler, watched
+from langmem_tiers.graph import messages, node
+from langmem_tiers.graph.messages import HELD, RAN, Answer, Handler, approach_of, watched
+from langmem_tiers.graph.node import CALLER, Remembering, Scope, Step, asked
+from langmem_tiers.graph.recall import DEFAULT_LESSONS, checked_lessons
 from langmem_tiers.graph.remind import reminders_text
-from langmem_tiers.graph.runs import (
-    CALLER,
-    Remembered,
-    Remembering,
-    Scope,
-    asked,
-    tiered,
-)
-from langmem_tiers.graph.taught import taught
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text
-from langmem_tiers.remind.intentions import Reminder
 
 SECONDS = "langmem_tiers_seconds"
 """Where a tool's answer says how long it took, among its `additional_kwargs`."""
@@ -79,8 +55,7 @@ class ToolClock:
         if not isinstance(answer, ToolMessage):
             return answer
         seconds = max(0.0, (_now(request) - began).total_seconds())
-        noted = {**answer.additional_kwargs, SECONDS: seconds}
-        return answer.model_copy(update={"additional_kwargs": noted})
+        return messages.noted(answer, {SECONDS: seconds})
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
@@ -92,7 +67,7 @@ def seconds_of(answer: ToolMessage) -> float | None:
 
 
 def _now(request: ToolCallRequest) -> datetime:
-    return tiered(request.runtime.store).flows.now
+    return node.tiered(request.runtime.store).flows.now
 
 
 BY_LESSONS: Final = "lessons"
@@ -152,19 +127,11 @@ class ToolLessons(Remembering):
         checked_flag(hold_repeats, "hold_repeats")
         checked_flag(with_errors, "with_errors")
         checked_lessons(lessons, holdout)
-        if run is not None:
-            checked_function(run, "run")
-        self._whose = Remembered(context, coordinator)
+        node.checked_helpers(run=run)
+        self._whose = node.Remembered(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout
-        self._run = (
-            run
-            if run is not None
-            else (lambda request: of_state(request.state, "recalled_run", None))
-        )
-
-    _careful = GOING_ON
-    """The way to deal with errors of memory: the call goes on without it."""
+        self._run = run or (lambda request: node.of_state(request.state, "recalled_run", None))
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
         """Take note of the digest of each call whose tool has run, whatever came of it."""
@@ -187,43 +154,46 @@ class ToolLessons(Remembering):
             return answer
         if not self._with_errors:
             return answer
-        failure = signature(text_of(answer), tool=tool_of(request.tool_call))
-        return taught(answer, (yield from self._found(request, failures=failure)))
+        tool = messages.tool_of(request.tool_call)
+        failure = signature(node.text_of(answer), tool=tool)
+        return messages.taught(answer, (yield from self._found(request, failures=failure)))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
         """Find the lessons of a call; where memory fails, the call runs without them."""
-        memory, run = self._memory(request.runtime), self._run(request)
+        step, run = self._step(request.state, request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
-        with self._careful("lessons of a tool call", request.runtime):
-            return (yield from asked(memory.get_lessons, memory.aget_lessons, **concern))
+        with step.without("lessons of a tool call"):
+            return (yield from asked(step.memory.get_lessons, **concern))
         return ()
 
     def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
         """What was held, and works all the same, is held by these lessons no more."""
-        memory, call = self._memory(request.runtime), request.tool_call
-        with self._careful("lessons of a tool call", request.runtime):
-            yield from asked(
-                memory.stop_holding, memory.astop_holding, approach_of(call), tool=call["name"]
-            )
+        step, call = self._step(request.state, request.runtime), request.tool_call
+        with step.without("lessons of a tool call"):
+            yield from asked(step.memory.stop_holding, approach_of(call), tool=call["name"])
 
 
-def _made_before(request: ToolCallRequest) -> list[Called]:
+def _made_before(request: ToolCallRequest) -> list[messages.Called]:
     """The answers in the thread to just this call."""
     approach = approach_of(request.tool_call)
-    return [one for one in answered_in(messages_of(request.state)) if one.approach == approach]
+    answered = messages.answered_in(node.messages_of(request.state))
+    return [one for one in answered if one.approach == approach]
 
 
-def _may_be_held(request: ToolCallRequest, before: Sequence[Called]) -> bool:
+def _may_be_held(request: ToolCallRequest, before: Sequence[messages.Called]) -> bool:
     """Whether a model will see the lesson, and it can be seen that it was not held before.
 
     What has worked in the thread since is no mistake any more.
     """
-    if tool_of(request.tool_call) is None or getattr(request.tool, "return_direct", False):
+    tool = messages.tool_of(request.tool_call)
+    if tool is None or getattr(request.tool, "return_direct", False):
         return False
-    return bool(messages_of(request.state)) and all(one.failed and not one.held for one in before)
+    return bool(node.messages_of(request.state)) and all(
+        one.failed and not one.held for one in before
+    )
 
 
 def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:
@@ -273,39 +243,28 @@ class ToolReminders(Remembering):
                 `{name}` in one stands for `config["configurable"]["name"]`.
             coordinator: Makes the coordinator from a store and `context`.
         """
-        self._whose = Remembered(context, coordinator)
+        self._whose = node.Remembered(context, coordinator)
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
-        held = yield from held_by_reminder(request, self._memory(request.runtime))
+        held = yield from held_by_reminder(request, self._step(request.state, request.runtime))
         return held or (yield from watched(handler, request))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
 
 
-def held_by_reminder(
-    request: ToolCallRequest, memory: MemoryCoordinator, careful: Careful = GOING_ON
-) -> Flow[ToolMessage | None]:
-    """What a tool call is answered with if there is a reminder for before it; else None."""
+def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage | None]:
+    """What a tool call is answered with if there is a reminder for before it; else None.
+
+    Where memory fails, the call runs without any.
+    """
+    call: Any = request.tool_call
     if getattr(request.tool, "return_direct", False):
         return None
-    if not (raised := (yield from _raised(memory, request, careful))):
-        return None
-    return _held(
-        request,
-        REMINDED_BEFORE_THE_CALL.format(reminders=reminders_text(raised, zone=memory.context.zone)),
-        "reminders",
-    )
-
-
-def _raised(
-    memory: MemoryCoordinator, request: ToolCallRequest, careful: Careful
-) -> Flow[Sequence[Reminder]]:
-    """Find the reminders of a call; where memory fails, the call runs without them."""
-    call: Any = request.tool_call
-    run = str(uuid5(NAMESPACE_OID, f"{this_run().id} {call['id']}"))
-    with careful("reminders of a tool call", request.runtime):
-        return (
-            yield from asked(memory.remind, memory.aremind, tool=call, kinds=["tool"], run_id=run)
-        )
-    return ()
+    run = str(uuid5(NAMESPACE_OID, f"{step.run.id} {call['id']}"))
+    with step.without("reminders of a tool call"):
+        raised = yield from asked(step.memory.remind, tool=call, kinds=["tool"], run_id=run)
+        if raised:
+            told = reminders_text(raised, zone=step.memory.context.zone)
+            return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=told), "reminders")
+    return None

@@ -1,62 +1,65 @@
-"""Tools with which a model keeps its own memory, on any LangGraph store.
+"""Tools with which a model keeps its own memory in a namespace, on any LangGraph store.
 
 Names, parameters and stored values are those of the tools of the same names in `langmem`, so that
-either can stand in for the other on the same memories.
+either can stand in for the other on the same memories. To a store of ours they write through the
+gate, as an agent, and find what a recall shows. A memory of a person's, or of the application's
+own, stands: a model may note something beside it, and changes and deletes no more than what a
+recall shows and no person answers for.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Literal, Optional, get_args, get_origin
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar, Final, Literal, Optional, TypeAlias, get_args, get_origin
 from uuid import UUID, uuid4
 
 from langchain_core.messages import ToolMessage
 from langchain_core.runnables.config import ensure_config
-from langchain_core.tools import BaseTool, StructuredTool
-from langchain_core.tools.base import ArgsSchema
+from langchain_core.tools import BaseTool
+from langgraph.config import get_store
+from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    short,
-)
-from langmem_tiers.core.values import trust_of
-from langmem_tiers.graph.context_tools import made, manage_of_context, search_of_context
-from langmem_tiers.graph.heard import TRUST, messages_so_far
-from langmem_tiers.graph.memory_tools import Action
-from langmem_tiers.graph.runs import (
-    Remembered,
-    Scope,
-    asked,
-    checked_template,
-    filled,
-    user_in,
-)
-from langmem_tiers.graph.speakers import trusting
-from langmem_tiers.graph.tool_memories import (
-    GATE,
-    OurStore,
-    changed,
-    found,
-    paged,
-    told_to_model,
-)
+from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source, StoreResult, Tier
+from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.values import source_of, trust_of
+from langmem_tiers.graph import node
+from langmem_tiers.graph.context_tools import Action, OwnTool, made, of_context, told_to_model
+from langmem_tiers.graph.node import Remembered, Scope, asked
+from langmem_tiers.graph.speakers import messages_so_far, trusting
+from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Call, Flow, only
+from langmem_tiers.recall.floor import DEFAULT_FLOOR
+from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens, below, visibility
 from langmem_tiers.recall.question import asks_again
-from langmem_tiers.remember.new import checked_text
+from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall.recall import recall
+from langmem_tiers.remember.gate import Decision, Gate
+from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.pipeline import result_of, unjudged_as
+from langmem_tiers.remember.transaction import Check, write
+from langmem_tiers.store import ops
+from langmem_tiers.store.store import TieredStore, TierView
+from langmem_tiers.store.write import Write, keys_of
 
 ResponseFormat = Literal["content", "content_and_artifact"]
+OurStore: TypeAlias = TieredStore | TierView
 
 _ACTIONS: tuple[Action, ...] = ("create", "update", "delete")
+_GATE: Final = Gate()
+_FURTHER: Final = 100
+"""Rows of each further page of a search, where not all of what came before is an answer."""
 
 
 def create_search_memory_tool(
@@ -99,25 +102,24 @@ def create_search_memory_tool(
         ```
     """
     if namespace is None:
-        return search_of_context(instructions, name, Remembered(context, coordinator))
+        return of_context("search", name, instructions, Remembered(context, coordinator))
     labels = _checked(namespace)
     checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
     def search_memory(**asking: Any) -> Flow[Any]:
-        searched, prefix = _store(store), _filled(labels)
+        searched, op = _store(store), SearchOp(_filled(labels), **asking)
         with told_to_model():
             if isinstance(searched, OurStore):
-                shown = found(searched, SearchOp(prefix, **asking), _user())
-                items = yield from asked(searched.run, searched.arun, shown)
+                items = yield from asked(searched.run, _found(searched, op, _user()))
             else:
-                items = yield from _answers(searched, SearchOp(prefix, **asking))
+                items = yield from _answers(searched, op)
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
     said = checked_kind(instructions, str, "instructions")
     told = prompts.SEARCH_MEMORY.format(instructions=said)
-    finds = {"response_format": response_format, "finds": True}
-    return made(search_memory, name, told, _SearchMemory, _OwnTool, **finds)
+    further: Any = {"response_format": response_format}
+    return made(search_memory, name, told, _SearchMemory, _SearchTool, **further)
 
 
 def create_manage_memory_tool(
@@ -164,7 +166,7 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        return manage_of_context(instructions or "", name, Remembered(context, coordinator))
+        return of_context("manage", name, instructions or "", Remembered(context, coordinator))
     labels = _checked(namespace)
     actions = _permitted(actions_permitted)
 
@@ -179,32 +181,7 @@ def create_manage_memory_tool(
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
     said = checked_kind(advice, str, "instructions")
     told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
-    return made(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageMemory)
-
-
-class _OwnTool(StructuredTool):
-    """A tool whose answers say that they are this package's own, whatever it is called."""
-
-    finds: bool = False
-    """Whether it answers with memories, as JSON."""
-
-    def run(self, *given: Any, **options: Any) -> Any:
-        """Run it, blocking."""
-        return _marked(super().run(*given, **options), finds=self.finds)
-
-    async def arun(self, *given: Any, **options: Any) -> Any:
-        """Run it, awaiting."""
-        return _marked(await super().arun(*given, **options), finds=self.finds)
-
-
-def _marked(answer: Any, *, finds: bool) -> Any:
-    """An answer to a model, which says how far is trusted what it brings: the memories it found."""
-    if not isinstance(answer, ToolMessage):
-        return answer
-    found = json.loads(answer.text) if finds and answer.status != "error" else []
-    trust = min((trust_of(one["value"]) for one in found), default=1.0)
-    noted = {**answer.additional_kwargs, TRUST: trust}
-    return answer.model_copy(update={"additional_kwargs": noted})
+    return made(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageTool)
 
 
 class _SearchMemory(BaseModel):
@@ -216,14 +193,18 @@ class _SearchMemory(BaseModel):
     filter: dict[str, Any] | None = None
 
 
-class _ManageMemory(_OwnTool):
-    @property
-    def tool_call_schema(self) -> ArgsSchema:
-        """Nothing is required, and says so: some providers refuse a schema without the list."""
-        schema = super().tool_call_schema
-        if isinstance(schema, type) and issubclass(schema, BaseModel):
-            schema.model_config["json_schema_extra"] = {"required": []}
-        return schema
+class _SearchTool(OwnTool):
+    """A tool that answers with memories, as JSON."""
+
+    def brought(self, answer: ToolMessage) -> Sequence[Any]:
+        """The values of the memories that an answer brings."""
+        found = json.loads(answer.text) if answer.status != "error" else []
+        return [one["value"] for one in found]
+
+
+class _ManageTool(OwnTool):
+    says: ClassVar[Any] = {"required": []}
+    """Nothing is required, and says so: some providers refuse a schema without the list."""
 
 
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
@@ -270,28 +251,17 @@ def _managed(
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
     if not isinstance(store, OurStore):
-        yield from asked(store.put, store.aput, labels, put.key, value)
+        yield from asked(store.put, labels, put.key, value)
     else:
         config = ensure_config()
-        trust = yield from trusting(messages_so_far(config), GATE, config)
-        result = yield from asked(store.run, store.arun, changed(store, put, action, trust))
+        trust = yield from trusting(messages_so_far(config), _GATE, config)
+        result = yield from asked(store.run, _changed(store, put, action, trust))
         if result is not None and not result.stored:
             return prompts.NOT_STORED.format(reason=result.reason)
         if result is not None and result.quarantined:
             return prompts.HELD_BACK.format(id=put.key, reason=result.reason)
     verb = {"create": "created", "update": "updated", "delete": "Deleted"}[action]
     return f"{verb} memory {put.key}"
-
-
-def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
-    """A page of a search in any store."""
-
-    def page(limit: int, offset: int) -> Flow[tuple[int, list[SearchItem]]]:
-        about: Any = {"query": op.query, "filter": op.filter, "limit": limit, "offset": offset}
-        items = yield from asked(store.search, store.asearch, op.namespace_prefix, **about)
-        return len(items), [one for one in items if not asks_again(one.value, str(op.query))]
-
-    return paged(page, op)
 
 
 def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
@@ -302,12 +272,12 @@ def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
             f"the namespace is {short(namespace)}: name one label at least, and no empty one, such "
             "as ('memories', '{user_id}'); without any a tool would reach every tenant"
         )
-    return tuple(map(checked_template, labels))
+    return tuple(map(node.checked_template, labels))
 
 
 def _filled(labels: Sequence[str]) -> tuple[str, ...]:
     config = ensure_config()
-    return tuple(filled(label, config, _written) for label in labels)
+    return tuple(node.filled(label, config, _written) for label in labels)
 
 
 def _written(name: str) -> str:
@@ -317,18 +287,14 @@ def _written(name: str) -> str:
 
 def _user() -> str | None:
     """The user whom the run's context names, in a graph."""
-    from langmem_tiers.graph.extra import get_runtime
-
     with suppress(RuntimeError, KeyError):
-        return user_in(getattr(get_runtime(), "context", None))  # None outside of a graph
+        return node.user_in(getattr(get_runtime(), "context", None))  # None outside of a graph
     return None
 
 
 def _store(given: BaseStore | None) -> BaseStore:
     if given is not None:
         return given
-    from langmem_tiers.graph.extra import get_store
-
     with suppress(RuntimeError, KeyError):
         if (store := get_store()) is not None:
             return store
@@ -336,3 +302,112 @@ def _store(given: BaseStore | None) -> BaseStore:
         "the tool runs outside a graph, or in one without a store: create it with store=…, or the "
         "graph with compile(store=…) or create_agent(…, store=…)"
     )
+
+
+# Keeping and finding in a store of ours, or in any
+
+
+def _changed(
+    store: OurStore, put: PutOp, action: str, trust: float = 1.0
+) -> Flow[StoreResult | None]:
+    """Carry out what a model wants of a store of ours; None once something is deleted.
+
+    Args:
+        store, put, action: What is wanted, and where.
+        trust: How far at most the model is trusted, after what it heard from its tools.
+
+    Raises:
+        InvalidInputError: for what cannot be stored, or a memory that is not the model's to change;
+            nothing was.
+    """
+    flows = store.flows
+    tier = store.name if isinstance(store, TierView) else None
+    wanted = ops.to_write(put, flows.options)
+    if put.value is not None:
+        content = _read(put.value["content"])
+        said = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
+        verdict = _GATE.of(_GATE.candidate(said))
+        if verdict.destination is None:
+            return result_of(verdict)
+        told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}
+        noted = put._replace(value=told, ttl=flows.default_ttl, index=["content"])
+        held = verdict.reason if verdict.decision is Decision.QUARANTINE else None
+        whole = ops.to_write(noted, flows.options)
+        wanted = replace(whole, trust=verdict.trust, named=True, held=held)
+    own = Check(partial(_standing, wanted), partial(_check_own, put.key, action, tier, trust))
+    check = None if action == "create" else own
+    applied = yield from write([wanted], flows, tier=tier, check=check)
+    return None if put.value is None else unjudged_as(wanted, applied)
+
+
+def _standing(one: Write, moment: Moment) -> Call:
+    """Asks what stands under its key, and whether a recall shows it."""
+    params = {**keys_of([one]), "alive_at": moment.alive_at, **visibility(moment.now)}
+    return Call("standing_under_keys", params)
+
+
+def _check_own(
+    key: str, action: str, tier: Tier | None, trust: float, rows: Sequence[Sequence[Any]]
+) -> None:
+    """Refuse to change what a recall does not show, and what a person answers for.
+
+    A model that heard what instructs its reader changes only what is trusted no more than that.
+    """
+    shown = [value for value, lives_in, seen in rows if seen and lives_in == (tier or lives_in)]
+    if not shown:
+        raise InvalidInputError(prompts.NOT_THERE.format(id=key, action=action))
+    most = trust if trust < THRESHOLD else _GATE.policy.trust.of_source(Source.AGENT)
+    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > most:
+        raise InvalidInputError(prompts.STANDS.format(id=key, action=action))
+
+
+def _read(content: Any, name: str = "") -> str:
+    """What a content says, as the gate reads it: a line for each text of what is no text itself."""
+    if isinstance(content, Mapping):
+        return "\n".join(_read(value, str(each)) for each, value in content.items())
+    if isinstance(content, list):
+        return "\n".join(_read(value, name) for value in content)
+    return f"{name}: {content}" if name else str(content)
+
+
+def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[SearchItem]]:
+    """A page of what is recalled below a namespace, best first.
+
+    Shown is what is shared, and of a user what is the own of the one whom the namespace or, if it
+    does not, the run names.
+    """
+    flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
+    sought = ops.to_search(op, flows.options.bounds)
+    place = encode(op.namespace_prefix)
+    user = flows.options.user_of(place) or user_id
+    ask = Inquiry(
+        query=sought.text or "",
+        reach=below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        limit=sought.offset + sought.limit,
+        conditions=sought.conditions,
+        profile=PROFILES["match"],  # what is read stays where it is on the next page
+        floor=DEFAULT_FLOOR,
+    )
+    how: Any = {"types": MemoryTypes(), "count_tokens": approximate_tokens}
+    reader = Reader(weights=weights_for(store), words=words_of(store), **how)
+    best = yield from only(recall([ask], reader, flows))
+    return [
+        SearchItem(
+            one.namespace, one.key, dict(one.value), one.created_at, one.updated_at, one.match
+        )
+        for one in best[sought.offset :]
+    ]
+
+
+def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
+    """A page of a search in any store, without an earlier asking of the query itself."""
+    wanted = op.offset + op.limit
+    size, start, found = wanted, 0, list[SearchItem]()
+    while size and len(found) < wanted:
+        about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
+        items = yield from asked(store.search, op.namespace_prefix, **about)
+        found += [one for one in items if not asks_again(one.value, str(op.query))]
+        if len(items) < size:
+            break
+        start, size = start + size, max(size, _FURTHER)
+    return found[op.offset : wanted]

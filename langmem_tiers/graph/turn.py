@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
@@ -29,40 +29,23 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.heard import TRUST
+from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.learn import Success, judged_of
-from langmem_tiers.graph.messages import as_marked, calls_in, messages_of, this_turn
-from langmem_tiers.graph.node import (
-    OfState,
-    by_words,
-    checked_of_state,
-    errors_of,
-    last_question,
-    node,
-    of_state,
-    text_of,
-    this_run,
-)
-from langmem_tiers.graph.runs import Remembered, Scope, asked
+from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.speakers import TRUST
 from langmem_tiers.graph.tool_calls import seconds_of
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.turn import ending
 from langmem_tiers.turn.assembly import assemble_context
-from langmem_tiers.turn.ending import commit as committed
-from langmem_tiers.turn.ending import leave
-from langmem_tiers.turn.keeping import memorize
+from langmem_tiers.turn.keeping import memorize as memorized
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.turn import Router, checked_turn
 
 _log = logging.getLogger(__name__)
-
-
-T = TypeVar("T")
-_Body = Callable[[MemoryCoordinator, Any], Flow[dict[str, Any]]]
-"""What a node does with the state; what it returns is written to it."""
 
 
 class TurnOptions(TypedDict, total=False):
@@ -82,34 +65,40 @@ class TurnOptions(TypedDict, total=False):
 class _Turns(NamedTuple):
     """The turns of a graph: whose they are, and by which rules they go."""
 
-    whose: Remembered
     rules: Mapping[str, Any]
+    context: Scope | None
+    coordinator: Callable[..., MemoryCoordinator]
 
-    @classmethod
-    def of(cls, options: TurnOptions, **of_states: OfState | None) -> _Turns:
-        """Of the options that a node was given, and of what it reads from a state."""
-        checked_of_state(**of_states)
-        if unknown := options.keys() - TurnOptions.__annotations__.keys():
-            raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
-        rules = {name: options.get(name) for name in ("budget", "settings")}
-        coordinator = options.get("coordinator", MemoryCoordinator)
-        return cls(Remembered(options.get("context"), coordinator), rules)
-
-    def turn(self, memory: MemoryCoordinator, **further: Any) -> MemoryOrchestrator:
+    def turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The orchestrator of one run of a node."""
-        return MemoryOrchestrator(memory, **self.rules, **further)
+        return MemoryOrchestrator(step.memory, **self.rules, **further)
 
-    def node(self, name: str, body: _Body) -> Runnable[Any, dict[str, Any]]:
+    def going_on(self, step: Step, **further: Any) -> MemoryOrchestrator:
+        """The same, of the turn that the state tells of."""
+        if not (known := step.read("turn")):
+            raise InvalidInputError(
+                "no turn has begun: put the assemble node before this one, and add the key 'turn' "
+                "to the state (MemoryState has it)"
+            )
+        return self.turn(step, **further).begin(known)
+
+    def node(self, name: str, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """A node whose flow is that of a turn, which the store runs."""
-        return node(
-            name, lambda memory, state, _: _on_store(memory, body(memory, state)), self.whose
-        )
+
+        def run(step: Step) -> Flow[Update]:
+            return asked(step.memory.tiered_store.run, body(step))
+
+        return node.node(name, run, self.context, self.coordinator)
 
 
-def _on_store(memory: MemoryCoordinator, flow: Flow[T]) -> Flow[T]:
-    """What a flow of a turn returns, which the store runs."""
-    store = memory.tiered_store
-    return asked(store.run, store.arun, flow)
+def _turns(options: TurnOptions, **of_states: OfState | None) -> _Turns:
+    """Take the options that a node was given, and what it reads from a state."""
+    node.checked_of_state(**of_states)
+    if unknown := options.keys() - TurnOptions.__annotations__.keys():
+        raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
+    rules = {name: options.get(name) for name in ("budget", "settings")}
+    coordinator = options.get("coordinator", MemoryCoordinator)
+    return _Turns(rules, options.get("context"), coordinator)
 
 
 def create_assemble_node(
@@ -123,7 +112,7 @@ def create_assemble_node(
     show_messages: bool = True,
     name: str = "assemble",
     **options: Unpack[TurnOptions],
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that begins a turn and assembles its context, for `invoke` and `ainvoke`.
 
     It writes two keys of the state: `context`, a text for a prompt, and `turn`, the turn as JSON
@@ -145,31 +134,29 @@ def create_assemble_node(
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
     """
-    turns = _Turns.of(options, prompt=prompt, mode=mode)
+    turns = _turns(options, prompt=prompt, mode=mode)
     checked_turn(layout=layout, filters=filters, **turns.rules)
     about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
-    def assemble(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
-        messages = messages_of(state)
-        question = last_question(messages)
-        now_in = None if mode is None else of_state(state, mode)
+    def assemble(step: Step) -> Flow[Update]:
+        now_in = None if mode is None else of_state(step.state, mode)
         made = {"mode": now_in, "layout": layout, "sources": sources}
-        turn = turns.turn(memory, turn_id=this_run().id, **made)
-        yield from _begun(turn, of_state(state, "turn", None), question)
-        before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
-        asked = text_of(question) or before if prompt is None else of_state(state, prompt)
-        text = storable(str(asked))
-        told: dict[str, str] = {}
-        context = yield from _context_of(turn, text, told, messages=messages or None, **about)
-        errors = errors_of(state, told, known=None)
-        return {"context": context, "turn": turn.to_state(), **errors}
+        turn = turns.turn(step, turn_id=step.run.id, **made)
+        yield from _begun(turn, step)
+        if prompt is None:
+            before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
+            wanted = node.text_of(node.last_question(step.messages)) or before
+        else:
+            wanted = of_state(step.state, prompt)
+        text = yield from _context_of(turn, step, storable(str(wanted)), **about)
+        return {"context": text, "turn": turn.to_state(), **step.errors(known=None)}
 
     return turns.node(name, assemble)
 
 
 def create_tool_tracking_node(
     *, name: str = "track", **options: Unpack[TurnOptions]
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that tracks the tool calls of the turn, after a tool node.
 
     It reads the calls since the last human message, each tracked once however often the node is
@@ -183,11 +170,11 @@ def create_tool_tracking_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _Turns.of(options)
+    turns = _turns(options)
 
-    def track(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
-        turn = turns.turn(memory).begin(_going_on(state))
-        _track_calls(turn, messages_of(state))
+    def track(step: Step) -> Flow[Update]:
+        turn = turns.going_on(step)
+        _track_calls(turn, step.messages)
         yield from ()
         return {"turn": turn.to_state()}
 
@@ -201,7 +188,7 @@ def create_commit_node(
     router: Router | None = None,
     name: str = "commit",
     **options: Unpack[TurnOptions],
-) -> Runnable[Any, dict[str, Any]]:
+) -> Runnable[Any, Update]:
     """A node that commits the turn: all that is pending, or nothing; a retry writes nothing twice.
 
     It writes two keys of the state: `committed`, what the turn left behind as JSON, and `turn`,
@@ -219,21 +206,21 @@ def create_commit_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _Turns.of(options, success=success, memorize=memorize)
+    turns = _turns(options, success=success, memorize=memorize)
 
-    def commit(memory: MemoryCoordinator, state: Any) -> Flow[dict[str, Any]]:
-        turn = turns.turn(memory, router=router).begin(_going_on(state))
-        yield from _keep(turn, None if memorize is None else of_state(state, memorize, None))
-        judged = None if success is None else judged_of(state, success)
-        report = yield from unit(committed(turn, success=judged))
+    def commit(step: Step) -> Flow[Update]:
+        turn = turns.going_on(step, router=router)
+        yield from _keep(turn, None if memorize is None else of_state(step.state, memorize, None))
+        judged = None if success is None else judged_of(step.state, success)
+        report = yield from unit(ending.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
     return turns.node(name, commit)
 
 
-def _track_calls(turn: MemoryOrchestrator, messages: Sequence[Any]) -> None:
+def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
-    for one in calls_in(this_turn(messages), as_marked(messages)):
+    for one in messages.calls_of_turn(said):
         own = TRUST in one.answer.additional_kwargs
         if own and one.call["name"] in turn.settings.untracked_tools:
             continue
@@ -258,50 +245,40 @@ def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     several = ([items] if items else []) if alone else [] if items is None else items
     for one in turn.memory.tiered_store.options.bounds.batched(several):
         try:
-            yield from memorize(turn, one)
+            yield from memorized(turn, one)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
 
-def _context_of(
-    turn: MemoryOrchestrator, prompt: str, told: dict[str, str], **options: Any
-) -> Flow[str]:
+def _context_of(turn: MemoryOrchestrator, step: Step, prompt: str, **options: Any) -> Flow[str]:
     """The text of a turn's context; where there is no budget for one it is told and left empty.
 
-    It is `told` if words alone were sought for it, and which of its sources failed.
+    It is told if words alone were sought for it, and which of its sources failed.
     """
+    said = step.messages or None
     try:
-        found = yield from assemble_context(turn, prompt, **options)
+        found = yield from assemble_context(turn, prompt, messages=said, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""
-    told |= {**by_words(found.by_words), **found.failed}
+    step.by_words(found.by_words)
+    step.told.update(found.failed)
     return found.text
 
 
-def _begun(
-    turn: MemoryOrchestrator, known: Mapping[str, Any] | None, question: BaseMessage | None
-) -> Flow[None]:
+def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
     """Go on with the turn of a message, or begin a new one where another message came.
 
     A summary that takes the place of all that humans said is no other message.
     """
+    known, question = step.read("turn"), node.last_question(step.messages)
     about = None if question is None else question.id
     if known and (question is None or known["about"] == about):
         turn.begin(known)
         return
     if known:
-        leaving = leave(MemoryOrchestrator(turn.memory).begin(known), "another message came")
+        left = MemoryOrchestrator(turn.memory).begin(known)
+        leaving = ending.leave(left, "another message came")
         if leaving is not None:
             yield from unit(leaving)
     turn.begin(about=about)
-
-
-def _going_on(state: Any) -> Mapping[str, Any]:
-    known: Mapping[str, Any] | None = of_state(state, "turn", None)
-    if not known:
-        raise InvalidInputError(
-            "no turn has begun: put the assemble node before this one, and add the key 'turn' to "
-            "the state (MemoryState has it)"
-        )
-    return known

@@ -4,36 +4,170 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from types import UnionType
+from typing import Any, Final, NamedTuple, get_origin, get_type_hints
 from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPlusSerializer
+from langgraph.types import Send, StateSnapshot
 
 from langmem_tiers.consolidate import lease
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.stored import last_cycle
+from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, is_number
-from langmem_tiers.core.errors import (
-    DatabaseError,
-    InvalidInputError,
-    InvalidTypeError,
-    LeaseLostError,
-    short,
-)
-from langmem_tiers.graph.checkpoints import FENCE, Thread, config_of, strictly
+from langmem_tiers.core.errors import short
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.runs import CALLER, Caller, tiered
+from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
+from langmem_tiers.graph.node import CALLER, asked, tiered
 from langmem_tiers.postgres.errors import checkpointing
-from langmem_tiers.postgres.flow import Ask, Flow, both
+from langmem_tiers.postgres.flow import Ask, Flow, apart, both
 from langmem_tiers.store.store import TieredStore
+
+FENCE = "fence"
+"""Where the metadata of a checkpoint says under which fence it was written."""
+_WRITTEN: Final = ("null", "msgpack")
+"""The forms in which a cycle's values are written."""
+_SEND: Final = (EXT_CONSTRUCTOR_POS_ARGS, Send.__module__, Send.__name__)
+
+
+class Thread(NamedTuple):
+    """Where a tenant's thread stands: what the latest holder of its lease wrote last."""
+
+    tenant: str
+    snapshot: StateSnapshot | None
+    is_newest: bool
+    """Whether nobody who had lost the lease wrote after it."""
+
+    @classmethod
+    def of(cls, tenant: str, history: Sequence[StateSnapshot], fence: int | None) -> Thread:
+        """Read it from the latest checkpoints, the newest first.
+
+        `fence` is the reader's own, if it holds the lease: one that is higher is of leases that
+        have been deleted since.
+
+        Raises:
+            CheckpointError: if what it holds is no state of a cycle.
+        """
+
+        def rank(one: StateSnapshot) -> int:
+            written: int = (one.metadata or {}).get(FENCE, 0)  # type: ignore[assignment]
+            return written if fence is None or written <= fence else -1
+
+        if not history:
+            return cls(tenant, None, is_newest=True)
+        best = max(history, key=rank)
+        for name, value in best.values.items():
+            if not isinstance(value, _KINDS[name]):
+                raise errors.CheckpointError(
+                    f"a checkpoint holds {short(value)} where {name} of a cycle is: {NOT_OURS}"
+                )
+        return cls(tenant, best, is_newest=best is history[0])
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a cycle was begun and has not ended."""
+        return self.snapshot is not None and bool(self.snapshot.next)
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether there was a cycle, and it has ended."""
+        return self.snapshot is not None and not self.snapshot.next
+
+    @property
+    def report(self) -> ConsolidationReport | None:
+        """The report of the last cycle, for people; None while one is at work."""
+        if self.snapshot is None or self.snapshot.next:
+            return None
+        last = self.snapshot.values.get("consolidated")
+        return None if last is None else ConsolidationReport.of(last)
+
+    def ahead(self, fence: int) -> tuple[dict[str, Any] | None, RunnableConfig]:
+        """What the graph is given to go on from here, or to begin."""
+        config = config_of(self.tenant)
+        config["metadata"] = {FENCE: fence}
+        config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
+        config["configurable"][LEASE] = HeldTenant(self.tenant, fence)
+        if self.snapshot is not None and not self.is_newest:
+            config["configurable"] |= self.snapshot.config["configurable"]
+        return None if self.is_at_work else {}, config
+
+
+_KINDS = {
+    name: kind if isinstance(kind, UnionType) else get_origin(kind) or kind
+    for name, kind in get_type_hints(ConsolidationState).items()
+}
+"""Of which kind each part of a cycle's state is."""
+
+
+def config_of(tenant: str) -> RunnableConfig:
+    """The config that names a tenant's thread."""
+    return {"configurable": {"thread_id": lease.thread_of(tenant)}}
+
+
+class CycleSerializer(JsonPlusSerializer):
+    """Writes as LangGraph's own serializer does, and reads what a cycle writes alone.
+
+    LangGraph's builds whatever a value names: any callable, unless it is told to be strict, and
+    then what it does not know is handed on as it is. Here it is refused.
+    """
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Read a value.
+
+        Raises:
+            CheckpointError: for what no cycle writes, and for what is damaged.
+        """
+        form, blob = data
+        if form not in _WRITTEN:
+            raise errors.CheckpointError(f"a checkpoint holds a value as {short(form)}: {NOT_OURS}")
+        refused: list[str] = []  # as the reader of msgpack hides whatever is raised while it reads
+
+        def built(code: int, named: bytes) -> Send | None:
+            match reader.loads_typed(("msgpack", named)):
+                case [str(module), str(name), [str(node), arg]] if (code, module, name) == _SEND:
+                    return Send(node, arg)
+                case [str(module), str(name), *_]:
+                    refused.append(short(f"{module}.{name}"))
+                case _:
+                    refused.append(f"a value of the kind {code}")
+            return None
+
+        reader = JsonPlusSerializer(__unpack_ext_hook__=built)
+        try:
+            value = reader.loads_typed((form, blob))
+        except ValueError as error:
+            raise errors.CheckpointError(
+                f"a checkpoint is damaged ({error}): {NOT_OURS}"
+            ) from error
+        if refused:
+            raise errors.CheckpointError(f"a checkpoint names {refused[0]}: {NOT_OURS}")
+        return value
+
+
+def strictly(checkpointer: BaseCheckpointSaver[Any]) -> BaseCheckpointSaver[Any]:
+    """The same checkpointer, which reads as a `CycleSerializer` where it read as LangGraph does.
+
+    A serializer of somebody's own, one that encrypts for instance, is left to them.
+    """
+    if type(checkpointer.serde) is not JsonPlusSerializer:
+        return checkpointer
+    own = copy(checkpointer)
+    own.serde = CycleSerializer()
+    return own
+
 
 RENEWALS = 3
 """Times that a lease is renewed before it would end."""
@@ -76,6 +210,7 @@ class ConsolidationWorker:
         ```
     """
 
+    runner = CALLER
     failures: dict[str, Exception]
     """By tenant, what broke its cycle off in the latest pass; the next one goes on with it."""
 
@@ -114,11 +249,13 @@ class ConsolidationWorker:
         tiered(store)
         checked_function(told, "told")
         if schedule.every is None:
-            raise InvalidInputError("a worker goes by time alone: give its schedule every=…")
+            raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
         if not isinstance(checkpointer, BaseCheckpointSaver):
-            raise InvalidTypeError(f"checkpointer is a PostgresSaver, not {short(checkpointer)}")
+            raise errors.InvalidTypeError(
+                f"checkpointer is a PostgresSaver, not {short(checkpointer)}"
+            )
         if not is_number(lease_seconds) or not 0 < lease_seconds <= _MOST_SECONDS:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"lease_seconds is above zero, {_MOST_SECONDS:,} at most: {short(lease_seconds)}"
             )
         self.failures = {}
@@ -144,24 +281,19 @@ class ConsolidationWorker:
         self._stopping = True
         self._woken.put(None)
 
-    @property
-    def runner(self) -> Caller:
-        """What drives its passes: where the worker is run."""
-        return CALLER
-
     def _run(self, poll_seconds: float = 60.0) -> Flow[None]:
         """Run what is due, again and again, until `stop` is called.
 
         Where the database does not answer, it is logged and tried again.
         """
         if not is_number(poll_seconds) or not 0 < poll_seconds <= threading.TIMEOUT_MAX:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 f"poll_seconds is {short(poll_seconds)}: use a number of seconds above zero"
             )
         while not self._stopping:
             try:
                 yield from self._run_due()
-            except DatabaseError:
+            except errors.DatabaseError:
                 _log.exception("the tenants could not be read; trying again in %g s", poll_seconds)
             if not self._stopping:
                 yield from self._waiting(poll_seconds)
@@ -177,7 +309,7 @@ class ConsolidationWorker:
         """
         reports: list[ConsolidationReport] = []
         with self._alone():
-            for tenant in (yield from heard(self._store.run, self._store.arun, lease.tenants())):
+            for tenant in (yield from asked(self._store.run, lease.tenants())):
                 report = None
                 with self._minding(tenant):
                     report = yield from self._turn(tenant)
@@ -191,23 +323,20 @@ class ConsolidationWorker:
 
     def _waiting(self, seconds: float) -> Flow[None]:
         try:
-            wait = partial(self._wait, seconds)
-            yield from heard(wait, partial(asyncio.to_thread, wait))
+            yield from apart(partial(self._wait, seconds), sys.maxsize)
         except asyncio.CancelledError:
             self._woken.put(None)  # the thread that waits
             raise
 
     def _wait(self, seconds: float) -> None:
-        try:
+        with suppress(Empty):
             self._woken.get(timeout=seconds)
-        except Empty:
-            return
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Two passes at once would share the worker's leases."""
         if not self._at_work.acquire(blocking=False):
-            raise InvalidInputError("this worker is at work already: make another one")
+            raise errors.InvalidInputError("this worker is at work already: make another one")
         try:
             self.failures = {}
             yield
@@ -224,7 +353,7 @@ class ConsolidationWorker:
         try:
             with checkpointing():
                 yield
-        except LeaseLostError as error:
+        except errors.LeaseLostError as error:
             _log.warning("%s", error)
         except Exception as error:  # noqa: BLE001 - an outermost edge: one tenant's work ends here
             self.failures[tenant] = error
@@ -251,7 +380,7 @@ class ConsolidationWorker:
         asteps: Any = self._graph.astream(given, config, **how)
         number = 0
         try:
-            while (yield from heard(partial(next, steps, None), partial(anext, asteps, None))):
+            while (yield Ask(partial(next, steps, None), partial(anext, asteps, None))):
                 number += 1
                 yield from mine.renew()
                 if self._stopping:
@@ -259,7 +388,7 @@ class ConsolidationWorker:
                 if number % _PRUNED_AFTER == 0:
                     yield from self._prune(mine)
         finally:
-            yield from heard(steps.close, asteps.aclose)
+            yield Ask(steps.close, asteps.aclose)
         thread = yield from self._standing(mine.tenant, mine.fence)
         if thread.is_ended:
             yield from self._prune(mine)
@@ -272,29 +401,27 @@ class ConsolidationWorker:
         async def awaited() -> list[Any]:
             return [one async for one in graph.aget_state_history(config, limit=_LOOKED_AT)]
 
-        history = yield from heard(
-            lambda: list(graph.get_state_history(config, limit=_LOOKED_AT)), awaited
-        )
+        known = partial(graph.get_state_history, config, limit=_LOOKED_AT)
+        history = yield Ask(lambda: list(known()), awaited)
         return Thread.of(tenant, history, fence)
 
     def _is_due(self, thread: Thread) -> Flow[bool]:
         if thread.is_at_work:
             return True
-        store = self._store
-        last = yield from heard(store.run, store.arun, last_cycle(thread.tenant))
-        return due(self._schedule, last, now=store.flows.now) is not None
+        last = yield from asked(self._store.run, last_cycle(thread.tenant))
+        return due(self._schedule, last, now=self._store.flows.now) is not None
 
     def _prune(self, mine: Lease) -> Flow[None]:
         """Drop the checkpoints before the last one, unless that is another holder's."""
         saved, thread = self._checkpointer, lease.thread_of(mine.tenant)
         try:
             with checkpointing():
-                newest = yield from heard(saved.get_tuple, saved.aget_tuple, config_of(mine.tenant))
+                newest = yield from asked(saved.get_tuple, config_of(mine.tenant))
                 if newest is not None and newest.metadata.get(FENCE) == mine.fence:
-                    yield from heard(saved.prune, saved.aprune, [thread])
+                    yield from asked(saved.prune, [thread])
         except NotImplementedError:
             _log.debug("this checkpointer keeps every checkpoint: it cannot prune")
-        except DatabaseError:  # it is dropped after the next cycle
+        except errors.DatabaseError:  # it is dropped after the next cycle
             _log.warning("old checkpoints of %s could not be dropped", mine.tenant, exc_info=True)
 
 
@@ -317,8 +444,8 @@ class Lease:
             LeaseLostError: if somebody else holds it by now.
         """
         terms = self.tenant, self.fence, self.store.flows.now, self.seconds
-        if not (yield from heard(self.store.run, self.store.arun, lease.renew(*terms))):
-            raise LeaseLostError(
+        if not (yield from asked(self.store.run, lease.renew(*terms))):
+            raise errors.LeaseLostError(
                 f"the lease of {self.tenant!r} was taken over: its new holder goes on"
             )
 
@@ -328,9 +455,9 @@ class Lease:
         while not self.ending.wait(pause):
             try:
                 CALLER.run(self.renew())
-            except LeaseLostError:
+            except errors.LeaseLostError:
                 return
-            except DatabaseError:
+            except errors.DatabaseError:
                 _log.warning(
                     "the lease of %s could not be renewed: trying again in %g s",
                     self.tenant,
@@ -342,11 +469,11 @@ class Lease:
         """Let it go."""
         self.ending.set()
         for one in self.keeping:
-            yield from heard(one.join, partial(asyncio.to_thread, one.join))
+            yield from apart(one.join, sys.maxsize)
         try:
             flow = lease.release(self.tenant, self.fence)
-            yield from heard(self.store.run, self.store.arun, flow)
-        except DatabaseError:
+            yield from asked(self.store.run, flow)
+        except errors.DatabaseError:
             _log.warning(
                 "the lease of %s could not be released: it ends by itself within %g s",
                 self.tenant,
@@ -358,7 +485,7 @@ class Lease:
 def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
     flow = lease.acquire(tenant, holder, store.flows.now, seconds)
-    fence = yield from heard(store.run, store.arun, flow)
+    fence = yield from asked(store.run, flow)
     if fence is None:
         return None
     mine = Lease(store, tenant, fence, seconds)
@@ -366,27 +493,3 @@ def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow
     mine.keeping.append(keeping)
     keeping.start()
     return mine
-
-
-def heard(call: Callable[..., Any], acall: Callable[..., Awaitable[Any]], *given: Any) -> Flow[Any]:
-    """What either form answers; whatever ends the asking, an interruption as well, is raised here.
-
-    So a worker that is interrupted, or cancelled, lets its lease go.
-    """
-
-    def asked() -> tuple[Any, BaseException | None]:
-        try:
-            return call(*given), None
-        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
-            return None, error
-
-    async def awaited() -> tuple[Any, BaseException | None]:
-        try:
-            return await acall(*given), None
-        except BaseException as error:  # noqa: BLE001 - it is raised where the flow asked
-            return None, error
-
-    answer, error = yield Ask(asked, awaited)
-    if error is not None:
-        raise error
-    return answer

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.importers.chats import message_facts
 from langmem_tiers.importers.records import check_storable
@@ -107,11 +107,7 @@ async def aimport_chat_history(
 
 
 def _store_of(memory: MemoryCoordinator) -> TieredStore:
-    if isinstance(memory, MemoryCoordinator):
-        return memory.tiered_store
-    raise InvalidTypeError(
-        f"a chat history is remembered by a MemoryCoordinator, not {short(memory)}"
-    )
+    return checked_kind(memory, MemoryCoordinator, "what remembers a chat history").tiered_store
 
 
 @unhurried
@@ -132,10 +128,9 @@ def _imported(
     sessions = None if session_ids is None else _sessions(session_ids)
     page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
     page["limit"] = min(BATCH, bounds.batch)
-    asking = connection, table_name, page
     turns, refused = Counter[str](), dict[int, str]()
     stored = known = 0
-    while rows := (yield Ask(partial(_read, *asking), partial(_aread, *asking))):
+    while rows := (yield from _page(connection, table_name, page)):
         page["after"] = rows[-1][0]
         batch = dict(_messages(rows, turns, refused))
         there = yield from _there(memory, batch.values())
@@ -157,35 +152,32 @@ def _sessions(given: Iterable[str]) -> list[str]:
 
 
 def _read(
-    connection: psycopg.Connection[Any], table_name: str, page: Mapping[str, Any]
+    connection: psycopg.Connection[Any], query: sql.Composed, page: Mapping[str, Any]
 ) -> Sequence[Row]:
-    query = _PAGE.format(table=sql.Identifier(table_name))
-    try:
-        with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-            return cursor.execute(query, page).fetchall()
-    except psycopg.Error as error:
-        raise _translated(error, table_name) from error
+    with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query, page).fetchall()
 
 
 async def _aread(
-    connection: psycopg.AsyncConnection[Any], table_name: str, page: Mapping[str, Any]
+    connection: psycopg.AsyncConnection[Any], query: sql.Composed, page: Mapping[str, Any]
 ) -> Sequence[Row]:
-    query = _PAGE.format(table=sql.Identifier(table_name))
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        return await (await cursor.execute(query, page)).fetchall()
+
+
+def _page(connection: Any, table_name: str, page: Mapping[str, Any]) -> Flow[Sequence[Row]]:
+    """The next rows of the caller's table."""
+    asking = connection, _PAGE.format(table=sql.Identifier(table_name)), page
     try:
-        async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-            return await (await cursor.execute(query, page)).fetchall()
-    except psycopg.Error as error:
-        raise _translated(error, table_name) from error
-
-
-def _translated(error: psycopg.Error, table_name: str) -> TieredMemoryError:
-    """Our error for one of the driver's."""
-    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedColumn):
-        return InvalidInputError(
+        rows: Sequence[Row] = yield Ask(partial(_read, *asking), partial(_aread, *asking))
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        raise InvalidInputError(
             f"{short(table_name)} is no table of PostgresChatMessageHistory here: use the name and "
             "the database that its create_tables was called with"
-        )
-    return translated(error)
+        ) from error
+    except psycopg.Error as error:
+        raise translated(error) from error
+    return rows
 
 
 def _messages(
@@ -199,18 +191,15 @@ def _messages(
         except InvalidInputError as error:
             refused[number] = str(error)
             continue
-        yield (
-            number,
-            {
-                **said,
-                "memory_type": _TYPE,
-                "session_id": session,
-                "turn": turn,
-                "occurred_at": created_at,
-                "platform_source": "langchain-postgres",
-                "key": f"{session}:{number}",
-            },
-        )
+        told = {
+            "memory_type": _TYPE,
+            "session_id": session,
+            "turn": turn,
+            "occurred_at": created_at,
+            "platform_source": "langchain-postgres",
+            "key": f"{session}:{number}",
+        }
+        yield number, {**said, **told}
 
 
 def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:

@@ -7,14 +7,8 @@ from typing import Any, Never, Self
 
 import psycopg
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingExtraError,
-    NotSetUpError,
-)
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.vectors import Distance
 from langmem_tiers.postgres import migrate
@@ -28,7 +22,7 @@ try:
     from langchain_postgres.v2.indexes import DistanceStrategy
     from sqlalchemy import Connection, event
 except ImportError as error:
-    raise MissingExtraError(
+    raise errors.MissingExtraError(
         "a tier as a PGVectorStore needs langchain-postgres: "
         'pip install "langmem-tiers[langchain-postgres]"'
     ) from error
@@ -54,7 +48,7 @@ class TierVectorStore(PGVectorStore):
     """One tenant's living memories of a tier: a `PGVectorStore` that refuses to write."""
 
     def _refuse(self, *_: Any, **__: Any) -> Never:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             "this is a tier opened for reading, and nothing can be written through it: remember "
             "with MemoryCoordinator.store or TieredStore.put, forget with delete_memory or delete; "
             "store.optimize() builds vector indexes"
@@ -126,10 +120,12 @@ async def _created(engine: PGEngine, **source: Any) -> Any:
 def _source(store: TieredStore, tier: Tier | str) -> dict[str, Any]:
     """What is to be opened, as a `PGVectorStore` calls it."""
     if not isinstance(store, TieredStore):
-        raise InvalidTypeError(f"a tier is one of a TieredStore's, not {type(store).__name__}'s")
+        raise errors.InvalidTypeError(
+            f"a tier is one of a TieredStore's, not {type(store).__name__}'s"
+        )
     index = store.options.index
     if index is None or index.vector is None:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             "a vector store needs vectors: open the store with index={'dims': …, 'embed': …}"
         )
     return {
@@ -146,7 +142,7 @@ def _check(store: TieredStore, schema: str) -> Flow[None]:
     view = f"{schema}.{_VIEW}"
     (((exists,),),) = yield Query((Call("has_documents", {"view": view}),), commit=True)
     if not exists:
-        raise NotSetUpError(
+        raise errors.NotSetUpError(
             f"this database has no view {view}: call store.setup() once with this version"
         )
 

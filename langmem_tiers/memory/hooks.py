@@ -4,43 +4,133 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, Final, Literal
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.consolidate.session_end import SessionReport
+from langmem_tiers.core.checks import checked_list, is_number
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidTypeError
-from langmem_tiers.core.memory import Source, StoreResult
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import PERSONS, Source, StoreResult
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.learn.outcome import Run
-from langmem_tiers.memory import reminding
+from langmem_tiers.memory import recalling, remembering, reminding, short_term, tending
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.memory.hook_data import (
-    EXPIRE_DAYS,
-    PromptSubmit,
-    SessionStart,
-    SessionStop,
-    alike,
-    checked_data,
-    checked_options,
-    given,
-    told_of,
-)
-from langmem_tiers.memory.recalling import get
-from langmem_tiers.memory.remembering import store_many
-from langmem_tiers.memory.short_term import close_task, get_active_tasks
-from langmem_tiers.memory.tending import session_ended
-from langmem_tiers.postgres.flow import Flow, Runs, apart, both, unit
+from langmem_tiers.postgres.flow import Flow, apart, both, unit
 from langmem_tiers.remember.new import checked_text, label
-from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates, checked_predicates
+from langmem_tiers.remind import intentions
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
-from langmem_tiers.remind.times import LANGUAGES, time_in
-from langmem_tiers.remind.triggers import At, If
+from langmem_tiers.remind.times import LANGUAGES, checked_languages, time_in
+from langmem_tiers.remind.triggers import TRIGGERS, At, If, Trigger
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
+
+_FIELDS: Final = {
+    "event": ("type", "decision_type", "event"),
+    "concept": ("category", "category", "fact"),
+}
+"""What says of which kind it is, as it is handed in and in the metadata; and what it is else."""
+
+_MOST_DAYS: Final = 36_500
+EXPIRE_DAYS: Final = 7.0
+"""Days after which an intention expires that names no time: our own choice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStart:
+    """What a session begins with."""
+
+    reminders: tuple[intentions.Reminder, ...] = ()
+    """What was raised, by priority."""
+    pending: tuple[intentions.Intention, ...] = ()
+    """What is open, by priority; what was raised is open until it is closed."""
+
+    def __str__(self) -> str:
+        """What is open, one a line, with its priority."""
+        return "\n".join(map(str, self.pending))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSubmit:
+    """What became of a prompt."""
+
+    working: StoreResult
+    """As working memory."""
+    intended: StoreResult | None = None
+    """As prospective memory; None if it intends nothing, or the gate did not accept it."""
+    priority: intentions.Priority | None = None
+    trigger: Trigger | None = None
+    untimed: str | None = None
+    """Why what is intended has no time; None if it has one, or nothing is intended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionStop:
+    """What became of a session."""
+
+    report: SessionReport
+    events: tuple[StoreResult, ...] = ()
+    """Significant events, as episodic memories."""
+    concepts: tuple[StoreResult, ...] = ()
+    """Concepts that were handed in, as semantic memories; others are in the report."""
+
+    def __str__(self) -> str:
+        """How many events and concepts, then the report."""
+        events, concepts = (
+            sum(one.stored for one in some) for some in (self.events, self.concepts)
+        )
+        return f"kept: {events} as events, {concepts} as concepts\n{self.report}"
+
+
+def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, Any]]:
+    """Events or concepts that were handed in, once each, each of some kind.
+
+    Raises:
+        InvalidInputError: for what is no event, or no concept.
+    """
+    if isinstance(given, Mapping):
+        raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
+    field, name, otherwise = _FIELDS[what]
+    found: dict[str, dict[str, Any]] = {}
+    for one in checked_list(() if given is None else given, f"{what}s", "mappings"):
+        if not isinstance(one, Mapping):
+            raise InvalidTypeError(
+                f"{what}s are mappings with a description and a {field}, not {short(one)}"
+            )
+        text = checked_text(one.get("description"), f"the description among the {what}s")
+        kind = label(one.get(field), field) or otherwise
+        named = one.get("source", Source.AGENT)
+        source = Source.AGENT if named in PERSONS else named
+        found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
+    return list(found.values())
+
+
+def checked_options(languages: Sequence[str], expire_days: float | None) -> dict[str, Any]:
+    """The options of `MemoryHooks` that say when what a prompt intends is raised, checked.
+
+    Raises:
+        InvalidInputError: for languages that are not known, or days that are no number above 0 and
+            up to 36500.
+        MissingExtraError: for other languages than English without the extra `dates`.
+    """
+    named = checked_languages(languages)
+    if expire_days is not None and not (is_number(expire_days) and 0 < expire_days <= _MOST_DAYS):
+        raise InvalidInputError(
+            f"expire_days is {short(expire_days, 40)}: give days, above 0 and up to {_MOST_DAYS}, "
+            "or None for never"
+        )
+    return {"languages": named, "expire_days": expire_days}
+
+
+def given(trigger: Trigger) -> dict[str, Any]:
+    """A trigger as the argument of `intend` that it is."""
+    return {name: trigger for name, kind in TRIGGERS.items() if isinstance(trigger, kind)}
 
 
 def on_session_start(
@@ -69,7 +159,7 @@ def on_session_start(
         memory,
         query,
         state=state,
-        predicates={**checked_predicates(predicates), SESSION_STARTS: lambda _: True},
+        predicates={**intentions.checked_predicates(predicates), SESSION_STARTS: lambda _: True},
         limit=limit,
         lease_seconds=lease_seconds,
         run_id=run_id,
@@ -104,7 +194,7 @@ def on_user_prompt_submit(
         "metadata": {"session_id": hooks.session_id},
         "key": None if named is None else hooks.key(named, "prompt"),
     }
-    (working,) = yield from unit(store_many(hooks.memory, [note]))
+    (working,) = yield from unit(remembering.store_many(hooks.memory, [note]))
     found = intended_in(text)
     if found is None or not working.stored or working.quarantined:
         return PromptSubmit(working=working)
@@ -127,9 +217,12 @@ def _intend(
 ) -> Flow[StoreResult]:
     """Intend it, once: a time that a prompt names is counted from when it came first."""
     memory = hooks.memory
-    known: Any = None if key is None else (yield from unit(get(memory, key)))
-    listed = yield from unit(reminding.intentions(memory))
-    known = known or alike(found.content, trigger, listed)
+    known: Any = None if key is None else (yield from unit(recalling.get(memory, key)))
+    if known is None:
+        said = normalised(found.content)
+        listed = yield from unit(reminding.intentions(memory))
+        same = (one for one in listed if one.trigger == trigger)
+        known = next((one for one in same if normalised(one.content) == said), None)
     if known is not None:
         return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
     lasts = hooks.expire_days is None or isinstance(trigger, At)
@@ -174,7 +267,7 @@ def on_todo_write_complete(
     # A todo and its steps tell what its user asked for.
     personal = None if hooks.context.user_id is None else True
     one = {**workflow, "source": source, "trust": trust, "key": key, "personal": personal}
-    (result,) = yield from unit(store_many(hooks.memory, [one]))
+    (result,) = yield from unit(remembering.store_many(hooks.memory, [one]))
     return result
 
 
@@ -185,14 +278,14 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     in its metadata. None if it is not active.
     """
     state, known_as = hooks.memory.state, checked_id(task_id, "task_id")
-    active = yield from unit(get_active_tasks(state))
+    active = yield from unit(short_term.get_active_tasks(state))
     task = next((one for one in active if one.task_id == known_as), None)
     if task is None:
         return None
     key = hooks.key(task_id, task.created_at.isoformat(), "task")
     # Kept before it is closed: what dies between the two is repeated, under the same key.
     kept = yield from on_todo_write_complete(hooks, replace(task, status=COMPLETED), key=key)
-    yield from unit(close_task(state, task_id, COMPLETED))
+    yield from unit(short_term.close_task(state, task_id, COMPLETED))
     return kept
 
 
@@ -220,7 +313,13 @@ def on_session_stop(
             was stored.
         ModelError: if the model gave nothing usable; the notes are as they were.
     """
-    data = checked_data(session_data)
+    data = {} if session_data is None else session_data
+    if not isinstance(data, Mapping):
+        raise InvalidTypeError(f"session_data is a mapping, not {type(data).__name__}")
+    if unknown := data.keys() - {"session_id", "events", "concepts", "trust"}:
+        raise InvalidInputError(
+            f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
+        )
     session = label(data.get("session_id"), "session_id") or hooks.session_id
     events = told_of(data.get("events"), "event")
     concepts = told_of(data.get("concepts"), "concept")
@@ -236,12 +335,10 @@ def on_session_stop(
         for kind, several in (("episodic", events), ("semantic", concepts))
         for one in several
     ]
-    results = (yield from unit(store_many(hooks.memory, kept))) if kept else []
-    report = yield from unit(session_ended(hooks.memory, session, model, stated=True))
+    results = (yield from unit(remembering.store_many(hooks.memory, kept))) if kept else []
+    report = yield from unit(tending.session_ended(hooks.memory, session, model, stated=True))
     return SessionStop(
-        report=report,
-        events=tuple(results[: len(events)]),
-        concepts=tuple(results[len(events) :]),
+        report=report, events=tuple(results[: len(events)]), concepts=tuple(results[len(events) :])
     )
 
 
@@ -295,7 +392,7 @@ class MemoryHooks:
         """
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
-        self.memory = memory
+        self.memory, self.runner = memory, memory.runner
         self.session_id = label(session_id, "session_id") or memory.context.session_id
         told = checked_options(languages, expire_days)
         self.languages: tuple[str, ...] = told["languages"]
@@ -309,11 +406,6 @@ class MemoryHooks:
     def context(self) -> MemoryContext:
         """Whose memory it is, and which session's."""
         return replace(self.memory.context, session_id=self.session_id)
-
-    @property
-    def runner(self) -> Runs:
-        """What runs its flows."""
-        return self.memory.runner
 
     def key(self, *of: str) -> str:
         """A key that is the same for the same thing of the session."""

@@ -20,9 +20,8 @@ from psycopg.conninfo import conninfo_to_dict
 from benchmarks.ruling import Ruling
 from langmem_tiers import EmbeddedPostgres
 from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.graph.checkpoints import config_of
 from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.worker import LEASE_SECONDS
+from langmem_tiers.graph.worker import LEASE_SECONDS, config_of
 from langmem_tiers.postgres.target import checkpointer_pool
 from tests.support.coordinating import coordinator
 from tests.support.cycles import ACME, FILLING, contents, fill, opened_world

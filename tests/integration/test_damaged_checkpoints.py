@@ -26,7 +26,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.lease import thread_of
 from langmem_tiers.core.errors import CheckpointError
-from langmem_tiers.graph.checkpoints import CycleSerializer, config_of, strictly
+from langmem_tiers.graph.worker import CycleSerializer, config_of, strictly
 from tests.support.opening import Clock
 from tests.support.workers import SCHEDULE, How, Workers, tenants
 

@@ -26,8 +26,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.graph.node import careful_of
-from langmem_tiers.graph.runs import CALLER
+from langmem_tiers.graph.node import CALLER, Step, careful_of
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import Way, agent_between, agent_on, calls, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after
@@ -244,5 +243,7 @@ def test_an_interrupt_passes() -> None:
         yield from ()
         raise GraphInterrupt
 
+    nobody: Any = None
+    step = Step(nobody, {}, {}, careful=careful_of("tell", "tell"), name="hook")
     with pytest.raises(GraphInterrupt):
-        CALLER.run(careful_of("tell", "tell").hook("hook", interrupts()))
+        CALLER.run(step.hooked(interrupts()))

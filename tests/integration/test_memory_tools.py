@@ -27,7 +27,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.graph.context_tools import create_manage_reminder_tool, memory_tools
-from langmem_tiers.graph.runs import Remembered
+from langmem_tiers.graph.node import Remembered
 from langmem_tiers.recall.question import REMINDER_SET
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.opening import Clock

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -165,6 +166,7 @@ def meddled(
     """Coordinators for which this is done right before, or after, they carry out a decision."""
 
     def blocking(verb: str) -> Any:
+        @wraps(getattr(MemoryCoordinator, verb))
         def decide(memory: MemoryCoordinator, key: str, **options: Any) -> Any:
             if not after:
                 with_(memory, key)
@@ -176,6 +178,7 @@ def meddled(
         return decide
 
     def awaited(verb: str) -> Any:
+        @wraps(getattr(MemoryCoordinator, f"a{verb}"))
         async def decide(memory: MemoryCoordinator, key: str, **options: Any) -> Any:
             return await asyncio.to_thread(blocking(verb), memory, key, **options)
 

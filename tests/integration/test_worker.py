@@ -22,8 +22,7 @@ from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.consolidate.steps import Cycle, StepCounts
 from langmem_tiers.core.errors import InvalidInputError, ModelError
-from langmem_tiers.graph.checkpoints import FENCE
-from langmem_tiers.graph.worker import LEASE_SECONDS, ConsolidationWorker
+from langmem_tiers.graph.worker import FENCE, LEASE_SECONDS, ConsolidationWorker
 from langmem_tiers.postgres.flow import Flow
 from tests.support.opening import Clock
 from tests.support.workers import SCHEDULE, How, Workers, tenants

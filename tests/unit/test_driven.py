@@ -13,8 +13,7 @@ from langgraph.graph import START, StateGraph
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.graph.learn import _NODE_ERROR
-from langmem_tiers.graph.node import check_keys
-from langmem_tiers.graph.runs import CALLER, asked, ways
+from langmem_tiers.graph.node import CALLER, asked, check_keys, ways
 from langmem_tiers.postgres.flow import Flow
 
 
@@ -36,14 +35,14 @@ class Doubling:
 
 def quadrupled(number: int) -> Flow[int]:
     """Four times a number."""
-    once = yield from asked(Doubling().double, Doubling().adouble, number)
-    return (yield from asked(Doubling().double, Doubling().adouble, once))
+    once = yield from asked(Doubling().double, number)
+    return (yield from asked(Doubling().double, once))
 
 
 async def test_an_error_is_raised_where_the_flow_asked() -> None:
     def mended() -> Flow[str]:
         try:
-            yield from asked(Doubling().fail, Doubling().afail)
+            yield from asked(Doubling().fail)
         except KeyError as error:
             return f"mended: {error}"
         return "never"
