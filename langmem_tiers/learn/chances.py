@@ -20,11 +20,15 @@ shows what comes of it)."""
 _PRIOR: Final = 4
 """Runs that what is usual counts for: our own choice."""
 LIKELY_HARM: Final = 0.6
-"""The chance of harm from which on a memory is held out of more runs."""
-_STEEP: Final = 12
-"""How fast the share grows with the chance of harm: our own choice. At 8, eleven failures in twelve
-runs, where six in ten succeed, hold a memory out of 0.7 of the runs; at 12, of 0.97 of them."""
-_MOST_HELD: Final = 0.97
+"""The chance of harm from which on a memory seems to harm: our own choice."""
+_DOUBTFUL: Final = 0.55
+_STEEP: Final = 15
+_USUAL_RUNS: Final = 2
+_FAILED_WITHOUT: Final = 3
+"""By these the share of runs without a memory is found: our own choice, on made-up runs like those
+of benchmarks/harm.py. Few lessons that harm are shown at last, and few runs of hard tasks, of which
+one in fifty may succeed without help, go without a lesson that helps."""
+_MOST_HELD: Final = 0.98
 """The largest share of runs that a memory is held out of by itself: the others may clear it."""
 
 
@@ -105,7 +109,7 @@ class HoldoutCounts(NamedTuple):
 
 
 def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
-    """How likely runs succeed less with a memory than without it, in 0…1.
+    """Tell how likely runs succeed less with a memory than without it, in 0…1.
 
     Both rates have Beta posteriors over a prior that is worth `_PRIOR` runs of what is usual of the
     task: a hard one fails with the best lesson. That is the rate of all runs that the memory was
@@ -114,26 +118,35 @@ def chance_of_harm(counts: HoldoutCounts, usual: float) -> float:
     """
     own = _expected(counts.shown_successes + counts.held_successes, counts.tries, usual)
     shown = _posterior(counts.shown_successes, counts.shown_tries, own)
-    held = _posterior(counts.held_successes, counts.held_tries, own)
-    return NormalDist(shown.mean - held.mean, math.hypot(shown.stdev, held.stdev)).cdf(0)
+    return _less(shown, _posterior(counts.held_successes, counts.held_tries, own))
 
 
-def _posterior(successes: int, tries: int, usual: float) -> NormalDist:
-    mean = _expected(successes, tries, usual)
-    return NormalDist(mean, math.sqrt(mean * (1 - mean) / (tries + _PRIOR + 1)))
+def doubted(counts: HoldoutCounts, usual: float) -> float:
+    """Return the share of runs that a memory is to be held out of, as far as it seems to harm.
 
-
-def _expected(successes: int, tries: int, usual: float) -> float:
-    return (successes + _PRIOR * usual) / (tries + _PRIOR)
-
-
-def doubted(harm: float) -> float:
-    """The share of runs that a memory is held out of which harms with this chance.
-
-    From 0.6 on it grows evenly, so that what seems to harm is shown less and less while the runs
-    without it tell whether it does. The steps are our own choice: benchmarks/harm.py measures them.
+    What was learned came from a failure, so its task is taken for harder than the `usual` one until
+    runs without it say otherwise: these begin with three that failed beside two of the usual rate.
+    So a lesson of a hard task is held out of a run or two. From a chance of harm of 0.55 on the
+    share grows evenly, and what harms is shown less and less while the runs without it tell.
     """
-    return min(_MOST_HELD, max(0.0, _STEEP * (harm - LIKELY_HARM)))
+    shown = _posterior(counts.shown_successes, counts.shown_tries, usual, _USUAL_RUNS)
+    tries = counts.held_tries + _FAILED_WITHOUT
+    harm = _less(shown, _posterior(counts.held_successes, tries, usual, _USUAL_RUNS))
+    return min(_MOST_HELD, max(0.0, _STEEP * (harm - _DOUBTFUL)))
+
+
+def _less(one: NormalDist, other: NormalDist) -> float:
+    """Tell how likely one rate is less than another."""
+    return NormalDist(one.mean - other.mean, math.hypot(one.stdev, other.stdev)).cdf(0)
+
+
+def _posterior(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> NormalDist:
+    mean = _expected(successes, tries, usual, prior)
+    return NormalDist(mean, math.sqrt(mean * (1 - mean) / (tries + prior + 1)))
+
+
+def _expected(successes: int, tries: int, usual: float, prior: float = _PRIOR) -> float:
+    return (successes + prior * usual) / (tries + prior)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,11 +88,11 @@ class Showing(NamedTuple):
     holdout: float | None = None
     """None is `HOLDOUT` of what was learned and tried, and more of what seems to harm."""
 
-    def hides(self, one: Recollection, harm: float = 0.0) -> bool:
-        """Whether the run goes without a memory that harms with this chance."""
+    def hides(self, one: Recollection, doubted: float = 0.0) -> bool:
+        """Tell whether the run goes without a memory that so large a share of runs goes without."""
         share = self.holdout
         if share is None:
-            share = max(HOLDOUT, chances.doubted(harm)) if _is_tried(one) else 0.0
+            share = max(HOLDOUT, doubted) if _is_tried(one) else 0.0
         return held_out(self.run.id, "\0".join((*one.namespace, one.key)), share)
 
 
@@ -163,7 +163,7 @@ def _held_out(
             return bool(before)
         if counts is None or counts.tries < chances.ENOUGH:
             return showing.hides(one)
-        return showing.hides(one, chances.chance_of_harm(counts, rate))
+        return showing.hides(one, chances.doubted(counts, rate))
 
     return [hides(one) for one in found]
 
