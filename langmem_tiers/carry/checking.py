@@ -16,7 +16,7 @@ from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, short
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.reach import Known
+from langmem_tiers.forget.places import Known
 from langmem_tiers.postgres.flow import Call, Flow, Query, aside, rows_of
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.remember.tombstones import buried

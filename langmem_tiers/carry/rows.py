@@ -18,8 +18,8 @@ from langmem_tiers.core.memory import QUARANTINED, TIERS
 from langmem_tiers.core.namespaces import check_key, decode, encode
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.reach import Known
-from langmem_tiers.forget.scrub import Event, Scrubber, State
+from langmem_tiers.forget.places import Event, Known, State
+from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.trust import TrustPolicy, derived_trust
 
 MOST_ID: Final = 2**62
@@ -188,7 +188,7 @@ class Gone:
     def scrubber(self) -> Scrubber:
         """What judges the other rows by them."""
         passages = Passages(self.texts, self.keys)
-        return Scrubber(tenant=self.tenant, erased=self.ids, passages=passages)
+        return Scrubber(erased=self.ids, passages=passages)
 
 
 def known_of(row: Mapping[str, Any]) -> Known:

@@ -181,7 +181,7 @@ def plan_table(plan: ForgetPlan) -> Table:
         (what, plain(one.key or ""), plain("/".join(one.namespace)), one.tier, one.why)
         for what, several in (
             ("goes", plan.erased),
-            ("says less", plan.rewritten),
+            ("suspect", plan.rewritten),
             ("stays", plan.alike),
         )
         for one in several
@@ -202,7 +202,7 @@ def receipt_table(receipt: ForgetReceipt) -> Table:
     """What a forgetting took away."""
     rows = [("receipt", receipt.receipt), ("at", receipt.at)]
     rows += [(table, f"{number:,} rows") for table, number in receipt.counts.items()]
-    rows += [("says less", f"{len(receipt.rewritten):,} memories")] if receipt.rewritten else []
+    rows += [("suspect", f"{len(receipt.rewritten):,} memories")] if receipt.rewritten else []
     rows += [("lost what they quoted", f"{receipt.scrubbed:,}")] if receipt.scrubbed else []
     rows += [("file removed", plain(one)) for one in receipt.files]
     rows += [("thread deleted", plain(one)) for one in receipt.threads]
