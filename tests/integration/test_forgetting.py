@@ -114,18 +114,7 @@ def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not(
     store: TieredStore, url: str
 ) -> None:
     memory = coordinator(store, project_id="billing")
-    said = "The depot is in Rovinj since May."
-    memory.store(said, "semantic", key="depot")
-    memory.store("The lorry is green.", "semantic", key="lorry")
-    memory.store("Deliveries need a ferry.", "semantic", key="alone", derived_from=["depot"])
-    memory.store("Ferries are slow.", "semantic", key="deeper", derived_from=["alone"])
-    both: dict[str, Any] = {"derived_from": ["depot", "lorry"]}
-    memory.store(f"- {said}\n- The lorry is green.\n- So it rains.", key="digest", **both)
-    memory.store("The depot is in Rovinj since May!", key="echo", **both)
-    memory.store("All is well there.", "semantic", key="free", metadata={"of": said}, **both)
-    memory.store("The lorry is green. Fine!", "semantic", key="lorries", **both)
-    memory.store("Colours matter.", key="paint", derived_from=["digest"])
-    memory.store("Rain: so it rains.", "semantic", key="rain", derived_from=["digest", "lorry"])
+    tell_of_the_depot(memory)
 
     plan: Any = memory.forget(key="depot", plan=True)
     receipt: Any = memory.forget(key="depot")
@@ -150,6 +139,22 @@ def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not(
     (free,) = [one for one in memory.get_context("well", min_match=0) if one.key == "free"]
     assert free.value["metadata"] == {"of": "(forgotten)"}
     assert memory.verify_forgotten(receipt)
+
+
+def tell_of_the_depot(memory: MemoryCoordinator) -> None:
+    """What came from the depot, alone or with the lorry."""
+    said = "The depot is in Rovinj since May."
+    memory.store(said, "semantic", key="depot")
+    memory.store("The lorry is green.", "semantic", key="lorry")
+    memory.store("Deliveries need a ferry.", "semantic", key="alone", derived_from=["depot"])
+    memory.store("Ferries are slow.", "semantic", key="deeper", derived_from=["alone"])
+    both: dict[str, Any] = {"derived_from": ["depot", "lorry"]}
+    memory.store(f"- {said}\n- The lorry is green.\n- So it rains.", key="digest", **both)
+    memory.store("The depot is in Rovinj since May!", key="echo", **both)
+    memory.store("All is well there.", "semantic", key="free", metadata={"of": said}, **both)
+    memory.store("The lorry is green. Fine!", "semantic", key="lorries", **both)
+    memory.store("Colours matter.", key="paint", derived_from=["digest"])
+    memory.store("Rain: so it rains.", "semantic", key="rain", derived_from=["digest", "lorry"])
 
 
 def recalled(memory: MemoryCoordinator) -> list[str]:
