@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from langmem_tiers.consolidate.archive import ArchivedMemory, Files, Written
@@ -75,12 +75,8 @@ class _Keyed(NamedTuple):
     named: str
 
 
-class _Rewritten(NamedTuple):
-    """A file and what stays of it: a new file, or nothing."""
-
-    file: ArchiveFile
-    written: Written | None
-    lines: int
+_Left: TypeAlias = list[tuple[ArchiveFile, list[ArchivedMemory]]]
+"""Files that hold something that goes, each with the lines that stay."""
 
 
 def check_checkpointer(given: object) -> None:
@@ -107,9 +103,9 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     rows = yield from rows_of("forgettings", tenant=asked.tenant, asked=key.named)
     asked = _with_earlier(asked, _latest(rows, key.named))
     files = yield from archives(asked.tenant)
-    left = tuple(map(str, (yield from parts.left(asked.tenant))))
+    broken_off = tuple(map(str, (yield from parts.left(asked.tenant))))
     if asked.kind == "tenant":
-        return replace((yield from _plan_of_tenant(asked, files)), unfinished=left)
+        return replace((yield from _plan_of_tenant(asked, files)), unfinished=broken_off)
     held = yield from looking.filed(files, how.files)
     found = yield from looking.memories(asked, held, how.options)
     gone = yield from looking.traces(found)
@@ -130,9 +126,9 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
         counts=counted(counts),
         scrubbed=gone.scrubbed,
         alike=tuple(_planned_one(asked, one, ALIKE) for one in gone.alike),
-        files=tuple(one.file.url for one, _ in _changed(held, found)),
+        files=tuple(file.url for file, _ in _left(held, found)),
         threads=tuple(PlannedThread(*one) for one in threads.items()),
-        unfinished=left,
+        unfinished=broken_off,
         near=near,
     )
 
@@ -153,12 +149,13 @@ def _planned_one(asked: Asked, one: Known, why: str) -> PlannedMemory:
     return PlannedMemory(key, decode(asked.tenant, one.namespace), one.tier, why)
 
 
-def _changed(held: Sequence[Filed], found: Found) -> list[tuple[Filed, list[ArchivedMemory]]]:
-    """The files that hold something that goes, each with the lines that stay."""
-    left = (
-        (one, [line for line in one.lines if line.id not in found.reach.erased]) for one in held
-    )
-    return [(one, lines) for one, lines in left if len(lines) < len(one.lines)]
+def _left(held: Sequence[Filed], found: Found) -> _Left:
+    gone = found.reach.erased
+    return [
+        (file, [one for one in lines if one.id not in gone])
+        for file, lines in held
+        if any(one.id in gone for one in lines)
+    ]
 
 
 def _plan_of_tenant(asked: Asked, files: Sequence[ArchiveFile]) -> Flow[ForgetPlan]:
@@ -249,7 +246,8 @@ def _forget(asked: Asked, how: Forgetting, key: _Keyed) -> Flow[ForgetReceipt]:
     held = yield from looking.filed((yield from archives(tenant)), how.files)
     first = yield from looking.memories(asked, held, how.options)
     yield Query((), commit=True)
-    files = yield from _rewritten(_changed(held, first), tenant, how.files)
+    left = _left(held, first)
+    written = yield from _written(left, tenant, how.files)
     several = [*first.forgotten, *(first.known[one] for one in first.reach.suspect)]
     keys = [(one.namespace, one.key) for one in several]
     yield from _hold(tenant, keys, [one.file for one in held], how.options)
@@ -267,9 +265,9 @@ def _forget(asked: Asked, how: Forgetting, key: _Keyed) -> Flow[ForgetReceipt]:
         sentences=tuple(sorted(_sentences(found, key.hashes))),
         counts=counted(counts),
         scrubbed=gone.scrubbed,
-        files={one.file.url: one.written.url if one.written else None for one in files},
+        files={file.url: new and new.url for (file, _), new in zip(left, written, strict=True)},
     )
-    receipt = yield from _record(receipt, threads, key, how, _replace_call(tenant, files))
+    receipt = yield from _record(receipt, threads, key, how, _replace_call(tenant, left, written))
     how.advance(len(found.ids))
     return receipt
 
@@ -330,24 +328,24 @@ def _hold(
         raise ConflictError("an archive was written meanwhile; nothing was changed")
 
 
-def _rewritten(
-    several: Sequence[tuple[Filed, list[ArchivedMemory]]], tenant: str, files: Callable[[], Files]
-) -> Flow[list[_Rewritten]]:
+def _written(left: _Left, tenant: str, files: Callable[[], Files]) -> Flow[list[Written | None]]:
     """Write what stays of files, each beside the old one; of which nothing stays, none."""
-    found: list[_Rewritten] = []
-    for (file, _), lines in several:
-        written: Written | None = None
+    found: list[Written | None] = [None] * len(left)
+    for number, (file, lines) in enumerate(left):
         if lines:
             writing = partial(files().rewrite, file.url, file.archive, tenant, lines)
-            written = yield from apart(writing, sys.maxsize)
-        found.append(_Rewritten(file, written, len(lines)))
+            found[number] = yield from apart(writing, sys.maxsize)
     return found
 
 
-def _replace_call(tenant: str, several: Sequence[_Rewritten]) -> Call:
+def _replace_call(tenant: str, left: _Left, written: Sequence[Written | None]) -> Call:
     """The call by which new files take the places of the old ones."""
     names = ("old", "archives", "urls", "checksums", "left")
-    rows = ((one.file.archive, *(one.written or (None,) * 3), one.lines) for one in several)
+    none = (None, None, None)
+    rows = (
+        (file.archive, *(new or none), len(lines))
+        for (file, lines), new in zip(left, written, strict=True)
+    )
     return Call("replace_archives", {"tenant": tenant, **columns(names, rows)})
 
 
