@@ -49,6 +49,8 @@ _MARK: Final = "\0"
 """What a number begins with that stays as it is written: no text of a file has it."""
 _MARKED: Final = re.compile(r'"\\u0000([^"]*)"')
 _NUMBER: Final = re.compile(r"-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d{1,6}))?")
+_LONGEST_INT: Final = 4_000
+"""Digits of a whole number that Python reads as one."""
 _PLAIN: Final = 20
 """Characters of a whole number that is read as one."""
 _ORDER: Final = {table: place for place, table in enumerate(CARRIED)}
@@ -346,13 +348,12 @@ def as_json(value: object) -> str:
 
 
 def as_read(value: object) -> Any:
-    """The same as Python reads JSON, numbers as floats."""
-    return json.loads(as_json(value))
+    """The same as Python reads JSON; a number that is too long for it is a float."""
+    return json.loads(as_json(value), parse_int=_readable)
 
 
-def number_in(value: object) -> str | None:
-    """A number that stays as it was written, if it is one."""
-    return value[1:] if isinstance(value, str) and value.startswith(_MARK) else None
+def _readable(text: str) -> float:
+    return int(text) if len(text) <= _LONGEST_INT else float(text)
 
 
 def _number(text: str) -> Any:

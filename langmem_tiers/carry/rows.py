@@ -1,153 +1,387 @@
-"""What a row of an export has to be, and what becomes of it on its way: rules alone."""
+"""What a row of an export has to be, and what becomes of it on its way: rules alone.
+
+A row is refused that a verb could not read later: the types of its columns are Postgres's, and
+triggers, states, receipts and details of events are read by the models that write them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
 
-from langmem_tiers.carry.file import as_json, as_read, number_in
-from langmem_tiers.carry.models import check_read
+import pydantic
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from langmem_tiers.carry.file import as_json, as_read
 from langmem_tiers.core.carried import IDS, KEPT
-from langmem_tiers.core.errors import InvalidInputError, short
-from langmem_tiers.core.memory import QUARANTINED, TIERS
+from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, short
+from langmem_tiers.core.memory import QUARANTINED, STATES
 from langmem_tiers.core.namespaces import check_key, decode, encode
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.reach import Known
-from langmem_tiers.forget.scrub import Event, Scrubber, State
+from langmem_tiers.forget.places import Event, Known, State
+from langmem_tiers.forget.receipt import ForgetReceipt
+from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.trust import TrustPolicy, derived_trust
+from langmem_tiers.remind.intentions import PRIORITIES, STORED_AS
+from langmem_tiers.remind.triggers import of_json
+from langmem_tiers.state import flows as states
+from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task, of_value
 
 MOST_ID: Final = 2**62
 """Ids are below it, so that a file cannot use the sequence of them up: our own choice."""
-_RANGES: Final = {
-    "smallint": 2**15,
-    "integer": 2**31,
-    "bigint": 2**63,
-}
-_FLOATS: Final = frozenset(("NaN", "Infinity", "-Infinity"))
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00")
-_VECTOR: Final = re.compile(r"(?P<type>vector|halfvec)\((?P<dims>\d+)\)")
-_NUMBERS: Final = re.compile(r"\[[-+0-9.eE,]+\]")
-_BYTES: Final = re.compile(r"\\x(?:[0-9a-f]{2})*")
-_ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 OWN: Final = KEPT | {"archives", "archived"}
 """The tables that are taken only from a file that whoever imports it answers for: later calls read
 and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
 _LISTED: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
 """Where ids stand in the column `detail`."""
+_STATUSES: Final = frozenset(each for one in STORED_AS.values() for each in one)
+_TURN: Final = "turn/"
+"""The beginning of the names of events that a turn decided."""
+_COMMITTED: Final = "committed"
+_GONE: Final = frozenset(("rejected", "evicted"))
+_INFINITE: Final = ("infinity", "-infinity")
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,6})?\+00:00")
+_VECTOR: Final = re.compile(r"(?:vector|halfvec)\((\d+)\)")
+_NUMBERS: Final = re.compile(r"\[[-+0-9.eE,]+\]")
+_ID: Final = re.compile(r"[1-9][0-9]{0,17}")
 
 
-class Column(NamedTuple):
-    """A column of a table; a row of carried_columns after the table's name."""
+# The types of columns
 
+
+def _time(text: str) -> str:
+    """A time that Python reads: one that it does not, which Postgres has, ends every recall."""
+    if _TIME.fullmatch(text) is None:
+        raise ValueError
+    datetime.fromisoformat(text)
+    return text
+
+
+def _vector(dims: int, text: str) -> str:
+    if _NUMBERS.fullmatch(text) is None or text.count(",") + 1 != dims:
+        raise ValueError
+    return text
+
+
+def _place(namespace: str, info: pydantic.ValidationInfo) -> str:
+    if encode(decode(info.context, namespace)).namespace != namespace:
+        raise InvalidInputError(f"this is no namespace: {short(namespace)}")
+    return namespace
+
+
+def _moment(text: str) -> str:
+    if text not in _INFINITE and datetime.fromisoformat(text).tzinfo is None:
+        raise InvalidInputError("a moment says its time zone")
+    return text
+
+
+def _among(known: Collection[str], value: str) -> str:
+    if value not in known:
+        raise InvalidInputError(f"{short(value)} is none of {short(sorted(known))}")
+    return value
+
+
+def _integer(low: int, end: int) -> Any:
+    return Annotated[int, Field(ge=low, lt=end)]
+
+
+_Count: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Moment: TypeAlias = Annotated[str, AfterValidator(_moment)]
+_Time: TypeAlias = Annotated[str, AfterValidator(_time)]
+_Tier: TypeAlias = Literal["short_term", "working", "long_term"]
+_TYPES: Final[Mapping[str, Any]] = {
+    "jsonb": Any,
+    "boolean": bool,
+    "double precision": Annotated[float, Field(allow_inf_nan=False)]
+    | Literal["NaN", "Infinity", "-Infinity"],
+    "smallint": _integer(-(2**15), 2**15),
+    "integer": _integer(-(2**31), 2**31),
+    "bigint": _integer(-(2**63), 2**63),
+    "timestamp with time zone": _Time,
+    "tier": _Tier,
+    "bytea": Annotated[str, Field(pattern=r"^\\x([0-9a-f]{2})*$")],
+}
+"""Those that are not here are written as texts."""
+_NAMED: Final[Mapping[str, Any]] = {
+    "namespace": Annotated[str, AfterValidator(_place)],
+    "owner": Annotated[str, AfterValidator(_place)],
+    "key": Annotated[str, AfterValidator(check_key)],
+    **dict.fromkeys(IDS, _integer(1, MOST_ID)),
+}
+
+
+def _type_of(name: str, kind: str) -> Any:
+    if kind.endswith("[]"):
+        return GenericAlias(list, (_type_of(name, kind.removesuffix("[]")),))
+    if (vector := _VECTOR.fullmatch(kind)) is not None:
+        return Annotated[str, AfterValidator(partial(_vector, int(vector[1])))]
+    return _NAMED.get(name) or _TYPES.get(kind, str)
+
+
+# What verbs read
+
+
+class _Read(pydantic.BaseModel):
+    """Fields that verbs read; others may stand beside them."""
+
+    model_config = pydantic.ConfigDict(extra="allow", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _Counters(_Read):
+    """The counters of a memory, as a move notes them."""
+
+    tenant: str | None = None
+    id: int | None = None
+    access_count: int | None = None
+    success_count: int | None = None
+    failure_count: int | None = None
+    last_accessed_at: _Moment | None = None
+    strength: float | None = None
+    strength_at: _Moment | None = None
+
+
+class _Told(_Read):
+    """The detail of any event."""
+
+    reasons: list[str] = []
+    turn: str | None = None
+    user_id: str | None = None
+    project_id: str | None = None
+    session_id: str | None = None
+
+
+class _Move(_Told):
+    """The detail of an event of a memory."""
+
+    key: str | None = None
+    namespace: str | None = None
+    tier: _Tier | None = None
+    sources: list[int] = []
+    again: list[int] = []
+    versions: dict[str, _Moment] | None = {}
+    """None where a promotion marked nothing."""
+    handed: _Counters = _Counters()
+    had: _Counters | None = None
+    updated_at: _Moment | None = None
+    valid_to: _Moment | None = None
+    expires_at: _Moment | None = None
+    ttl_minutes: float | None = None
+    trust: float | None = None
+
+
+class _Gone(_Move):
+    """The detail of what is left of a memory that was rejected, or made room."""
+
+    key: str
+    namespace: str
+
+
+class _Kept(_Read):
+    """A memory that a turn stored."""
+
+    key: str
+    namespace: str
+    tier: _Tier
+    held: str | None
+    evicted: list[str]
+
+
+class _Committed(_Told):
+    """The detail of the end of a committed turn."""
+
+    began: _Moment
+    summary: dict[str, int]
+    wanted: list[str]
+    stored: list[_Kept]
+    refused: dict[str, str] = {}
+    goals: list[dict[str, Any]]
+    lessons: list[str]
+    skills: list[str]
+
+
+# The rows of tables of which verbs read more than the types of columns say
+
+
+class _Row(pydantic.BaseModel):
+    """A row of a table; the columns that are not named here are those of the database."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
+
+
+class _Memory(_Row):
+    value: dict[str, Any] = Field(description="object")
+    state: Annotated[str, AfterValidator(partial(_among, STATES))] | None
+    ttl_minutes: _Count | None = Field(description="number from 0 on")
+
+
+class _Event(_Row):
+    event: str
+    kind: str
+    detail: Any
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        model: type[_Read] = _Gone if self.kind in _GONE else _Move
+        if self.event.startswith(_TURN):
+            model = _Committed if self.kind == _COMMITTED else _Told
+        try:
+            model.model_validate(self.detail)
+        except ValidationError as error:
+            where, wrong = _first(error)
+            raise InvalidInputError(f"detail {where}: {wrong['msg']}") from error
+        return self
+
+
+class _Intention(_Row):
+    priority: int = Field(ge=0, lt=len(PRIORITIES), description="priority")
+    kind: str
+    trigger: Any
+    status: Annotated[str, AfterValidator(partial(_among, _STATUSES))]
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        _among({of_json(self.trigger).kind}, self.kind)
+        return self
+
+
+class _State(_Row):
+    kind: str
     name: str
-    type: str
-    needed: bool
+    value: Any
+    at: _Time
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        _among({self._called()}, self.name)
+        return self
+
+    def _called(self) -> str:
+        """What a state of this value is called."""
+        value = self.value
+        match self.kind:
+            case "message" if isinstance(value, dict):
+                of_value(Message, {**value, "message_id": self.name, "at": self.at})
+                return self.name
+            case states.TASK:
+                return of_value(Task, value).task_id
+            case states.GOAL:
+                return of_value(Goal, value).goal_id
+            case states.SPEND:
+                return of_value(DailySpend, value).date.isoformat()
+            case states.EMOTION:
+                of_value(EmotionalState, value)
+                return ""
+            case states.TRANSACTION if isinstance(value, dict):
+                return self.name
+        raise InvalidInputError(f"{short(self.kind)} is no kind of state, or its value no object")
 
 
-Tables = Mapping[str, Mapping[str, Column]]
+class _Forgetting(_Row):
+    tenant: str
+    receipt: str
+    detail: Any
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        told = ForgetReceipt.of_json(self.detail)
+        _among({told.receipt}, self.receipt)
+        _among({told.tenant}, self.tenant)
+        return self
+
+
+class _Sizes(_Row):
+    memories: _Count = Field(description="number from 0 on")
+    words: list[str]
+    counts: list[_Count]
+    crowded: list[str]
+    tiers: list[_Tier]
+
+    @model_validator(mode="after")
+    def _is_read(self) -> Self:
+        if len(self.words) != len(self.counts) or len(self.crowded) != len(self.tiers):
+            raise InvalidInputError("words have counts, and crowded places tiers")
+        return self
+
+
+class _Archive(_Row):
+    url: Annotated[str, Field(pattern=r"\S")] = Field(description="URL")
+    checksum: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256")
+
+
+_ROWS: Final[Mapping[str, type[_Row]]] = {
+    "memories": _Memory,
+    "events": _Event,
+    "intentions": _Intention,
+    "archives": _Archive,
+    "states": _State,
+    "forgettings": _Forgetting,
+    "tenant_sizes": _Sizes,
+}
+Tables: TypeAlias = Mapping[str, type[pydantic.BaseModel]]
 
 
 def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
-    """The columns of each table, by name."""
-    found: dict[str, dict[str, Column]] = defaultdict(dict)
+    """What a row of each table has to be, by the database's columns: rows of carried_columns."""
+    columns: dict[str, dict[str, Any]] = defaultdict(dict)
     for table, name, kind, needed in rows:
-        found[table][name] = Column(name, kind, needed)
-    return found
+        base = _ROWS.get(table, _Row)
+        if name not in base.model_fields:
+            is_one = _type_of(name, kind)
+            columns[table][name] = (is_one if needed else is_one | None, Field(description=kind))
+    return {
+        table: pydantic.create_model(table, __base__=_ROWS.get(table, _Row), **several)
+        for table, several in columns.items()
+    }
 
 
 def check_row(
-    table: str, row: Mapping[str, Any], columns: Mapping[str, Column], tenant: str
+    table: str, row: Mapping[str, Any], model: type[pydantic.BaseModel], tenant: str
 ) -> None:
     """Check that a row can be one of this table and tenant, and that every verb can read it.
 
     Raises:
         InvalidInputError: if it cannot.
     """
-    if row.keys() != columns.keys():
-        odd = short(sorted(row.keys() ^ columns.keys()))
-        raise InvalidInputError(f"a row of {table} has other columns ({odd})")
-    if row["tenant"] != tenant:
+    if row.get("tenant", tenant) != tenant:
         raise InvalidInputError(f"a row of {table} is of another tenant, {short(row['tenant'])}")
     try:
-        as_json(row)
+        model.model_validate(as_read(row), context=tenant)
     except UnicodeEncodeError as error:
         raise InvalidInputError("a text is no valid Unicode: it has a lone surrogate") from error
-    for one in columns.values():
-        _check_value(table, row[one.name], one)
-    if "namespace" in row:
-        _check_place(row["namespace"], tenant)
-    if "key" in row:
-        check_key(row["key"])
-    check_read(table, row)
+    except ValidationError as error:
+        raise InvalidInputError(_why(table, row, model, error)) from error
 
 
-def _check_value(table: str, value: object, column: Column) -> None:
-    if value is None and column.needed:
-        raise InvalidInputError(f"{table}.{column.name} is missing")
-    if value is not None and not _fits(value, column):
-        shown = short(as_json(value)[:400])
-        raise InvalidInputError(f"{table}.{column.name} is no {column.type}: {shown}")
+def _why(
+    table: str, row: Mapping[str, Any], model: type[pydantic.BaseModel], error: ValidationError
+) -> str:
+    """Why a row cannot be one of this table."""
+    where, wrong = _first(error)
+    cause = wrong.get("ctx", {}).get("error")
+    if isinstance(cause, TieredMemoryError):
+        return f"a row of {table} that no verb reads: {where}{': ' * bool(where)}{cause}"
+    name = str(wrong["loc"][0])
+    if wrong["type"] in ("missing", "extra_forbidden"):
+        return f"a row of {table} has other columns ({short(name)})"
+    if row[name] is None:
+        return f"{table}.{name} is missing"
+    kind = model.model_fields[name].description or "value of its kind"
+    return f"{table}.{name} is no {kind}: {short(as_json(row[name])[:400])}"
 
 
-def _check_place(namespace: str, tenant: str) -> None:
-    if encode(decode(tenant, namespace)).namespace != namespace:
-        raise InvalidInputError(f"this is no namespace: {short(namespace)}")
+def _first(error: ValidationError) -> tuple[str, Any]:
+    """The place of the first thing that is wrong, and what it is."""
+    wrong = error.errors(include_url=False, include_input=False)[0]
+    return short(".".join(map(str, wrong["loc"]))), wrong
 
 
-def _fits(value: Any, column: Column) -> bool:
-    if column.type.endswith("[]"):
-        each = column._replace(type=column.type[:-2])
-        return isinstance(value, list) and all(_fits(one, each) for one in value)
-    if column.name in IDS:
-        return _is_id(value)
-    if (most := _RANGES.get(column.type)) is not None:
-        return type(value) is int and -most <= value < most
-    return _KINDS.get(column.type, partial(_is_text, column.type))(value)
-
-
-def _is_id(value: object) -> bool:
-    return type(value) is int and 0 < value < MOST_ID
-
-
-def _is_text(kind: str, value: Any) -> bool:
-    """Whether it can be of a type whose values are written as texts."""
-    if not isinstance(value, str) or number_in(value) is not None:
-        return False
-    if (vector := _VECTOR.fullmatch(kind)) is not None:
-        return _NUMBERS.fullmatch(value) is not None and value.count(",") + 1 == int(vector["dims"])
-    return kind not in _TEXTS or _TEXTS[kind](value)
-
-
-def _is_float(value: Any) -> bool:
-    if (number := number_in(value)) is not None:
-        return abs(float(number)) < float("inf")
-    return value in _FLOATS if isinstance(value, str) else type(value) is int
-
-
-def _is_time(text: str) -> bool:
-    """Whether Python reads it: one that it does not, which Postgres has, ends every recall."""
-    try:
-        return _TIME.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
-    except ValueError:
-        return False
-
-
-_KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "jsonb": lambda _: True,
-    "boolean": lambda value: isinstance(value, bool),
-    "double precision": _is_float,
-}
-_TEXTS: Final[Mapping[str, Callable[[str], bool]]] = {
-    "timestamp with time zone": _is_time,
-    "tier": lambda text: text in TIERS,
-    "bytea": lambda text: _BYTES.fullmatch(text) is not None,
-}
+# What becomes of a row
 
 
 def each_id(table: str, row: dict[str, Any], change: Callable[[int], int]) -> None:
@@ -164,55 +398,62 @@ def _each_in_detail(table: str, detail: dict[str, Any], change: Callable[[int], 
     for name in _LISTED.get(table, ()):
         if isinstance(detail.get(name), list):
             detail[name] = [change(one) if _is_id(one) else one for one in detail[name]]
+    if table != "events":
+        return
     versions = detail.get("versions")
-    if table == "events" and isinstance(versions, dict):
+    if isinstance(versions, dict):
         detail["versions"] = {
             str(change(int(one))) if _ID.fullmatch(one) else one: at for one, at in versions.items()
         }
     for name in ("handed", "had"):
         counters = detail.get(name)
-        if table == "events" and isinstance(counters, dict) and _is_id(counters.get("id")):
+        if isinstance(counters, dict) and _is_id(counters.get("id")):
             counters["id"] = change(counters["id"])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
-    """Memories of a file that were forgotten where they are to come, and what they say."""
+def _is_id(value: object) -> bool:
+    return type(value) is int and 0 < value < MOST_ID
 
-    tenant: str
-    ids: frozenset[int]
-    texts: tuple[str, ...]
-    keys: frozenset[str]
 
-    @property
-    def scrubber(self) -> Scrubber:
-        """What judges the other rows by them."""
-        passages = Passages(self.texts, self.keys)
-        return Scrubber(tenant=self.tenant, erased=self.ids, passages=passages)
+def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
+    """Every id of some rows."""
+    found = set[int]()
+
+    def keep(one: int) -> int:
+        found.add(one)
+        return one
+
+    for row in rows:
+        each_id(table, row, keep)
+    return found
 
 
 def known_of(row: Mapping[str, Any]) -> Known:
     """A memory as forgetting looks at it."""
-    named = ("id", "tier", "namespace", "key", "value", "state", "user_id", "session", "speaker")
-    told = {name: row[name] for name in named}
+    told = {name: row[name] for name in Known._fields if name in row}
     return Known(**told | {"value": as_read(row["value"])})
 
 
-def without(
-    gone: Gone, scrubber: Scrubber, table: str, row: dict[str, Any]
-) -> dict[str, Any] | None:
+def scrubber_of(gone: Collection[Known]) -> Scrubber:
+    """What judges the other rows by memories that were forgotten where they are to come."""
+    texts = (text for one in gone for text in one.texts)
+    passages = Passages(texts, {one.key for one in gone})
+    return Scrubber(erased=frozenset(one.id for one in gone), passages=passages)
+
+
+def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, Any] | None:
     """A row without what was forgotten; None if it goes."""
     if table == "events":
         told = Event(row["event"], row["kind"], row["id"], row["target"], row["detail"])
         kept = scrubber.event(told)
         return None if kept is None else {**row, **kept._asdict()}
-    if not gone.ids.isdisjoint({row.get("id"), row.get("source")}):
+    if not scrubber.erased.isdisjoint({row.get("id"), row.get("source")}):
         return None
     if table == "states":
         told_state = State(row["owner"], row["kind"], row["name"], row["value"])
         return None if scrubber.state(told_state) else row
     if table == "intentions":
-        return {**row, "needs": [one for one in row["needs"] if one not in gone.ids]}
+        return {**row, "needs": [one for one in row["needs"] if one not in scrubber.erased]}
     if table == "memories":
         return {**row, "value": scrubber.unquoted(row["value"])}
     return row
@@ -244,16 +485,3 @@ def lowered(row: dict[str, Any], source: str, policy: TrustPolicy) -> Lowered | 
         return None
     reason = f"trust: {trust:g} is below {policy.below(kind):g}, as {source} answers for its export"
     return Lowered(row["namespace"], row["key"], reason, trust)
-
-
-def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> Collection[int]:
-    """Every id of some rows."""
-    found = set[int]()
-
-    def keep(one: int) -> int:
-        found.add(one)
-        return one
-
-    for row in rows:
-        each_id(table, row, keep)
-    return found

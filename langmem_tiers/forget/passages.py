@@ -1,16 +1,32 @@
-"""What is forgotten, as texts: found where it is repeated, and left out there."""
+"""What is sought in texts: the names of a subject, and passages of what is forgotten.
+
+Names are compared by their words without case, accents and points. A form with another ending or
+spelling may be another name: it is near one, and is only ever told.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+from unicodedata import combining, normalize
 
+from langmem_tiers.core.context import named_by
+from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import spaced
-from langmem_tiers.forget.subject import Subject
 
 FORGOTTEN_HERE: Final = "(forgotten)"
 """What stands in place of what was forgotten."""
+_LEFT_OUT: Final = frozenset((*range(10, 37), *range(200, 255)))
+"""The canonical combining classes of marks that writing may leave out: points of Hebrew and Arabic,
+and accents. The classes between and before them are letters of other scripts."""
+_SHORTEST: Final = 3
+"""The fewest letters that two near words have in common."""
+_LONG: Final = 6
+"""The length from which on a word may differ in its last two letters, not one: our own choice."""
+_ENDING: Final = 3
+"""The most letters by which a near word may be longer: our own choice."""
 _RUN: Final = 7
 """Words in a row that repeat a text, whatever is around them: our own choice."""
 _INSIDE: Final = 4
@@ -24,19 +40,33 @@ _TELLING: Final = 8
 """Characters of a key that, if not all of them are letters, means nothing else."""
 
 
+def folded(text: str) -> str:
+    """A text without case."""
+    return text.lower() if text.isascii() else spaced(text).casefold()
+
+
 def words_of(text: str) -> list[str]:
     """The words of a text in order: its letters and digits, without case."""
-    return _WORD.findall(_folded(text))
+    return _WORD.findall(folded(text))
 
 
 def first_word(text: str) -> str | None:
     """The first of them."""
-    found = _WORD.search(_folded(text))
+    found = _WORD.search(folded(text))
     return None if found is None else found[0]
 
 
-def _folded(text: str) -> str:
-    return text.lower() if text.isascii() else spaced(text).casefold()
+def bare(text: str) -> str:
+    """Return a text without case, accents and points."""
+    if text.isascii():
+        return text.lower()
+    marked = normalize("NFD", folded(text))
+    return normalize("NFC", "".join(one for one in marked if combining(one) not in _LEFT_OUT))
+
+
+def bare_words(text: str) -> list[str]:
+    """Return the words of a name in order, as names are compared."""
+    return _WORD.findall(bare(text))
 
 
 def sentences(text: str) -> list[str]:
@@ -44,10 +74,100 @@ def sentences(text: str) -> list[str]:
     return [one for one in _SENTENCES.split(text) if one.strip()]
 
 
-def sought(text: str) -> bool:
-    """Whether a sentence says enough to be known again in other texts."""
-    said = words_of(text)
+def is_telling(said: Sequence[str]) -> bool:
+    """Whether a sentence of these words says enough to be known again in other texts."""
     return len(said) >= _SENTENCE_WORDS or sum(map(len, said)) >= _SENTENCE_LETTERS
+
+
+def runs(said: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
+    """So many words in a row, wherever they begin."""
+    return (tuple(said[start : start + size]) for start in range(len(said) - size + 1))
+
+
+def strings_of(value: object, *, names: bool = False) -> Iterator[str]:
+    """Every text in JSON, and the names of its fields if these are wanted."""
+    rest = [value]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, Mapping):
+            rest += one.values()
+            if names:
+                yield from one
+        elif isinstance(one, Sequence) and not isinstance(one, bytes | bytearray | memoryview):
+            rest += one
+
+
+def labels_of(namespace: str) -> list[str]:
+    """Return the names in a stored namespace, behind its tenant."""
+    return [name for label in decode("", namespace)[1:] if (name := named_by(label)) is not None]
+
+
+class Subject:
+    """A person or a thing, by one name or several."""
+
+    def __init__(self, *names: str) -> None:
+        """Hold the words of each name."""
+        self.names = tuple(dict.fromkeys(tuple(bare_words(one)) for one in names))
+        self._heads = frozenset(one[:_SHORTEST] for name in self.names for one in name)
+
+    def is_named_in(self, text: str) -> bool:
+        """Tell whether a text has one of the names as a phrase."""
+        told = bare(text)
+        possible = [name for name in self.names if all(one in told for one in name)]
+        return any(name in runs(_WORD.findall(told), len(name)) for name in possible)
+
+    def is_named_among(self, texts: Iterable[str | None]) -> bool:
+        """Tell whether one of these texts has one of the names."""
+        return any(one is not None and self.is_named_in(one) for one in texts)
+
+    def is_meant_by(
+        self, value: Mapping[str, Any], speaker: str | None, key: str = "", namespace: str = ""
+    ) -> str | None:
+        """Why a memory is about it, or by it; None if it is neither."""
+        if speaker is not None and self._is(speaker):
+            return "said by the subject"
+        entities = value.get("entities")
+        several = entities if isinstance(entities, list) else []
+        if any(isinstance(one, str) and self._is(one) for one in several):
+            return "the subject is among its entities"
+        if self.is_named_among(strings_of(value, names=True)):
+            return "it names the subject"
+        if self.is_named_in(key):
+            return "its key names the subject"
+        if self.is_named_among([speaker, *labels_of(namespace)]):
+            return "its place names the subject"
+        return None
+
+    def near_in(self, text: str) -> Iterator[str]:
+        """Find the parts of a text that are near a name and are none, as they are written."""
+        told = [(one, bare(one)) for one in _WORD.findall(spaced(text))]
+        if not any(word[:_SHORTEST] in self._heads for _, word in told):
+            return
+        near = [run for name in self.names for run in self._near(name, told)]
+        parts = {part for name in self.names if len(name) > 1 for part in name}
+        single = (one for one, word in told if any(_is_near(part, word) for part in parts))
+        yield from near or single
+
+    def _near(self, name: tuple[str, ...], told: Sequence[tuple[str, str]]) -> Iterator[str]:
+        """Find the runs of as many words as a name has that are near it."""
+        for start in range(len(told) - len(name) + 1):
+            run = told[start : start + len(name)]
+            words = tuple(word for _, word in run)
+            if words not in self.names and all(map(_is_near, name, words)):
+                yield " ".join(one for one, _ in run)
+
+    def _is(self, text: str) -> bool:
+        return tuple(bare_words(text)) in self.names
+
+
+def _is_near(known: str, word: str) -> bool:
+    """Tell whether a word begins as another one does, but for an ending."""
+    if known == word:
+        return True
+    same = max(_SHORTEST, len(known) - (2 if len(known) >= _LONG else 1))
+    return len(word) <= len(known) + _ENDING and len(word) >= same and word[:same] == known[:same]
 
 
 class Passages:
@@ -69,8 +189,8 @@ class Passages:
         self.keys = frozenset(keys)
         self.subject = subject
         self._spaced = [one for one in self.keys if _TOKEN.fullmatch(one) is None]
-        self._phrases: dict[int, set[int]] = {}
-        self._inside: dict[int, set[int]] = {}
+        self._phrases = defaultdict[int, set[int]](set)
+        self._inside = defaultdict[int, set[int]](set)
         for text in dict.fromkeys(texts):
             self._add(text)
 
@@ -81,11 +201,10 @@ class Passages:
             own.append(tuple(words_of(text)))
         for said in own:
             for size in range(_INSIDE, _RUN):
-                self._inside.setdefault(size, set()).update(_runs(said, size))
-            self._phrases.setdefault(_RUN, set()).update(_runs(said, _RUN))
-            enough = len(said) >= _SENTENCE_WORDS or sum(map(len, said)) >= _SENTENCE_LETTERS
-            if enough and len(said) < _RUN:
-                self._phrases.setdefault(len(said), set()).add(hash(said))
+                self._inside[size].update(map(hash, runs(said, size)))
+            self._phrases[_RUN].update(map(hash, runs(said, _RUN)))
+            if is_telling(said) and len(said) < _RUN:
+                self._phrases[len(said)].add(hash(said))
 
     def repeated_in(self, text: str) -> bool:
         """Whether a text repeats what is forgotten."""
@@ -94,28 +213,16 @@ class Passages:
         said = words_of(text)
         if hash(tuple(said)) in self._inside.get(len(said), ()):
             return True
-        return any(not known.isdisjoint(_runs(said, size)) for size, known in self._phrases.items())
-
-    def left_of(self, text: str) -> str:
-        """A text without the sentences and lines that repeat what is forgotten."""
-        if not self.repeated_in(text):
-            return text
-        lines = []
-        for line in text.split("\n"):
-            kept = [one for one in sentences(line) if not self.repeated_in(one)]
-            if kept or not line.strip():
-                lines.append(" ".join(kept))
-        left = "\n".join(lines).strip()
-        return "" if self.repeated_in(left) or not words_of(left) else left
-
-    def names(self, text: str, *, related: bool) -> bool:
-        """Whether a text has a key of theirs; a word that may be anybody's only where `related`."""
-        return self._without_keys(text, related=related) != text
+        return any(
+            not known.isdisjoint(map(hash, runs(said, size)))
+            for size, known in self._phrases.items()
+        )
 
     def scrubbed(self, value: Any, *, related: bool = False) -> Any:
         """JSON without what is forgotten.
 
-        What repeats a text is replaced whole, and of what names a key the key.
+        What repeats a text is replaced whole, and of what names a key the key; a key that may be
+        anybody's word only where `related`.
         """
         if isinstance(value, str):
             if self.repeated_in(value):
@@ -129,6 +236,10 @@ class Passages:
         if isinstance(value, list):
             return [self.scrubbed(one, related=related) for one in value]
         return value
+
+    def holds(self, value: Any) -> bool:
+        """Whether JSON has anything of what is forgotten."""
+        return bool(self.scrubbed(value) != value)
 
     def _field(self, name: str, taken: Collection[str]) -> str:
         """A name of a field, which may be a key, such as in what a commit refused."""
@@ -145,19 +256,10 @@ class Passages:
 
         def kept(found: re.Match[str]) -> str:
             token = found[0]
-            bare = token.rstrip(".:!?")
+            key = token.rstrip(".:!?")
             quoted = text[found.start() - 1 : found.start()] in ("'", '"')
-            meant = related or quoted or _tells(bare)
-            return FORGOTTEN_HERE + token[len(bare) :] if meant and bare in self.keys else token
+            telling = len(key) >= _TELLING and not key.isalpha()  # hardly anybody else's word
+            meant = related or quoted or telling
+            return FORGOTTEN_HERE + token[len(key) :] if meant and key in self.keys else token
 
         return _TOKEN.sub(kept, text) if self.keys else text
-
-
-def _tells(key: str) -> bool:
-    """Whether a key is hardly a word of anybody else's."""
-    return len(key) >= _TELLING and not key.isalpha()
-
-
-def _runs(said: Sequence[str], size: int) -> set[int]:
-    """So many words in a row, each of them as a number."""
-    return {hash(tuple(said[start : start + size])) for start in range(len(said) - size + 1)}

@@ -1,63 +1,24 @@
-"""How far forgetting reaches: what goes along, and what is to say less, by where it came from."""
+"""How far forgetting reaches: what goes along, and what is suspect then, by where it came from."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.subject import strings_of
+from langmem_tiers.forget.places import Known
 
 ASKED: Final = "it was asked for"
 TWIN: Final = "it was merged with one that goes, and says the same"
 CAME_OF_IT: Final = "it came from what goes alone"
-NOTHING_LEFT: Final = "it came from what goes and others, and says nothing else"
-SAYS_LESS: Final = "it came from what goes and others: sentences that repeat it go"
-ALIKE: Final = "it says the same by itself: forget it too, if it is meant"
+REPEATS: Final = "it came from what goes and others, and repeats it"
 UNTOUCHED: Final = "it came from what goes and others, and repeats nothing of it"
+ALIKE: Final = "it says the same by itself: forget it too, if it is meant"
 _RISEN: Final = ("promoted", "reinforced")
 _OWN: Final = ("merged", "reinforced")
 """The moves that what came of them was there before: it has what it says by itself too."""
-STRUCTURE: Final = frozenset(
-    (
-        *("memory_type", "tier", "source", "platform_source", "project_id", "agent_id"),
-        *("session_id", "occurred_at", "valid_from", "valid_to", "signature", "tool", "turn"),
-        "trust",
-    )
-)
-"""What of a value says where and when, and nothing in words."""
-
-
-class Known(NamedTuple):
-    """A memory as forgetting looks at it; a row, the columns are in this order."""
-
-    id: int
-    tier: str
-    namespace: str
-    key: str
-    value: dict[str, Any]
-    state: str | None
-    user_id: str | None
-    session: str | None
-    speaker: str | None
-    version: datetime | None = None
-    """When it was last put; None of a line of a file."""
-
-    @property
-    def texts(self) -> list[str]:
-        """All that it says."""
-        told = {name: one for name, one in self.value.items() if name not in STRUCTURE}
-        return [content_of(self.value), *strings_of(told)]
-
-    @property
-    def says(self) -> str:
-        """What it says, as texts are compared."""
-        return normalised(content_of(self.value))
 
 
 class Kin(NamedTuple):
@@ -69,14 +30,11 @@ class Kin(NamedTuple):
     kind: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What goes, and what says less; each by its id, with the reason."""
+class Reach(NamedTuple):
+    """What goes, and what is suspect; each by its id, with the reason."""
 
-    erased: dict[int, str] = field(default_factory=dict)
-    rewritten: dict[int, str] = field(default_factory=dict)
-    values: dict[int, dict[str, Any]] = field(default_factory=dict)
-    """What those that are rewritten say from now on."""
+    erased: dict[int, str]
+    suspect: dict[int, str]
 
 
 def reach(
@@ -84,26 +42,21 @@ def reach(
     family: Family,
     passages: Callable[[Collection[int]], Passages],
 ) -> Reach:
-    """What goes with those that are `asked` for, each with its reason, and what says less.
+    """What goes with those that are `asked` for, and what came from them and others.
 
-    `passages` are what these memories say.
+    That goes as well if it repeats them. `passages` are what these memories say.
     """
     erased = dict(asked)
-    known = family.known
     while True:
         family.spread(erased)
-        below = family.below(erased) - erased.keys()
+        below = (family.below(erased) & family.known.keys()) - erased.keys()
         said = passages(erased)
-        left = {one: _left(known[one].value, said) for one in sorted(below) if one in known}
-        empty = [one for one, value in left.items() if value is None]
-        if not empty:
-            values = {one: value for one, value in left.items() if value is not None}
-            reasons = {
-                one: UNTOUCHED if value == known[one].value else SAYS_LESS
-                for one, value in values.items()
-            }
-            return Reach(erased, reasons, values)
-        erased |= dict.fromkeys(empty, NOTHING_LEFT)
+        repeats = [
+            one for one in sorted(below) if said.repeated_in(content_of(family.known[one].value))
+        ]
+        if not repeats:
+            return Reach(erased, dict.fromkeys(sorted(below), UNTOUCHED))
+        erased |= dict.fromkeys(repeats, REPEATS)
 
 
 class Family:
@@ -133,8 +86,7 @@ class Family:
             for edge in self._became[one]:
                 if all(e.source in erased and e.kind not in _OWN for e in self._came[edge.id]):
                     along.setdefault(edge.id, CAME_OF_IT)
-            new = {each: why for each, why in along.items() if each not in erased}
-            new = {each: why for each, why in new.items() if each in self.known}
+            new = {k: why for k, why in along.items() if k in self.known and k not in erased}
             erased |= new
             rest += new
 
@@ -162,25 +114,3 @@ class Family:
             return False
         here, there = self.known[one], self.known[other]
         return here.says == there.says and self._within(there)
-
-
-def _left(value: dict[str, Any], said: Passages) -> dict[str, Any] | None:
-    """A value without what repeats what is forgotten; None if its content is gone with it."""
-    left = {name: one if name in STRUCTURE else _cut(one, said) for name, one in value.items()}
-    left = {name: one for name, one in left.items() if one != "" or value[name] == ""}
-    for name in ("content", "text"):
-        if isinstance(value.get(name), str):
-            return left if left.get(name) else None
-    return left if left.keys() - STRUCTURE or left == value else None
-
-
-def _cut(value: Any, said: Passages) -> Any:
-    """JSON of which each text is cut, and those that say nothing then are left out."""
-    if isinstance(value, str):
-        left = said.left_of(value)
-        return "" if left in said.keys else left
-    if isinstance(value, list):
-        return [cut for one in value if (cut := _cut(one, said)) != "" or one == ""]
-    if isinstance(value, dict):
-        return {name: cut for name, one in value.items() if (cut := _cut(one, said)) != ""}
-    return value

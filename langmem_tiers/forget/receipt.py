@@ -24,7 +24,7 @@ def counted(rows: Mapping[str, int]) -> dict[str, int]:
 
 
 class PlannedMemory(NamedTuple):
-    """A memory that goes, or says less, and why."""
+    """A memory that goes, or is suspect then, and why."""
 
     key: str | None
     """None of another project's or user's, where a context reaches neither."""
@@ -69,9 +69,10 @@ class ForgetPlan:
 
     kind: Kind
     erased: tuple[PlannedMemory, ...]
-    """What goes: what was asked for, its twins, and what came from it alone."""
+    """What goes: what was asked for, its twins, what came from it alone, and what repeats it of
+    what came from others as well."""
     rewritten: tuple[PlannedMemory, ...]
-    """What came from others as well: it says less, and is suspect."""
+    """What came from others as well, and repeats nothing of it: it stays, and is suspect."""
     counts: Mapping[str, int]
     """How many rows go, by table."""
     scrubbed: int
@@ -101,7 +102,7 @@ class ForgetPlan:
         )
         yield f"forgetting a {self.kind} would take away {rows or 'nothing'}"
         yield from (f"  goes: {one}" for one in self.erased)
-        yield from (f"  says less: {one}" for one in self.rewritten)
+        yield from (f"  stays, and is suspect: {one}" for one in self.rewritten)
         if self.scrubbed:
             yield f"  others that lose what they quote: {self.scrubbed:,}"
         yield from (f"  stays: {one}" for one in self.alike)
@@ -131,9 +132,9 @@ class ForgetReceipt:
     ids: tuple[int, ...]
     """Of the memories that are gone."""
     rewritten: tuple[int, ...]
-    """Of those that say less."""
+    """Of those that stay, and are suspect."""
     hashes: tuple[str, ...]
-    """Of what those said, whole, before they went or said less."""
+    """Of what those said that are gone, whole."""
     sentences: tuple[str, ...]
     """Of the sentences of what went that say enough to be known again."""
     counts: Mapping[str, int]

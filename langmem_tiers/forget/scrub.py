@@ -1,113 +1,53 @@
-"""What becomes of events, states and recorded recalls that hold what is forgotten: rules alone."""
+"""What becomes of the rows that hold what is forgotten: rules alone."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from urllib.parse import unquote
 
-from langmem_tiers.core.context import USER, named_by, users_labels
-from langmem_tiers.core.namespaces import decode
-from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.reach import STRUCTURE, Known
-from langmem_tiers.forget.subject import labels_of, strings_of
-from langmem_tiers.recall.replay import seen_in
+from langmem_tiers.core.context import users_labels
+from langmem_tiers.core.values import content_of
+from langmem_tiers.forget.passages import Passages, labels_of, strings_of
+from langmem_tiers.forget.places import (
+    STRUCTURE,
+    Event,
+    Known,
+    Logged,
+    Recall,
+    Shown,
+    State,
+    Waiting,
+)
 
 _GONE: Final = frozenset(("rejected", "evicted"))
 """Events that are all that is left of a memory."""
+_FORGET: Final = "forget"
 _IDS: Final = ("sources", "again")
-SAYING: Final = ("key", "value", "speaker")
-"""What of a memory that a recall saw says anything."""
-_MESSAGE: Final = "message"
-_SESSION: Final = 2
-"""The place of the session among the labels of a conversation's owner."""
 
 
-class Event(NamedTuple):
-    """A row of events_page, the columns are in this order."""
+@dataclass(slots=True, kw_only=True)
+class Scrubber:
+    """Judges the rows of a tenant by what is forgotten, and notes what becomes of them."""
 
-    event: str
-    kind: str
-    id: int | None
-    target: int | None
-    detail: dict[str, Any]
+    erased: frozenset[int]
+    passages: Passages
+    suspect: Collection[int] = ()
+    """Memories that came from it, whoever's they are."""
+    user: str | None = None
+    """The user who is forgotten."""
+    turns: Collection[str] = ()
+    """Turns of that user."""
+    owner: str | None = None
+    """Whose own all of it is: rows of another user's are not about it."""
+    places: frozenset[tuple[str, str]] = frozenset()
+    """Where the memories stand that go: what the log tells of one that stood there goes along."""
 
-    @property
-    def turn(self) -> str | None:
-        """The turn that decided it."""
-        found = self.detail.get("turn")
-        return found if self.event.startswith("turn/") and isinstance(found, str) else None
-
-
-class Recall(NamedTuple):
-    """A row of recalls_page, the columns are in this order."""
-
-    turn: str
-    recall: str
-    user_id: str | None
-    ids: Sequence[int]
-    asked: dict[str, Any]
-    seen: bytes
-    answered: list[Any]
-    root: str | None = None
-    project: str | None = None
-
-    @property
-    def names(self) -> list[str | None]:
-        """Return the texts that may name somebody, beside the question and the answer."""
-        return [self.turn, self.recall, self.user_id, self.root, self.project]
-
-
-class Waiting(NamedTuple):
-    """A row of intentions_page, the columns are in this order."""
-
-    id: int
-    trigger: Any
-    words: Sequence[str] | None
-    name: str | None
-    holder: str | None
-
-    @property
-    def told(self) -> list[Any]:
-        """Return what it waits for."""
-        return [self.trigger, *(self.words or ()), self.name]
-
-
-class Shown(NamedTuple):
-    """A row of exposures_page, the columns are in this order."""
-
-    run: str
-    id: int
-    root: str | None
-    project: str | None
-    session: str | None
-    settled_by: str | None
-    user_id: str | None
-
-    @property
-    def names(self) -> list[str | None]:
-        """Return the texts that may name somebody."""
-        return [self.run, *self[2:]]
-
-
-class State(NamedTuple):
-    """A row of states_page, the columns are in this order."""
-
-    owner: str
-    kind: str
-    name: str
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Scrubbing:
-    """What goes of events and states, and what is said less."""
-
-    gone: list[str] = field(default_factory=list)
-    """Names of events."""
+    events: list[str] = field(default_factory=list)
+    """Events that go."""
     changed: list[Event] = field(default_factory=list)
+    """Events that stay without it."""
     states: list[State] = field(default_factory=list)
     recalls: list[Recall] = field(default_factory=list)
     intentions: list[int] = field(default_factory=list)
@@ -115,49 +55,44 @@ class Scrubbing:
     held: list[int] = field(default_factory=list)
     """Intentions that a run holds whose name goes."""
     shown: list[Shown] = field(default_factory=list)
-    turns: set[str] = field(default_factory=set)
-    """Turns of whose events some went or changed."""
+    quoting: dict[int, Known] = field(default_factory=dict)
+    """Other memories without what they quote beside their content, by id."""
+    alike: list[Known] = field(default_factory=list)
+    """Other memories that say the same by themselves, and stay."""
+    logged: list[int] = field(default_factory=list)
+    """Rows of the audit log that tell of it."""
+    turned: set[str] = field(default_factory=set)
+    """Turns of whose events some go or change."""
     sessions: dict[str, str] = field(default_factory=dict)
     """Sessions of turns."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scrubber:
-    """Judges events, states and recorded recalls of a tenant by what is forgotten."""
-
-    tenant: str
-    erased: frozenset[int]
-    rewritten: frozenset[int] = frozenset()
-    passages: Passages
-    user: str | None = None
-    """The user who is forgotten."""
-    turns: Collection[str] = ()
-    """Turns of that user."""
-    owner: str | None = None
-    """Whose own all of it is: rows of another user's are not about it."""
     _judged: dict[str, bool] = field(default_factory=dict)
     """Of what recalls saw, whether it holds anything of it: many saw the same."""
 
-    def add_event(self, one: Event, to: Scrubbing) -> None:
+    @property
+    def scrubbed(self) -> int:
+        """How many others lose what they quote, or who holds them."""
+        return len(self.changed) + len(self.quoting) + len({*self.held} - {*self.intentions})
+
+    def add_event(self, one: Event) -> None:
         """Judge an event."""
         session = one.detail.get("session_id")
         if one.turn is not None and isinstance(session, str):
-            to.sessions[one.turn] = session
+            self.sessions[one.turn] = session
         kept = self.event(one)
         if kept is one:
             return
         if kept is None:
-            to.gone.append(one.event)
+            self.events.append(one.event)
         else:
-            to.changed.append(kept)
+            self.changed.append(kept)
         if one.turn is not None:
-            to.turns.add(one.turn)
+            self.turned.add(one.turn)
 
     def event(self, one: Event) -> Event | None:
         """An event without what is forgotten: itself if it holds nothing of it, None if it goes."""
         told_user = one.detail.get("user_id")
         of_user = told_user == self.user or one.turn in self.turns
-        if (self.user is not None and of_user) or self.named(unquote(one.event)):
+        if (self.user is not None and of_user) or self._named(unquote(one.event)):
             return None
         parties = {one.id, one.target} - {None}
         mine = parties & self.erased
@@ -166,7 +101,8 @@ class Scrubber:
         if not mine and self.owner is not None and told_user not in (None, self.owner):
             return one
         below = [i for name in _IDS for i in _listed(one.detail.get(name))]
-        related = bool(mine) or not set(below).isdisjoint(self.erased) or self._keyed(one.detail)
+        keyed = not self.passages.keys.isdisjoint(strings_of(one.detail, names=True))
+        related = bool(mine) or not self.erased.isdisjoint(below) or keyed
         detail = self._without_ids(self.passages.scrubbed(one.detail, related=related))
         if detail == one.detail and not mine:
             return one
@@ -178,9 +114,15 @@ class Scrubber:
             detail=detail,
         )
 
-    def is_about(self, one: Known) -> bool:
-        """Whether a memory may speak of it: not if it is another user's own."""
-        return self.owner is None or one.user_id in (None, self.owner)
+    def add_memory(self, one: Known) -> None:
+        """Judge a memory, unless it is another user's own and did not come from it."""
+        mine = self.owner is None or one.user_id in (None, self.owner) or one.id in self.suspect
+        if mine and one.id not in self.erased:
+            value = self.unquoted(one.value)
+            if value != one.value:
+                self.quoting[one.id] = one._replace(value=value)
+            if self.passages.repeated_in(content_of(one.value)):
+                self.alike.append(one)
 
     def unquoted(self, value: dict[str, Any]) -> dict[str, Any]:
         """The value of another memory without what it quotes beside its content."""
@@ -190,37 +132,63 @@ class Scrubber:
             for name, one in value.items()
         }
 
+    def add_state(self, one: State) -> None:
+        """Judge a state."""
+        if self.state(one):
+            self.states.append(one)
+
     def state(self, one: State) -> bool:
         """Whether a state goes."""
-        whose = self._user_of(one)
+        whose = one.user
         if self.user is not None and whose == users_labels(self.user)[0]:
             return True
         if self.owner is not None and whose not in (None, users_labels(self.owner)[0]):
             return False
-        if self.named(*labels_of(one.owner)):
-            return True
-        told = [one.name, one.value]
-        return bool(self.passages.scrubbed(told) != told)
+        return self._named(*labels_of(one.owner)) or self.passages.holds([one.name, one.value])
 
-    def recall(self, one: Recall) -> bool:
+    def add_recall(self, one: Recall) -> None:
+        """Judge a recorded recall."""
+        if self._recall(one):
+            self.recalls.append(one)
+
+    def _recall(self, one: Recall) -> bool:
         """Whether a recorded recall goes: as it was asked by who is forgotten, or holds it."""
         if self.user is not None and one.user_id == self.user:
             return True
-        if not (self.erased | self.rewritten).isdisjoint(one.ids):
+        if not self.erased.isdisjoint(one.ids):
             return True
         if self.owner is not None and one.user_id not in (None, self.owner):
             return False
-        if self.named(*one.names):
+        if self._named(*one.names):
             return True
-        parts = [one.asked, one.answered]
-        parts += ([row[name] for name in SAYING] for row in seen_in(one.seen))
-        return any(map(self._holds, parts))
+        return any(map(self._holds, (one.asked, one.answered, *one.saw)))
 
-    def waits(self, one: Waiting) -> bool:
-        """Tell whether what an intention waits for repeats anything of it."""
-        return any(map(self.passages.repeated_in, strings_of(one.told, names=True)))
+    def add_waiting(self, one: Waiting) -> None:
+        """Judge an intention of a memory that stays."""
+        if one.id in self.erased:
+            return
+        if any(map(self.passages.repeated_in, strings_of(one.awaited, names=True))):
+            self.intentions.append(one.id)
+        if self._named(one.holder):
+            self.held.append(one.id)
 
-    def named(self, *texts: str | None) -> bool:
+    def add_shown(self, one: Shown) -> None:
+        """Judge what a run was shown."""
+        if one.id not in self.erased and self._named(*one.said):
+            self.shown.append(one)
+
+    def add_logged(self, one: Logged) -> None:
+        """Judge a row of the audit log, once the memories are judged."""
+        gone = any(id_ in self.erased or id_ in self.quoting for id_ in one.memories)
+        who = any(map(self.is_who, one.said))
+        if (gone and one.verb != _FORGET) or who or not self.places.isdisjoint(one.places):
+            self.logged.append(one.id)
+
+    def is_who(self, name: str) -> bool:
+        """Whether this is, or has in it, who is to be forgotten."""
+        return name == self.user or self._named(name)
+
+    def _named(self, *texts: str | None) -> bool:
         """Tell whether one of these texts names the subject."""
         subject = self.passages.subject
         return subject is not None and subject.is_named_among(texts)
@@ -229,21 +197,8 @@ class Scrubber:
         """Whether JSON holds anything of it."""
         text = repr(part)
         if text not in self._judged:
-            self._judged[text] = bool(self.passages.scrubbed(part) != part)
+            self._judged[text] = self.passages.holds(part)
         return self._judged[text]
-
-    def session_of(self, one: State) -> str | None:
-        """The session of a message."""
-        labels = decode(self.tenant, one.owner)
-        return named_by(labels[_SESSION]) if one.kind == _MESSAGE and len(labels) > 2 else None  # noqa: PLR2004
-
-    def _user_of(self, one: State) -> str | None:
-        last = decode(self.tenant, one.owner)[-1]
-        return last if last.startswith(USER) else None
-
-    def _keyed(self, value: Any) -> bool:
-        """Whether any text is one of the keys."""
-        return _any(value, lambda text: text in self.passages.keys)
 
     def _without_ids(self, detail: dict[str, Any]) -> dict[str, Any]:
         """A detail that names none of the memories by its id."""
@@ -258,18 +213,5 @@ class Scrubber:
         return left
 
 
-def details(events: Collection[Event]) -> list[str]:
-    """The details of events as JSON."""
-    return [json.dumps(one.detail, ensure_ascii=False) for one in events]
-
-
 def _listed(value: object) -> list[int]:
     return [one for one in value if isinstance(one, int)] if isinstance(value, list) else []
-
-
-def _any(value: Any, holds: Callable[[str], bool]) -> bool:
-    if isinstance(value, str):
-        return holds(value)
-    if isinstance(value, Mapping):
-        return any(holds(name) or _any(one, holds) for name, one in value.items())
-    return isinstance(value, list) and any(_any(one, holds) for one in value)

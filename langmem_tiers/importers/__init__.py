@@ -5,11 +5,10 @@ by what a file holds, never by its name. Every record of a file becomes exactly 
 or one `BadRecord` that says where it stands and what is wrong with it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from langmem_tiers.core.checks import checked_choice
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
@@ -37,22 +36,22 @@ _SUPPORTED = (
 )
 
 
-class _Reader(NamedTuple):
-    recognises: Callable[[object], bool]
-    said_in: Callable[[Element, str, str | None], Iterator[Said]]
-    """Takes the file's name as a label, and the tenant that is given."""
-
-
 # In the order they are tried: the most particular shape first.
-_READERS = {
-    Format.LOCOMO: _Reader(chats.recognises_locomo, chats.said_in_locomo),
-    Format.CHATGPT: _Reader(chats.recognises_chatgpt, chats.said_in_chatgpt),
-    Format.LANGCHAIN: _Reader(
-        chats.recognises_langchain, partial(chats.said_in, chats.message_facts)
-    ),
-    Format.OPENAI: _Reader(chats.recognises_openai, partial(chats.said_in, chats.openai_facts)),
-    Format.JSONL: _Reader(jsonl.recognises, jsonl.said_in),
+_RECOGNISES: Mapping[Format, Callable[[object], bool]] = {
+    Format.LOCOMO: chats.recognises_locomo,
+    Format.CHATGPT: chats.recognises_chatgpt,
+    Format.LANGCHAIN: chats.recognises_langchain,
+    Format.OPENAI: chats.recognises_openai,
+    Format.JSONL: jsonl.recognises,
 }
+_SAID_IN: Mapping[Format, Callable[[Element, str, str | None], Iterator[Said]]] = {
+    Format.LOCOMO: chats.said_in_locomo,
+    Format.CHATGPT: chats.said_in_chatgpt,
+    Format.LANGCHAIN: partial(chats.said_in, chats.message_facts),
+    Format.OPENAI: partial(chats.said_in, chats.openai_facts),
+    Format.JSONL: jsonl.said_in,
+}
+"""Each takes the file's name as a label, and the tenant that is given."""
 
 
 def detect_format(path: Path) -> Format:
@@ -110,7 +109,7 @@ def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | 
             yield element
             continue
         try:
-            for said in _READERS[form].said_in(element, stem, tenant):
+            for said in _SAID_IN[form](element, stem, tenant):
                 yield maker.make(said, element.where)
         except InvalidInputError as error:
             yield BadRecord(line=element.where(()), reason=str(error))
@@ -120,8 +119,8 @@ def _detect(path: Path) -> Format:
     for element in islice(elements(path), _SAMPLE):
         if isinstance(element, BadRecord):
             continue
-        for form, reader in _READERS.items():
-            if reader.recognises(element.value):
+        for form, recognises in _RECOGNISES.items():
+            if recognises(element.value):
                 return form
     raise ImportFileError(
         f"{path} is in no format that can be imported; supported are {_SUPPORTED}"

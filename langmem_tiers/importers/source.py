@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -168,6 +168,10 @@ def _skip(text: str, offset: int) -> int:
     return found.end() if found else offset
 
 
+_Member = tuple[str | int, int, Any]
+"""The name or index of a member, its offset and its value."""
+
+
 class _Document:
     """The text of a JSON document, usually an array."""
 
@@ -185,27 +189,23 @@ class _Document:
         After an element that is not JSON nothing more can be told apart: it is the last.
         """
         try:
-            for number, (offset, value) in enumerate(self._top(), start=1):
+            for number, (_, offset, value) in enumerate(self._top(), start=1):
                 yield Element(value, partial(self._line_of, offset), number)
         except _BrokenAtError as error:
             yield BadRecord(line=self._line(error.offset), reason=str(error))
 
-    def _top(self) -> Iterator[tuple[int, Any]]:
+    def _top(self) -> Iterator[_Member]:
         start = _skip(self._text, 0)
         if self._text.startswith("[", start):
-            end = start + 1
-            for _, offset, value, after in self._members(start):
-                yield offset, value
-                end = after
-            end = _skip(self._text, end) + 1
+            end = yield from self._members(start)
         else:
             value, end = self._decode(start)
-            yield start, value
+            yield 0, start, value
         if _skip(self._text, end) != len(self._text):
             raise _BrokenAtError(_skip(self._text, end), "more text follows the document")
 
-    def _members(self, start: int) -> Iterator[tuple[str | int, int, Any, int]]:
-        """Yield name or index, offset, value and end of each member of an array or object."""
+    def _members(self, start: int) -> Generator[_Member, None, int]:
+        """Yield each member of an array or object; return where that ends."""
         text, closing = self._text, "]" if self._text[start] == "[" else "}"
         offset, index = _skip(text, start + 1), 0
         while not text.startswith(closing, offset):
@@ -214,8 +214,9 @@ class _Document:
                 name, end = self._decode(offset)
                 offset = _skip(text, _skip(text, end) + 1)
             value, end = self._decode(offset)
-            yield name, offset, value, end
+            yield name, offset, value
             offset, index = self._next(end, closing), index + 1
+        return offset + 1
 
     def _decode(self, offset: int) -> tuple[Any, int]:
         try:
@@ -239,6 +240,6 @@ class _Document:
     def _line_of(self, offset: int, path: tuple[str | int, ...]) -> int:
         for step in path:
             if offset not in self._children:
-                self._children[offset] = {name: at for name, at, *_ in self._members(offset)}
+                self._children[offset] = {name: at for name, at, _ in self._members(offset)}
             offset = self._children[offset][step]
         return self._line(offset)

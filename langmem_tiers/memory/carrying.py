@@ -6,9 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from langmem_tiers.carry.checking import Importing
 from langmem_tiers.carry.exporting import Exporting, ExportReport, export
-from langmem_tiers.carry.importing import ImportReport, import_all
+from langmem_tiers.carry.importing import Importing, ImportReport, import_all
 from langmem_tiers.core.checks import checked_flag, checked_path
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
@@ -130,16 +129,14 @@ def importing(
 ) -> Flow[ImportReport]:
     """Import into the context's tenant; `advance` hears of each row twice: checked, and written."""
     how = Importing(
+        store=store,
         tenant=context.root,
         path=path,
         source=None if source is None else label(source, "source"),
         policy=policy,
         readmit=checked_flag(readmit, "readmit"),
         model=model,
-        acting=lambda: store.runner.acting,
-        now=lambda: store.flows.now,
         advance=advance,
-        bounds=store.options.bounds,
     )
     return import_all(how)
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from langmem_tiers.core.checks import checked_flag, checked_strings
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.forget.forgetting import Forgetting, check_checkpointer
 from langmem_tiers.forget.forgetting import forget as forgotten
 from langmem_tiers.forget.forgetting import plan as planned
-from langmem_tiers.forget.how import Forgetting
 from langmem_tiers.forget.looking import Asked, Under
+from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
@@ -21,8 +22,6 @@ from langmem_tiers.forget.receipt import (
     Verification,
     checked_receipt,
 )
-from langmem_tiers.forget.subject import Subject
-from langmem_tiers.forget.threads import check_checkpointer
 from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
@@ -31,88 +30,39 @@ from langmem_tiers.memory.tending import archive_files
 from langmem_tiers.postgres.flow import Flow, rows_of, unhurried
 from langmem_tiers.store.store import TieredStore
 
+T = TypeVar("T")
+Plan_co = TypeVar("Plan_co", covariant=True)
+Receipt_co = TypeVar("Receipt_co", covariant=True)
+Either_co = TypeVar("Either_co", covariant=True)
 
-class Forget(Protocol):
+
+class Named(TypedDict, total=False):
+    """What `forget` takes beside `plan`."""
+
+    key: str | None
+    user: str | None
+    subject: str | Sequence[str] | None
+    tenant: str | None
+    checkpointer: Any
+
+
+class Forgets(Protocol[Plan_co, Receipt_co, Either_co]):
     """The verb `forget`, which answers a plan or a receipt."""
 
     @overload
-    def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: Literal[True],
-        checkpointer: Any = None,
-    ) -> ForgetPlan: ...
+    def __call__(self, *, plan: Literal[True], **named: Unpack[Named]) -> Plan_co: ...
 
     @overload
-    def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: Literal[False] = False,
-        checkpointer: Any = None,
-    ) -> ForgetReceipt: ...
+    def __call__(self, *, plan: Literal[False] = False, **named: Unpack[Named]) -> Receipt_co: ...
 
     @overload
-    def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: bool,
-        checkpointer: Any = None,
-    ) -> ForgetPlan | ForgetReceipt: ...
+    def __call__(self, *, plan: bool, **named: Unpack[Named]) -> Either_co: ...
 
 
-class AForget(Protocol):
-    """Its async twin."""
-
-    @overload
-    async def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: Literal[True],
-        checkpointer: Any = None,
-    ) -> ForgetPlan: ...
-
-    @overload
-    async def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: Literal[False] = False,
-        checkpointer: Any = None,
-    ) -> ForgetReceipt: ...
-
-    @overload
-    async def __call__(
-        self,
-        *,
-        key: str | None = None,
-        user: str | None = None,
-        subject: str | Sequence[str] | None = None,
-        tenant: str | None = None,
-        plan: bool,
-        checkpointer: Any = None,
-    ) -> ForgetPlan | ForgetReceipt: ...
-
-
-_ONE_OF = "forget takes exactly one of key, user, subject and tenant"
+Told: TypeAlias = ForgetPlan | ForgetReceipt
+Awaited: TypeAlias = Coroutine[Any, Any, T]
+Forget: TypeAlias = Forgets[ForgetPlan, ForgetReceipt, Told]
+AForget: TypeAlias = Forgets[Awaited[ForgetPlan], Awaited[ForgetReceipt], Awaited[Told]]
 
 
 def forget(
@@ -124,11 +74,11 @@ def forget(
     tenant: str | None = None,
     plan: bool = False,
     checkpointer: Any = None,
-) -> Flow[ForgetPlan | ForgetReceipt]:
+) -> Flow[Told]:
     """Erase something with all that came from it alone, in one transaction, so that it stays gone.
 
-    What came from other memories as well says less from then on, and is `suspect`. Every trace
-    goes: vectors, counters, lineage, events and what they quote, states, reminders, lines of
+    What came from other memories as well goes if it repeats it, and is `suspect` if not. Every
+    trace goes: vectors, counters, lineage, events and what they quote, states, reminders, lines of
     archives. No import and no archive brings it back; `store` and `put` do. What a call that was
     broken off left to be removed is removed by the next one. docs/forgetting.md says what else to
     do for the data directory, the log and the backups of Postgres.
@@ -196,24 +146,25 @@ def forgetting(
     plan: bool,
     checkpointer: Any = None,
     advance: Callable[[int], object] = lambda _: None,
-) -> Flow[ForgetPlan | ForgetReceipt]:
+) -> Flow[Told]:
     """Forget what is named, or plan to; `advance` hears of what is done with."""
     kind, names = _checked(named, context)
     asked = Asked(context=context, kind=kind, name=names[0], also=names[1:])
-    return _forgetting(store, asked, plan, checkpointer, advance)
+    return _forgetting(store, asked, checkpointer, advance, plan=plan)
 
 
 def _forgetting(
     store: TieredStore,
     asked: Asked,
-    plan: bool,  # noqa: FBT001 - as it was checked
     checkpointer: Any,
     advance: Callable[[int], object],
-) -> Flow[ForgetPlan | ForgetReceipt]:
+    *,
+    plan: bool,
+) -> Flow[Told]:
     yield from store.flows.flush()  # what was read a moment ago counts, and goes
-    how = Forgetting(store.options, archive_files, store.flows.now, checkpointer, advance)
     if asked.kind == "key":
         asked = yield from _located(asked, store.flows.moment().alive_at)
+    how = Forgetting(store.options, archive_files, store.flows.now, checkpointer, advance)
     if plan:
         return (yield from planned(asked, how))
     return (yield from forgotten(asked, how))
@@ -234,7 +185,9 @@ def _checked(
     given: list[tuple[Any, Any]] = [(k, name) for k, name in named.items() if name is not None]
     if len(given) != 1:
         several = " and ".join(k for k, _ in given) or "nothing"
-        raise InvalidInputError(f"{_ONE_OF}, not {several}")
+        raise InvalidInputError(
+            f"forget takes exactly one of key, user, subject and tenant, not {several}"
+        )
     ((kind, name),) = given
     if kind == "subject" and not isinstance(name, str):
         names = [_checked_one(kind, one, context) for one in checked_strings(name, "subject")]
@@ -270,25 +223,20 @@ def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
 
 def _located(asked: Asked, alive_at: datetime) -> Flow[Asked]:
     """Add what the key means, or the handle where it is one."""
-    under = yield from _under(asked)
+    context, name = asked.context, asked.name
+    under = yield from _under(context, name)
     if not under:
-        name = yield from key_of(asked.name, asked.context, alive_at)
-        asked = Asked(context=asked.context, kind="key", name=name)
-        under = yield from _under(asked)
-    return Asked(context=asked.context, kind="key", name=asked.name, under=under)
+        name = yield from key_of(name, context, alive_at)
+        under = yield from _under(context, name)
+    return Asked(context=context, kind="key", name=name, under=under)
 
 
-def _under(asked: Asked) -> Flow[tuple[Under, ...]]:
-    """What a key means: what the context reaches and lives, else is archived, else is gone.
-
-    Raises:
-        InvalidInputError: if it means nothing, and meant nothing that was forgotten.
-    """
-    context, tenant = asked.context, asked.tenant
-    rows = yield from rows_of("memories_under_key", **context.whose, key=asked.name)
-    several = [Under(tenant, asked.name, *row) for row in rows]
+def _under(context: MemoryContext, key: str) -> Flow[tuple[Under, ...]]:
+    """What a key means: what the context reaches and lives, else is archived, else is gone."""
+    rows = yield from rows_of("memories_under_key", **context.whose, key=key)
+    several = [Under(context.root, key, *row) for row in rows]
     for origin in ("lives", "archived", "gone"):
-        one = meant([each for each in several if each.origin == origin], asked.name, context)
+        one = meant([each for each in several if each.origin == origin], key, context)
         if one is not None:
             return tuple(each for each in several if each.namespace == one.namespace)
     return ()

@@ -13,11 +13,9 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.core.vectors import VectorOptions, pack
 from langmem_tiers.forget.reach import ASKED, TWIN
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
-from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.archives import count, execute, one
 from tests.support.coordinating import Caller, coordinator
 from tests.support.forgetting import (
@@ -37,7 +35,7 @@ from tests.support.forgetting import (
     rows,
     traces,
 )
-from tests.support.opening import DIMS, Clock
+from tests.support.opening import Clock
 
 PROVEN = PromotionPolicy(min_access_count=0, min_age_days=0, min_projects=1)
 WHAT: dict[str, dict[str, Any]] = {
@@ -112,58 +110,55 @@ def check_as_planned(plan: ForgetPlan, receipt: ForgetReceipt) -> None:
     assert "chat-7" in receipt.threads
 
 
-def test_what_came_from_it_alone_goes_and_what_came_from_others_too_says_less(
+def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not(
     store: TieredStore, url: str
 ) -> None:
     memory = coordinator(store, project_id="billing")
-    memory.store("The depot is in Rovinj since May.", "semantic", key="depot")
-    memory.store("The lorry is green.", "semantic", key="lorry")
-    memory.store("Deliveries need a ferry.", "semantic", key="alone", derived_from=["depot"])
-    memory.store("Ferries are slow.", "semantic", key="deeper", derived_from=["alone"])
-    digest = "- The depot is in Rovinj since May.\n- The lorry is green."
-    memory.store(digest, "semantic", key="digest", derived_from=["depot", "lorry"])
-    memory.store("The depot is in Rovinj since May!", key="echo", derived_from=["depot", "lorry"])
-    memory.store("All is well there.", key="free", derived_from=["depot", "lorry"])
-    memory.store("Colours matter.", key="paint", derived_from=["digest"])
+    tell_of_the_depot(memory)
 
     plan: Any = memory.forget(key="depot", plan=True)
     receipt: Any = memory.forget(key="depot")
 
-    assert {one.key for one in plan.erased} == {"depot", "alone", "deeper", "echo"}
-    assert {one.key for one in plan.rewritten} == {"digest", "free", "paint"}
-    assert (len(receipt.ids), len(receipt.rewritten)) == (4, 3)
+    gone = {"depot", "alone", "deeper", "echo", "digest", "paint", "rain"}
+    assert {one.key for one in plan.erased} == gone
+    assert {one.key for one in plan.rewritten} == {"free", "lorries"}
+    assert (len(receipt.ids), len(receipt.rewritten)) == (7, 2)
+    assert plan.scrubbed == receipt.scrubbed
     assert values(url) == {
         "lorry": "The lorry is green.",
-        "digest": "- The lorry is green.",
         "free": "All is well there.",
-        "paint": "Colours matter.",
+        "lorries": "The lorry is green. Fine!",
     }
     assert {one.key for one in memory.get_context("lorry", limit=10, min_match=0)} == {"lorry"}
-    assert memory.history("digest").events[-1].kind == "rewritten"
+    assert memory.history("free").events[-1].kind == "rewritten"
     memory.retract("lorry", reason="It was repainted")
     memory.restore("lorry")
-    assert "digest" not in recalled(memory)
-    assert memory.restore("digest").state is None
-    assert vector_of(url, "digest") == as_stored("- The lorry is green.")
-    assert "digest" in recalled(memory)
-    assert "digest" in [one.key for one in memory.get_context("lorry green", min_match=0)]
+    assert "free" not in recalled(memory)
+    assert memory.restore("free").state is None
+    assert "free" in recalled(memory)
+    (free,) = [one for one in memory.get_context("well", min_match=0) if one.key == "free"]
+    assert free.value["metadata"] == {"of": "(forgotten)"}
     assert memory.verify_forgotten(receipt)
+
+
+def tell_of_the_depot(memory: MemoryCoordinator) -> None:
+    """What came from the depot, alone or with the lorry."""
+    said = "The depot is in Rovinj since May."
+    memory.store(said, "semantic", key="depot")
+    memory.store("The lorry is green.", "semantic", key="lorry")
+    memory.store("Deliveries need a ferry.", "semantic", key="alone", derived_from=["depot"])
+    memory.store("Ferries are slow.", "semantic", key="deeper", derived_from=["alone"])
+    both: dict[str, Any] = {"derived_from": ["depot", "lorry"]}
+    memory.store(f"- {said}\n- The lorry is green.\n- So it rains.", key="digest", **both)
+    memory.store("The depot is in Rovinj since May!", key="echo", **both)
+    memory.store("All is well there.", "semantic", key="free", metadata={"of": said}, **both)
+    memory.store("The lorry is green. Fine!", "semantic", key="lorries", **both)
+    memory.store("Colours matter.", key="paint", derived_from=["digest"])
+    memory.store("Rain: so it rains.", "semantic", key="rain", derived_from=["digest", "lorry"])
 
 
 def recalled(memory: MemoryCoordinator) -> list[str]:
     return [one.key for one in memory.get_context("", limit=50)]
-
-
-def vector_of(url: str, key: str) -> bytes:
-    query = """SELECT halfvec_send(v.embedding) FROM memory.vectors v
-               JOIN memory.memories m ON m.tenant = v.tenant AND m.id = v.id WHERE m.key = %s"""
-    return bytes(one(url, query, key))
-
-
-def as_stored(text: str) -> bytes:
-    packed = pack(TrigramEmbeddings(DIMS).embed_query(text), VectorOptions(dims=DIMS))
-    assert packed is not None
-    return packed.data
 
 
 def values(url: str) -> dict[str, str]:

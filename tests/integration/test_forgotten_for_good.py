@@ -23,8 +23,7 @@ from langmem_tiers.consolidate.archive import Archive, archive_all
 from langmem_tiers.consolidate.files import ArchiveFiles
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import ArchiveError
-from langmem_tiers.forget.forgetting import forget
-from langmem_tiers.forget.how import Forgetting
+from langmem_tiers.forget.forgetting import Forgetting, forget
 from langmem_tiers.forget.looking import Asked
 from langmem_tiers.importers import read_records
 from langmem_tiers.interop.chat_history import import_chat_history

@@ -9,22 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, sentences, words_of
+from langmem_tiers.forget.forgetting import check_checkpointer
+from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, words_of
+from langmem_tiers.forget.places import Event, Known, State
 from langmem_tiers.forget.reach import (
     CAME_OF_IT,
-    NOTHING_LEFT,
-    SAYS_LESS,
+    REPEATS,
     TWIN,
     UNTOUCHED,
     Family,
     Kin,
-    Known,
     reach,
 )
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
-from langmem_tiers.forget.scrub import Event, Scrubber, State
-from langmem_tiers.forget.subject import Subject
-from langmem_tiers.forget.threads import check_checkpointer
+from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.tombstones import Hashes
 
 LONG = "Quibbleton keeps the spare key under the third pot beside the back door."
@@ -60,24 +58,13 @@ def test_what_says_too_little_is_sought_in_no_other_text() -> None:
 def test_a_sentence_that_others_say_too_is_not_forgotten() -> None:
     common = frozenset({tuple(words_of("The shop closes at six."))})
     said = Passages([f"{LONG} The shop closes at six."], common=common)
-    assert said.left_of(f"The shop closes at six. {LONG}") == "The shop closes at six."
-
-
-def test_sentences_and_lines_that_repeat_it_are_dropped_and_others_stay() -> None:
-    text = f"# Notes\n- {LONG}\n- The shop closes at six. {LONG}\n\nBye now."
-    left = Passages([LONG]).left_of(text)
-    assert left == "# Notes\n- The shop closes at six.\n\nBye now."
-    assert Passages([LONG]).left_of(LONG) == ""
-    assert Passages([LONG]).left_of("Nothing of it") == "Nothing of it"
+    assert not said.repeated_in("The shop closes at six.")
+    assert said.repeated_in(f"The shop closes at six. {LONG}")
 
 
 @given(st.lists(st.sampled_from([LONG, "The shop closes at six.", "Bye now.", "日本語です。"])))
-def test_what_is_left_repeats_nothing_and_is_left_again(parts: list[str]) -> None:
-    said = Passages([LONG])
-    left = said.left_of("\n".join(parts))
-    assert not said.repeated_in(left)
-    assert said.left_of(left) == left
-    assert [one for one in sentences(left) if one != ""] == [one for one in parts if one != LONG]
+def test_it_is_repeated_wherever_it_stands_and_by_nothing_else(parts: list[str]) -> None:
+    assert Passages([LONG]).repeated_in("\n".join(parts)) is (LONG in parts)
 
 
 def test_a_key_is_replaced_where_it_can_be_nothing_else() -> None:
@@ -125,8 +112,7 @@ def reached(asked: int, several: list[Known], kin: list[Kin]) -> tuple[dict[int,
     def said(erased: Any) -> Passages:
         return Passages(text for one in erased for text in by_id[one].texts)
 
-    found = reach({asked: "asked"}, Family(by_id, kin), said)
-    return found.erased, found.rewritten
+    return reach({asked: "asked"}, Family(by_id, kin), said)
 
 
 def test_what_came_from_it_alone_goes_however_far_and_in_whatever_circle() -> None:
@@ -140,11 +126,11 @@ def test_what_came_from_it_alone_goes_however_far_and_in_whatever_circle() -> No
         {1: "asked", 2: CAME_OF_IT, 3: CAME_OF_IT, 4: CAME_OF_IT},
         {},
     )
-    erased, rewritten = reached(1, several[:3], kin)
-    assert (set(erased), set(rewritten)) == ({1}, {2, 3})
+    erased, suspect = reached(1, several[:3], kin)
+    assert (set(erased), set(suspect)) == ({1}, {2, 3})
 
 
-def test_what_came_from_others_too_says_less_or_goes_if_nothing_is_left() -> None:
+def test_what_came_from_others_too_goes_if_it_repeats_it_and_is_suspect_if_not() -> None:
     several = [
         known(1, LONG),
         known(2, "The shop closes at six."),
@@ -155,12 +141,12 @@ def test_what_came_from_others_too_says_less_or_goes_if_nothing_is_left() -> Non
     ]
     kin = [Kin(one, source, derived=True, kind="derived") for one in (3, 4, 5) for source in (1, 2)]
     assert reached(1, several, [*kin, Kin(6, 4, derived=True, kind="derived")]) == (
-        {1: "asked", 4: NOTHING_LEFT, 6: CAME_OF_IT},
-        {3: SAYS_LESS, 5: UNTOUCHED},
+        {1: "asked", 3: REPEATS, 4: REPEATS, 6: CAME_OF_IT},
+        {5: UNTOUCHED},
     )
 
 
-def test_twins_go_and_what_was_there_before_a_reinforcement_says_less() -> None:
+def test_twins_go_and_what_was_there_before_a_reinforcement_is_suspect() -> None:
     several = [
         known(1, LONG),
         known(2, LONG, "consolidated"),
@@ -174,14 +160,14 @@ def test_twins_go_and_what_was_there_before_a_reinforcement_says_less() -> None:
         Kin(3, 4, derived=True, kind="promoted"),
         Kin(3, 5, derived=True, kind="promoted"),
     ]
-    erased, rewritten = reached(1, several, kin)
+    erased, suspect = reached(1, several, kin)
     assert erased == {1: "asked", 2: TWIN}
-    assert rewritten == {3: UNTOUCHED}
+    assert suspect == {3: UNTOUCHED}
     assert reached(3, several, kin) == ({3: "asked", 4: TWIN}, {})
 
 
 def scrubber(**options: Any) -> Scrubber:
-    given = {"tenant": "acme", "erased": frozenset({1, 2}), "passages": Passages([LONG], ["k1"])}
+    given = {"erased": frozenset({1, 2}), "passages": Passages([LONG], ["k1"])}
     return Scrubber(**{**given, **options})
 
 
@@ -209,8 +195,8 @@ def test_another_users_rows_are_not_about_it() -> None:
     assert not judge.state(State("_._.@ben.", "message", "m", {"content": LONG}))
     assert judge.state(State("_._.@ada.", "message", "m", {"content": LONG}))
     assert judge.state(State("_._.", "message", "k1", {}))
-    assert judge.session_of(State("p.s%2E1.@ada.", "message", "m", {})) == "s.1"
-    assert judge.session_of(State("agent.", "goal", "g", {})) is None
+    assert State("p.s%2E1.@ada.", "message", "m", {}).session == "s.1"
+    assert State("agent.", "goal", "g", {}).session is None
 
 
 def test_all_of_a_users_turns_and_states_go() -> None:

@@ -366,23 +366,16 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
--- name: rewrite_memories
--- Say less, as what these came from is forgotten in part: they are suspect, unless they are out of
--- recall for what they said, which an event tells. Their vectors follow. Without a language their
--- words are those of the database's own.
+-- name: doubt_kin
+-- What came from what is forgotten and from others, and stays, is suspect, unless it is out of recall
+-- for what it said; an event tells why.
 WITH given AS MATERIALIZED (
-    SELECT w.* FROM unnest(%(ids)s::bigint[], %(values)s::text[], %(texts)s::text[],
-                           %(events)s::text[]) WITH ORDINALITY AS w (id, value, text, event, ord)
+    SELECT w.* FROM unnest(%(ids)s::bigint[], %(events)s::text[])
+                        WITH ORDINALITY AS w (id, event, ord)
     WHERE {few}
-), said AS (
+), doubted AS (
     UPDATE {memory}.memories m
-    SET value = g.value::jsonb,
-        lexemes = CASE WHEN g.text <> '' AND m.lexemes IS NOT NULL THEN to_tsvector(
-            coalesce(%(language)s::text, (
-                SELECT s.value #>> '{}' FROM {memory}.settings s WHERE s.name = 'language'
-            ), 'simple')::regconfig, g.text) || array_to_tsvector(ARRAY[chr(1) || m.tenant]) END,
-        updated_at = greatest(%(now)s::timestamptz, m.updated_at + interval '1 microsecond'),
-        state = CASE WHEN m.state IN ('retracted', 'quarantined', 'demoted') THEN m.state
+    SET state = CASE WHEN m.state IN ('retracted', 'quarantined', 'demoted') THEN m.state
                 ELSE 'suspect' END,
         state_at = CASE WHEN m.state IN ('retracted', 'quarantined', 'demoted') THEN m.state_at
                    ELSE %(now)s::timestamptz END
@@ -391,9 +384,9 @@ WITH given AS MATERIALIZED (
     RETURNING m.id, g.event
 )
 INSERT INTO {memory}.events (tenant, event, kind, id, at, detail)
-SELECT %(tenant)s, s.event, 'rewritten', s.id, %(now)s::timestamptz,
+SELECT %(tenant)s, d.event, 'rewritten', d.id, %(now)s::timestamptz,
        jsonb_build_object('reasons', jsonb_build_array('something that it came from was forgotten'))
-FROM said s;
+FROM doubted d;
 
 -- name: unquote_memories
 -- Other memories lose what they quote beside their content, and change in nothing else. Answers those

@@ -1,7 +1,7 @@
 -- The statements of truth over time: what was derived, superseded, retracted and restored, and the
 -- history of a memory. The rules of queries.sql hold here too. A memory is `suspect` exactly if
 -- something that it came from, directly or not, is `retracted`, and it is not `quarantined`, or if it
--- was `rewritten`, as something that it came from was forgotten, and nobody has restored it; its
+-- is noted as `rewritten`, as something that it came from was forgotten, and nobody restored it; its
 -- `state_at` is the earliest of theirs. What else it would be is read off its moves when that is over.
 
 -- name: known_keys
@@ -159,7 +159,7 @@ UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'retracted' AND e.undone_at IS NULL;
 
 -- name: undo_rewriting
--- What says less since a part of what it came from was forgotten may be recalled; `doubt`, which
+-- What is suspect since a part of what it came from was forgotten may be recalled; `doubt`, which
 -- follows, does it.
 UPDATE {memory}.events e SET undone_at = %(now)s::timestamptz
 WHERE e.tenant = %(tenant)s AND e.id = %(id)s AND e.kind = 'rewritten' AND e.undone_at IS NULL;
