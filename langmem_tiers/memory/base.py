@@ -19,9 +19,11 @@ from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.embeddings import (
+    LocalEmbeddings,
+    MiniLMEmbeddings,
+    MultilingualEmbeddings,
+)
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.alike import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR

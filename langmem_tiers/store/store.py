@@ -29,10 +29,12 @@ from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.core.roles import roles_of
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import (
+    LocalEmbeddings,
+    MiniLMEmbeddings,
+    MultilingualEmbeddings,
+)
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.postgres.target import Host, Target
