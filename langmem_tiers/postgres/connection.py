@@ -89,7 +89,8 @@ class _Kept(Timed):
         """
         if self._knows_vectors:
             return
-        cursor = yield self.execute(OF_CONNECTION, {"type": target.vector_type}, prepare=False)
+        vector_type = target.vector.vector_type if target.vector else None
+        cursor = yield self.execute(OF_CONNECTION, {"type": vector_type}, prepare=False)
         ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
         self.settings = target.settings(timeout, vectors_in)
         if self.is_pooled or process != self.info.backend_pid:
@@ -98,7 +99,7 @@ class _Kept(Timed):
             yield from self._enter(target.statements["enter"])
         self._cursors = ()  # the old ones would use what they learned before
         learned = learn_vectors(self, *oids)
-        self._knows_vectors = learned or (vectors_in is not None and target.vector_type is None)
+        self._knows_vectors = learned or (vectors_in is not None and vector_type is None)
 
     def share(self: Any, target: Target | None = None) -> None:
         """Rely no more on what a session keeps."""
@@ -144,7 +145,7 @@ class Connections:
     @property
     def statements(self) -> Mapping[str, Statement]:
         """Every statement, as it reads for whoever connects."""
-        return self.target.walled() if self.wall.acting == "application" else self.target.statements
+        return self.target.walled if self.wall.acting == "application" else self.target.statements
 
     def open(self) -> Work[None]:
         """Connect once to see that a server answers, then open the pool.
@@ -234,9 +235,9 @@ class Connections:
         try:
             yield from self._probe()
         except psycopg.OperationalError:
-            if self.target.revive is None:
+            if self.target.server is None:
                 raise
-            yield self.side.aside(self.target.revive)
+            yield self.side.aside(self.target.server.revive)
             yield from self._probe()
 
     def alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
@@ -278,7 +279,7 @@ class Connections:
 
     def _acts(self, conn: Any) -> Work[None]:
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        roles = self.target.roles
+        roles = self.target.options.roles
         cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
         ((acting, role, closed),) = yield cursor.fetchall()
         if closed is not None:

@@ -36,6 +36,7 @@ from langmem_tiers.postgres.flow import (
     Call,
     Effect,
     Embed,
+    Flow,
     Lasts,
     Lookup,
     Query,
@@ -47,7 +48,7 @@ from langmem_tiers.postgres.flow import (
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
 from langmem_tiers.postgres.planning import planned, with_planning
-from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.postgres.waiting import GRACE_SECONDS, in_pipeline
 from langmem_tiers.postgres.walls import Sent, entered
 from langmem_tiers.postgres.work import AWAITED, Side
@@ -288,26 +289,25 @@ class Session:
 class Database(Connections):
     """A Postgres database and an embedding model: what a store's flows run on."""
 
-    def __init__(self, target: Target, side: Side, leave: Callable[[], None] | None = None) -> None:
-        """Describe the database; `open` connects. `leave` is called once it is closed."""
+    def __init__(self, target: Target, side: Side) -> None:
+        """Describe the database; `open` connects."""
         super().__init__(target, side)
-        self._leave = leave
         self.writes = GroupCommit(self._write, side)
         self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
 
     @classmethod
-    def opened(cls, host: Host, side: Side) -> Work[Self]:
-        """The open database of a host; one on a server of our own is prepared."""
+    def opened(cls, target: Target, side: Side, prepare: Callable[[], Flow[None]]) -> Work[Self]:
+        """The open database of a store; one on a server of our own is prepared."""
         try:
-            target = yield side.aside(host.start)
+            started = yield side.aside(target.started)
         except BaseException:  # a thread that starts a server goes on without a cancelled caller
-            yield side.aside(host.stop)
+            yield side.aside(target.stop)
             raise
-        database = cls(target, side, host.stop)
+        database = cls(started, side)
         try:
             yield from database.open()
-            if host.server is not None:
-                yield from driven(host.prepare(), database.session())
+            if target.server is not None:
+                yield from driven(prepare(), database.session())
         except BaseException:
             yield from database.close()
             raise
@@ -321,8 +321,7 @@ class Database(Connections):
             yield from self.writes.drain()
             yield from super().close()
         finally:
-            if self._leave is not None:
-                yield self.side.aside(self._leave)
+            yield self.side.aside(self.target.stop)
 
     def session(
         self, ask: Callable[[Ask], Any] | None = None, deadline: Deadline | None = None

@@ -37,7 +37,7 @@ from langmem_tiers.postgres.embeddings import (
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.ops import to_tier
 from langmem_tiers.store.sweeper import SweepingStore
@@ -123,9 +123,14 @@ class TieredStore(SweepingStore):
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
-        target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
-        server = _server_of(conn_string, server)
-        self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
+        target = Target(
+            conninfo=conn_string,
+            options=self.options,
+            embeddings=_embeddings(index),
+            pool={} if pool_config is None else pool_config,
+            server=_server_of(conn_string, server),
+        )
+        self.runner = Runner(target, self._flows.set_up)
         self._flows.runner = self.runner
 
     def __repr__(self) -> str:
