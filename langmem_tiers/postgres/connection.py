@@ -8,17 +8,18 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import waiting
 from psycopg.pq.abc import PGconn
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import Work
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Build
 from langmem_tiers.postgres.sql import Statement
 from langmem_tiers.postgres.target import OF_CONNECTION, POOL_TIMEOUT_SECONDS, Target
-from langmem_tiers.postgres.waiting import Awaits, Timed, Waits
+from langmem_tiers.postgres.waiting import Timed
 from langmem_tiers.postgres.walls import ACTING, Wall
 from langmem_tiers.postgres.wire import arrivals, learn_times, learn_types, learn_vectors
 from langmem_tiers.postgres.work import AWAITED, Side
@@ -115,16 +116,26 @@ class _Kept(Timed):
         yield self.new_cursor(self).execute(enter.text, values, prepare=False)
 
 
-class Connection(_Kept, Waits, psycopg.Connection[Any]):
+class Connection(_Kept, psycopg.Connection[Any]):
     """One that blocks."""
 
     new_cursor = psycopg.RawCursor
+    _waits = staticmethod(waiting.wait)
+
+    def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return done(self.waited(*given, **options))
 
 
-class AsyncConnection(_Kept, Awaits, psycopg.AsyncConnection[Any]):
+class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
+    _waits = staticmethod(waiting.wait_async)
+
+    async def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return await adone(self.waited(*given, **options))
 
 
 class Connections:
