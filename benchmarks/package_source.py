@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-FILE_LINES, FUNCTION_LINES = 400, 60
+FILE_LINES, FUNCTION_LINES = 600, 60
 """The most lines of a file and of a function (CONTRIBUTING.md)."""
 
 _SILENT = {
