@@ -58,7 +58,7 @@ TRANSACTION_LIMITS = (
 transaction is told, as the connection may be a pooler's."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Target:
     """Where a database is, and the store that uses it: what both twins share.
 
@@ -69,14 +69,14 @@ class Target:
     conninfo: str = field(repr=False)
     options: StoreOptions
     embeddings: Embeddings | None = field(default=None, repr=False)
-    pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    pool: Mapping[str, Any] | None = field(default=None, repr=False)
     server: EmbeddedPostgres | None = None
     """A server of the store's own, which is to be started; None where it is another's."""
 
     def __post_init__(self) -> None:
         """Check what a caller gave."""
         given: object = self.pool
-        if not isinstance(given, Mapping):
+        if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(
                 f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(given)}"
             )
@@ -114,7 +114,7 @@ class Target:
     def pool_options(self) -> dict[str, Any]:
         """Arguments of the psycopg pool: the user's over our defaults."""
         options: dict[str, Any] = {"min_size": 1, "max_size": 10, "timeout": POOL_TIMEOUT_SECONDS}
-        options.update(self.pool)
+        options.update(self.pool or {})
         if options.get("max_size") is None:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
@@ -138,7 +138,7 @@ class Target:
                 "TieredStore.embedded(path) or embedded:./path"
             )
         for name in ("conninfo", "connection_class", "configure", "open"):
-            if name in self.pool:
+            if name in (self.pool or {}):
                 raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
         try:
             ConnectionPool(self.conninfo, **self.pool_options())
@@ -169,7 +169,7 @@ class Target:
         return {"options": f"{options} -c statement_timeout=0"}
 
     def _kwargs(self) -> Mapping[str, Any]:
-        given = self.pool.get("kwargs")
+        given = (self.pool or {}).get("kwargs")
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(given)}")
         return given or {}

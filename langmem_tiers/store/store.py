@@ -123,13 +123,8 @@ class TieredStore(SweepingStore):
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
-        target = Target(
-            conninfo=conn_string,
-            options=self.options,
-            embeddings=_embeddings(index),
-            pool={} if pool_config is None else pool_config,
-            server=_server_of(conn_string, server),
-        )
+        server = _server_of(conn_string, server)
+        target = Target(conn_string, self.options, _embeddings(index), pool_config, server)
         self.runner = Runner(target, self._flows.set_up)
         self._flows.runner = self.runner
 
