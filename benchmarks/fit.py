@@ -51,8 +51,7 @@ from benchmarks.recall_data import (
 from benchmarks.recall_metrics import interval
 from benchmarks.recall_system import NAMES, Evidence, System, evidence_of
 from langmem_tiers import EmbeddedPostgres, LocalEmbeddings, MemoryContext, MemoryCoordinator
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.embeddings import MiniLMEmbeddings, MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.inquiry import POOL
 from langmem_tiers.recall.matching import BY_ITSELF, CHANCE, OF_LESSONS, OTHER, shipped_for

@@ -1,4 +1,4 @@
-"""Fits the weights by which the gate tells what reads like an attack: `remember/likeness.tsv`.
+"""Fits the weights by which the gate tells what reads like an attack, `remember/likeness`.
 
 Run it with `make ordinary fit-likeness`; it takes some minutes and prints, for each of six authors
 and each kind of ordinary text, what the gate makes of it with a fit on all others
@@ -26,6 +26,7 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.gate_corpus import HALVES, OBLIQUE, Half, carried, hands
 from benchmarks.ordinary import KINDS, ordinary
+from langmem_tiers.core import linear_model
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.reading import BIAS, words
 from langmem_tiers.remember import instructs
@@ -37,7 +38,6 @@ from langmem_tiers.remember.instructs import (
     instructions_in,
     passages,
     plain,
-    written,
 )
 
 Floats = NDArray[np.float64]
@@ -51,7 +51,7 @@ _DISGUISED: Final = ("encoded", "encoder", "direct: encoded", "direct: obfuscate
 """Kinds of attacks that are written in a code."""
 _SHORT: Final = 2
 """Letters of a word that stands in a code by chance."""
-_WHERE: Final = Path(langmem_tiers.__file__).parent / "remember" / "likeness.tsv"
+_WHERE: Final = Path(langmem_tiers.__file__).parent / "remember"
 _MOST: Final = 16_000
 """Weights that ship: those that weigh most, either way."""
 _BROUGHT: Final = 4.0
@@ -170,9 +170,9 @@ def _undone(text: str, known: Collection[str]) -> str:
 
 
 def shipped(weights: Mapping[str, float]) -> dict[str, float]:
-    """What of the weights ships, in two digits."""
+    """What of the weights ships, in tenths."""
     names = sorted(weights, key=lambda name: (name != BIAS, -abs(weights[name]), name))
-    return {name: round(weights[name], 2) for name in names[: _MOST + 1]}
+    return {name: round(weights[name], 1) for name in names[: _MOST + 1]}
 
 
 class Matrix(NamedTuple):
@@ -250,8 +250,9 @@ def main() -> None:
         kinds.add_row(kind, f"{sum(found) / max(1, len(found)):.1%}")
     console.print(authors, kinds)
     if "--write" in sys.argv:
-        _WHERE.write_text(written(fit_of_brought(rows)), "utf-8")
-        console.print(f"the weights of {len(rows):,} passages: {_WHERE.name}")
+        weights = fit_of_brought(rows)
+        linear_model.write(_WHERE, "likeness", {name: [weight] for name, weight in weights.items()})
+        console.print(f"the weights of {len(rows):,} passages: likeness")
 
 
 def _rates(half: Half, weights: Weights) -> Iterator[str]:

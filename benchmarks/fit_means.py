@@ -1,7 +1,7 @@
 """Fits the weights that say whether a message only talks and whether it needs memory.
 
 Run it with `python -m benchmarks.fit_means`; it prints how the messages of each hand are judged by
-a fit on all others. With `--write` it then writes the fit on all of them, `recall/means.tsv`. What
+a fit on all others. With `--write` it then writes the fit on all of them, `recall/means`. What
 ships was cut from a fit for which 3,458 more messages stood among the others, about what is taken
 back. A kind is learned from these records of `benchmarks/data`:
 
@@ -28,8 +28,9 @@ from rich.table import Table
 import langmem_tiers
 from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
+from langmem_tiers.core import linear_model
 from langmem_tiers.core.reading import BIAS, tokens
-from langmem_tiers.recall.means import Means, features, named_in, parts, written
+from langmem_tiers.recall.means import Means, features, named_in, parts
 
 KINDS: Final = Means._fields
 OF_ALL: Final = frozenset(["talk"])
@@ -41,10 +42,9 @@ _TWICE: Final = 2
 _OFTEN: Final = 3
 """Messages that a word is in which counts by itself."""
 _SOFTNESS: Final = 30.0
-_DIGITS: Final = 2
 _LEAST: Final = 0.3
 """Weights that are smaller ship for no kind, but for words."""
-_WHERE: Final = Path(langmem_tiers.__file__).parent / "recall" / "means.tsv"
+_WHERE: Final = Path(langmem_tiers.__file__).parent / "recall"
 
 
 class Message(NamedTuple):
@@ -223,10 +223,10 @@ def main(*, write: Annotated[bool, typer.Option(help="Write what ships.")] = Fal
         columns.append({**weights, BIAS: weights[BIAS] - least})
     if write:
         names = {name for one in columns for name in one}
-        rows = {name: [round(one.get(name, 0.0), _DIGITS) for one in columns] for name in names}
+        rows = {name: [one.get(name, 0.0) for one in columns] for name in names}
         kept = {name: row for name, row in rows.items() if name in known or _counts(row)}
-        _WHERE.write_text(written(kept), "utf-8")
-        console.print(f"{len(kept):,} weights of {len(several):,} messages: {_WHERE.name}")
+        linear_model.write(_WHERE, "means", kept)
+        console.print(f"{len(kept):,} weights of {len(several):,} messages: means")
 
 
 def _counts(row: Sequence[float]) -> bool:

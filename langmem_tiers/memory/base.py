@@ -19,8 +19,7 @@ from langmem_tiers.learn.promotion_rules import promotion_policy
 from langmem_tiers.memory.asking import Asking
 from langmem_tiers.memory.flows import MemoryFlows
 from langmem_tiers.memory.short_term import ShortTermState
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings
+from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
 from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.inquiry import Reader, approximate_tokens, reranker_of

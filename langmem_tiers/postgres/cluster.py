@@ -13,34 +13,23 @@ the kernel drops when a process dies, however it dies:
 """
 
 import contextlib
+import enum
 import os
 import shutil
+import signal
+import socket
+import struct
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.postgres.folders import exclusively
-from langmem_tiers.postgres.postmaster import (
-    SOCKET,
-    Answer,
-    answer_of,
-    kill_all,
-    listens,
-    may_serve,
-)
-from langmem_tiers.postgres.programs import (
-    ACCOUNT,
-    LOCALE,
-    NEWEST,
-    PROGRAMS,
-    programs_of,
-    run,
-    runnable_by,
-    system_account,
-)
+from langmem_tiers.postgres import programs
+from langmem_tiers.postgres.programs import ACCOUNT, NEWEST, PROGRAMS, exclusively
 
 if sys.platform != "win32":
     import fcntl
@@ -78,6 +67,29 @@ _SERVER_OPTIONS: Final = " ".join(
     )
 )
 
+SOCKET: Final = ".s.PGSQL.5432"
+
+_PROTOCOL: Final = 196608
+_WHO: Final = b"user\0postgres\0database\0postgres\0\0"
+_HELLO: Final = struct.pack("!ii", 8 + len(_WHO), _PROTOCOL) + _WHO
+_GOODBYE: Final = b"X\0\0\0\4"
+_CANNOT_CONNECT_NOW: Final = b"C57P03\0"
+_PROCESSES: Final = Path("/proc")
+_AGAIN_SECONDS: Final = 0.05
+_GLANCE_SECONDS: Final = 0.01
+
+
+class Answer(enum.Enum):
+    """The answer of a server to a client that wants to connect."""
+
+    NONE = enum.auto()
+    """Nobody listens."""
+    READY = enum.auto()
+    NOT_NOW = enum.auto()
+    """It starts, recovers or stops."""
+    SILENT = enum.auto()
+    """Somebody listens, and says nothing."""
+
 
 class Cluster:
     """One data directory, with the programs and the account that go with it."""
@@ -87,7 +99,7 @@ class Cluster:
         self.data = data
         self.version = version
         self.account = _owner_of(data)
-        self.programs = runnable_by(self.account, programs_of(version))
+        self.programs = programs.runnable_by(self.account, programs.programs_of(version))
 
     def create(self) -> None:
         """Fill an empty directory; the locale is one that knows letters beyond ASCII."""
@@ -99,7 +111,7 @@ class Cluster:
             "--auth-local=trust",
             "--auth-host=reject",
             "--encoding=UTF8",
-            f"--locale={LOCALE}",
+            f"--locale={programs.LOCALE}",
             *(provider if self.version == 18 else []),  # noqa: PLR2004 - older ones have none
             "--set=timezone=UTC",
             "--set=log_timezone=UTC",
@@ -156,11 +168,10 @@ class Cluster:
         except FileNotFoundError:  # a server of ours has written them
             options = ""
         if _OURS not in options:
-            msg = (
+            raise EmbeddedServerError(
                 f"Another program runs a Postgres server on {self.data}: stop that server, or "
                 "pass its URL instead of the directory."
             )
-            raise EmbeddedServerError(msg)
 
     def _start(self, *, insisting: bool) -> None:
         """Start the server; return too if the rest of a killed one keeps it from starting.
@@ -219,7 +230,7 @@ class Cluster:
         return "/proc/self/cwd" if linux_root else "."
 
     def _run(self, program: str, *arguments: str) -> None:
-        result = run([str(self.programs / program), *arguments], self.account, self.data)
+        result = programs.run([str(self.programs / program), *arguments], self.account, self.data)
         if result.returncode != 0:
             raise EmbeddedServerError(self._failure(f"{program} failed", result.stdout))
 
@@ -239,8 +250,9 @@ def version_of(data: Path) -> int:
     """Return the major version that created a data directory."""
     text = (data / "PG_VERSION").read_text(errors="replace").strip()
     if not text.isdigit() or int(text) not in PROGRAMS:
-        msg = f"{data} was created by Postgres {text}; the embedded Postgres is 16 or 18."
-        raise EmbeddedServerError(msg)
+        raise EmbeddedServerError(
+            f"{data} was created by Postgres {text}; the embedded Postgres is 16 or 18."
+        )
     return int(text)
 
 
@@ -250,11 +262,10 @@ def _owner_of(data: Path) -> int | None:
         return None
     owner = data.stat().st_uid
     if owner == 0:
-        msg = (
+        raise EmbeddedServerError(
             f"{data} belongs to root, and Postgres refuses to run as root: give it to another "
             f"account, for instance with chown -R {ACCOUNT}."
         )
-        raise EmbeddedServerError(msg)
     return owner
 
 
@@ -298,11 +309,10 @@ def refuse_foreign(path: Path) -> None:
         return
     foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
     if foreign:
-        msg = (
+        raise EmbeddedServerError(
             f"{path} is neither empty nor a Postgres data directory (it holds "
             f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
         )
-        raise EmbeddedServerError(msg)
 
 
 def data_of(path: Path) -> Path | None:
@@ -323,12 +333,11 @@ def ready_cluster(path: Path, version: int | None) -> Cluster:
         return _new_cluster(path, version or NEWEST)
     found = version_of(data)
     if version not in {None, found}:
-        msg = (
+        raise EmbeddedServerError(
             f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
             f"version={found} or leave it out, or copy the data into a new directory with "
             "pg_dump."
         )
-        raise EmbeddedServerError(msg)
     return Cluster(data, found)
 
 
@@ -340,7 +349,80 @@ def _new_cluster(path: Path, version: int) -> Cluster:
     unfinished.mkdir(mode=0o700)
     if os.geteuid() == 0:
         with exclusively(_ACCOUNTS):  # useradd adds an account twice if it runs twice at once
-            account = system_account()
+            account = programs.system_account()
         os.chown(unfinished, account, -1)
     Cluster(unfinished, version).create()
     return Cluster(unfinished.rename(path / _DATA), version)
+
+
+def answer_of(directory: Path, seconds: float) -> Answer:
+    """Ask the server that listens in a directory whether one can connect; wait for so long."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(seconds)
+        try:
+            _connect(client, directory, seconds)
+            client.sendall(_HELLO)
+            said = client.recv(4096)
+            client.sendall(_GOODBYE)
+        except (FileNotFoundError, ConnectionRefusedError):
+            return Answer.NONE
+        except (ConnectionResetError, BrokenPipeError):
+            return Answer.NOT_NOW  # the server has ended, or has ended this session
+        except TimeoutError:
+            return Answer.SILENT
+    if not said or _CANNOT_CONNECT_NOW in said:
+        return Answer.NOT_NOW
+    return Answer.READY
+
+
+def _connect(client: socket.socket, directory: Path, seconds: float) -> None:
+    """Connect within so many seconds; a server whose queue is full refuses at once until then."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return client.connect(os.fsencode(directory / SOCKET))
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise TimeoutError from None
+            time.sleep(_AGAIN_SECONDS)
+
+
+def listens(directory: Path) -> bool:
+    """Tell whether a server listens in a directory, whatever it would answer."""
+    return answer_of(directory, _GLANCE_SECONDS) is not Answer.NONE
+
+
+def may_serve(pid: int, data: Path) -> bool:
+    """Tell whether a process id may be a Postgres on this data; True where that is unknown."""
+    try:
+        name, _, rest = (_PROCESSES / str(pid) / "stat").read_text().rpartition(")")
+        living = name.endswith("(postgres") and not rest.lstrip().startswith("Z")
+        return living and (_PROCESSES / str(pid) / "cwd").samefile(data)
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return True
+
+
+def kill_all(data: Path, postmaster: int | None) -> None:
+    """Kill the processes of the Postgres on this data; its log has all that it acknowledged."""
+    known = [] if postmaster is None or _PROCESSES.is_dir() else [postmaster]
+    for pid in (*filter(_is_postgres, known), *_serving(data)):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _is_postgres(pid: int) -> bool:
+    """Tell whether a process is a Postgres, where `ps` alone knows: its id may be old."""
+    ps = shutil.which("ps")
+    if ps is None:
+        return False
+    told = subprocess.run(  # noqa: S603 - the command is ours
+        [ps, "-o", "comm=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return Path(told.stdout.strip()).name == "postgres"
+
+
+def _serving(data: Path) -> Iterator[int]:
+    for entry in _PROCESSES.glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # the process has ended, or is another user's
+            if (entry / "comm").read_text() == "postgres\n" and (entry / "cwd").samefile(data):
+                yield int(entry.name)

@@ -8,17 +8,18 @@ from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import waiting
 from psycopg.pq.abc import PGconn
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.core.threads import Work
+from langmem_tiers.core.threads import Work, adone, done
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.errors import translated
 from langmem_tiers.postgres.flow import Build
 from langmem_tiers.postgres.sql import Statement
 from langmem_tiers.postgres.target import OF_CONNECTION, POOL_TIMEOUT_SECONDS, Target
-from langmem_tiers.postgres.waiting import Awaits, Timed, Waits
+from langmem_tiers.postgres.waiting import Timed
 from langmem_tiers.postgres.walls import ACTING, Wall
 from langmem_tiers.postgres.wire import arrivals, learn_times, learn_types, learn_vectors
 from langmem_tiers.postgres.work import AWAITED, Side
@@ -89,7 +90,8 @@ class _Kept(Timed):
         """
         if self._knows_vectors:
             return
-        cursor = yield self.execute(OF_CONNECTION, {"type": target.vector_type}, prepare=False)
+        vector_type = target.vector.vector_type if target.vector else None
+        cursor = yield self.execute(OF_CONNECTION, {"type": vector_type}, prepare=False)
         ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
         self.settings = target.settings(timeout, vectors_in)
         if self.is_pooled or process != self.info.backend_pid:
@@ -98,7 +100,7 @@ class _Kept(Timed):
             yield from self._enter(target.statements["enter"])
         self._cursors = ()  # the old ones would use what they learned before
         learned = learn_vectors(self, *oids)
-        self._knows_vectors = learned or (vectors_in is not None and target.vector_type is None)
+        self._knows_vectors = learned or (vectors_in is not None and vector_type is None)
 
     def share(self: Any, target: Target | None = None) -> None:
         """Rely no more on what a session keeps."""
@@ -114,16 +116,26 @@ class _Kept(Timed):
         yield self.new_cursor(self).execute(enter.text, values, prepare=False)
 
 
-class Connection(_Kept, Waits, psycopg.Connection[Any]):
+class Connection(_Kept, psycopg.Connection[Any]):
     """One that blocks."""
 
     new_cursor = psycopg.RawCursor
+    _waits = staticmethod(waiting.wait)
+
+    def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return done(self.waited(*given, **options))
 
 
-class AsyncConnection(_Kept, Awaits, psycopg.AsyncConnection[Any]):
+class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
     """One that is awaited."""
 
     new_cursor = psycopg.AsyncRawCursor
+    _waits = staticmethod(waiting.wait_async)
+
+    async def wait(self, *given: Any, **options: Any) -> Any:
+        """Wait as the driver does, until the deadline."""
+        return await adone(self.waited(*given, **options))
 
 
 class Connections:
@@ -144,7 +156,7 @@ class Connections:
     @property
     def statements(self) -> Mapping[str, Statement]:
         """Every statement, as it reads for whoever connects."""
-        return self.target.walled() if self.wall.acting == "application" else self.target.statements
+        return self.target.walled if self.wall.acting == "application" else self.target.statements
 
     def open(self) -> Work[None]:
         """Connect once to see that a server answers, then open the pool.
@@ -234,9 +246,9 @@ class Connections:
         try:
             yield from self._probe()
         except psycopg.OperationalError:
-            if self.target.revive is None:
+            if self.target.server is None:
                 raise
-            yield self.side.aside(self.target.revive)
+            yield self.side.aside(self.target.server.revive)
             yield from self._probe()
 
     def alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
@@ -278,7 +290,7 @@ class Connections:
 
     def _acts(self, conn: Any) -> Work[None]:
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        roles = self.target.roles
+        roles = self.target.options.roles
         cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
         ((acting, role, closed),) = yield cursor.fetchall()
         if closed is not None:

@@ -14,24 +14,12 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Self
 
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, short
-from langmem_tiers.postgres.cluster import (
-    Cluster,
-    data_of,
-    fits_socket_address,
-    is_last,
-    open_users,
-    ready_cluster,
-    refuse_foreign,
-    url_of,
-    version_of,
-)
-from langmem_tiers.postgres.folders import exclusively
-from langmem_tiers.postgres.programs import NEWEST, PROGRAMS, programs_of
+from langmem_tiers.postgres import cluster
+from langmem_tiers.postgres.programs import NEWEST, PROGRAMS, exclusively, programs_of
 
 if sys.platform != "win32":
     import fcntl
@@ -86,9 +74,10 @@ class EmbeddedPostgres:
         """
         named: object = version
         if named is not None and not (type(named) is int and named in PROGRAMS):
-            msg = f"There is no embedded Postgres {short(version)}: pass version=16 or version=18."
-            raise InvalidInputError(msg)
-        self.path: Final = _absolute(path)
+            raise InvalidInputError(
+                f"There is no embedded Postgres {short(version)}: pass version=16 or version=18."
+            )
+        self.path: Final = _expanded(path).resolve()
         self._version = version
         self._lock = threading.RLock()
         self._users: int | None = None
@@ -104,8 +93,9 @@ class EmbeddedPostgres:
 
         """
         if self._url is None:
-            msg = f"The embedded Postgres in {self.path} is not started here: call start() first."
-            raise EmbeddedServerError(msg)
+            raise EmbeddedServerError(
+                f"The embedded Postgres in {self.path} is not started here: call start() first."
+            )
         return self._url
 
     def start(self) -> str:
@@ -121,13 +111,14 @@ class EmbeddedPostgres:
         """
         with self._lock, _as_server_error(self.path):
             if sys.platform == "win32":
-                msg = "The embedded Postgres needs Linux or macOS; pass the URL of a server."
-                raise EmbeddedServerError(msg)
+                raise EmbeddedServerError(
+                    "The embedded Postgres needs Linux or macOS; pass the URL of a server."
+                )
             programs_of(self._version or NEWEST)
-            refuse_foreign(self.path)
+            cluster.refuse_foreign(self.path)
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             with exclusively(self.path):
-                self._join(ready_cluster(self.path, self._version))
+                self._join()
         return self.url
 
     def revive(self) -> None:
@@ -142,14 +133,13 @@ class EmbeddedPostgres:
 
         """
         with self._lock, _as_server_error(self.path):
-            if self.url and data_of(self.path) is None:
-                msg = (
+            if self.url and cluster.data_of(self.path) is None:
+                raise EmbeddedServerError(
                     f"The data of the embedded Postgres in {self.path} is gone: restore the "
                     "directory, or close the store and open it to begin with an empty one."
                 )
-                raise EmbeddedServerError(msg)
             with exclusively(self.path):
-                self._join(ready_cluster(self.path, self._version))
+                self._join()
 
     def stop(self) -> None:
         """Give this handle up; the server stops with the last handle of the last process.
@@ -178,38 +168,36 @@ class EmbeddedPostgres:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the handle up."""
         self.stop()
 
-    def _join(self, cluster: "Cluster") -> None:
-        if self._users is None:
-            users = open_users(self.path, cluster)
-            try:
-                cluster.ensure_running(self._address(cluster.data))
-            except BaseException:
+    def _join(self) -> None:
+        joined = cluster.ready_cluster(self.path, self._version)
+        users = self._users
+        if users is None:
+            users = cluster.open_users(self.path, joined)
+        try:
+            joined.ensure_running(self._address(joined.data))
+        except BaseException:
+            if self._users is None:
                 os.close(users)
                 self._forget_url()
-                raise
-            self._users = users
-            _started.add(self)
-        else:
-            cluster.ensure_running(self._address(cluster.data))
-        self._url = url_of(self._address(cluster.data))
+            raise
+        self._users = users
+        _started.add(self)
+        self._url = cluster.url_of(self._address(joined.data))
 
     def _leave(self, users: int) -> None:
         if not self.path.exists():
             return
         with exclusively(self.path):
             try:
-                data = data_of(self.path)
-                if data is not None and is_last(users):
-                    Cluster(data, version_of(data)).ensure_stopped(self._address(data))
+                data = cluster.data_of(self.path)
+                if data is not None and cluster.is_last(users):
+                    cluster.Cluster(data, cluster.version_of(data)).ensure_stopped(
+                        self._address(data)
+                    )
             finally:
                 fcntl.flock(users, fcntl.LOCK_UN)
 
@@ -219,18 +207,17 @@ class EmbeddedPostgres:
         Socket addresses are short, and a comma would make two of one; a link of our own, in a
         directory nobody else can write to, then stands in for the path.
         """
-        if fits_socket_address(data):
+        if cluster.fits_socket_address(data):
             return data
         if self._alias is None:
             self._alias = Path(tempfile.mkdtemp(prefix="langmem-"))
             (self._alias / "pg").symlink_to(data)
         short = self._alias / "pg"
-        if not fits_socket_address(short):
-            msg = (
+        if not cluster.fits_socket_address(short):
+            raise EmbeddedServerError(
                 f"No socket address is short enough for {data}: use a directory with a shorter "
                 "path, or point TMPDIR to one."
             )
-            raise EmbeddedServerError(msg)
         return short
 
     def _forget_url(self) -> None:
@@ -279,11 +266,10 @@ def path_from_url(url: str) -> Path:
     else:
         named = bool(text)
     if not is_embedded_url(url) or not named:
-        msg = (
+        raise InvalidInputError(
             f"{url!r} names no directory: write embedded:./path, embedded:~/path "
             "or embedded:///absolute/path."
         )
-        raise InvalidInputError(msg)
     return _expanded(text)
 
 
@@ -321,12 +307,9 @@ def _expanded(path: str | os.PathLike[str]) -> Path:
     try:
         return checked_path(path, "path").expanduser()
     except RuntimeError as error:
-        msg = f"{short(os.fspath(path))} names no home directory that exists: write the path out."
-        raise InvalidInputError(msg) from error
-
-
-def _absolute(path: str | os.PathLike[str]) -> Path:
-    return _expanded(path).resolve()
+        raise InvalidInputError(
+            f"{short(os.fspath(path))} names no home directory that exists: write the path out."
+        ) from error
 
 
 @contextlib.contextmanager
@@ -334,8 +317,7 @@ def _as_server_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        msg = (
+        raise EmbeddedServerError(
             f"The embedded Postgres cannot use {path} ({error}): choose a directory on a local "
             "disk that this user may write to."
-        )
-        raise EmbeddedServerError(msg) from error
+        ) from error

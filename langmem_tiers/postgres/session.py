@@ -13,22 +13,11 @@ from psycopg_pool import PoolClosed, PoolTimeout
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone
+from langmem_tiers.postgres import errors
 from langmem_tiers.postgres.asking import vectors
 from langmem_tiers.postgres.connection import Connections
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.driving import driven
-from langmem_tiers.postgres.errors import (
-    ENDED,
-    UNPREPARED,
-    can_roll_back,
-    changed,
-    interruption,
-    is_half_sent,
-    is_outcome_unknown,
-    is_transient,
-    outcome_unknown,
-    translated,
-)
 from langmem_tiers.postgres.flow import (
     Aside,
     Ask,
@@ -36,6 +25,7 @@ from langmem_tiers.postgres.flow import (
     Call,
     Effect,
     Embed,
+    Flow,
     Lasts,
     Lookup,
     Query,
@@ -46,14 +36,16 @@ from langmem_tiers.postgres.flow import (
 )
 from langmem_tiers.postgres.group_commit import GroupCommit
 from langmem_tiers.postgres.lookups import Lookups
-from langmem_tiers.postgres.planning import planned, with_planning
-from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.postgres.waiting import GRACE_SECONDS, in_pipeline
 from langmem_tiers.postgres.walls import Sent, entered
 from langmem_tiers.postgres.work import AWAITED, Side
 
 _ATTEMPTS = 5
 _WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
+_PLANNING_MS = 1_000
+"""The milliseconds more for a statement that is yet to be planned: our own choice."""
+_LIMIT = "limit_time"
 
 
 class Session:
@@ -85,13 +77,13 @@ class Session:
         try:
             if error is None and self._open:
                 yield self._conn.commit()
-            elif error is not None and can_roll_back(self._conn):
+            elif error is not None and errors.can_roll_back(self._conn):
                 yield self._conn.rollback()
         except psycopg.Error as failure:
-            if error is None and is_outcome_unknown(failure, self._conn, began_before=True):
-                raise outcome_unknown(failure) from failure
+            if error is None and errors.is_outcome_unknown(failure, self._conn, began_before=True):
+                raise errors.outcome_unknown(failure) from failure
             if error is None:
-                raise translated(failure) from failure
+                raise errors.translated(failure) from failure
         finally:
             yield from self._release()
 
@@ -110,7 +102,7 @@ class Session:
                 return (yield from self._database.build(effect))
             return (yield from self._query(checked_kind(effect, Query, "what a flow yields")))
         except (psycopg.Error, PoolTimeout) as error:
-            raise interruption(error) or translated(error, effect) from error
+            raise errors.interruption(error) or errors.translated(error, effect) from error
 
     def _beside(self, effect: Together | Lookup | Lasts) -> Work[Any]:
         """Do work that goes with others', or set the deadline."""
@@ -169,10 +161,12 @@ class Session:
                 rows = yield from self._execute(conn, query, sent)
             except psycopg.Error as error:
                 yield from self._heed(error, conn)
-                lost = query.commit and is_outcome_unknown(error, conn, began_before=began_before)
+                lost = query.commit and errors.is_outcome_unknown(
+                    error, conn, began_before=began_before
+                )
                 if lost and (began_before or self._database.target.writes(query)):
-                    raise outcome_unknown(error) from error
-                again = is_transient(error, conn, began_before=began_before)
+                    raise errors.outcome_unknown(error) from error
+                again = errors.is_transient(error, conn, began_before=began_before)
                 last = attempt == _ATTEMPTS or self._deadline.passed
                 if not again or last or None in self._past:
                     raise
@@ -187,9 +181,9 @@ class Session:
 
     def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
         """Act on what an error says of its connection."""
-        if isinstance(error, UNPREPARED):
+        if isinstance(error, errors.UNPREPARED):
             self._database.share(conn, self._pool)
-        if isinstance(error, ENDED):
+        if isinstance(error, errors.ENDED):
             yield conn.close()  # as the server does next
 
     def _do_past(self, conn: Any) -> Work[None]:
@@ -199,7 +193,7 @@ class Session:
             if (yield from self._execute(conn, query, sent)) != rows:
                 self._past = []
                 yield from self._start_over(conn)
-                raise changed()
+                raise errors.changed()
 
     def _start_over(self, conn: Any) -> Work[None]:
         """Undo what may be tried again; replace a dead pool."""
@@ -207,7 +201,7 @@ class Session:
             yield from self._release()
             yield from self._database.recover(self._pool, self._deadline)
         else:
-            if can_roll_back(conn):
+            if errors.can_roll_back(conn):
                 yield conn.rollback()
             self._open = False
 
@@ -217,9 +211,9 @@ class Session:
         if len(sent) == 1 and query.commit and not self._open:
             cursors = [(yield from self._call(conn.cursor_at(0), query.calls[0]))]
         else:
-            timed = with_planning(sent, conn)
+            timed = _with_planning(sent, conn)
             cursors = yield from in_pipeline(conn, self._sent(conn, query, timed))
-            planned(sent, conn)
+            _note_planned(sent, conn)
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
@@ -238,7 +232,7 @@ class Session:
             if query.commit and self._open:
                 yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
         except BaseException as error:
-            if is_half_sent(error, conn):
+            if errors.is_half_sent(error, conn):
                 yield conn.close()  # what was sent is undone, what was prepared is in doubt
             raise
         return cursors
@@ -285,29 +279,57 @@ class Session:
             yield from self._database.give_back(conn, self._pool)
 
 
+def _with_planning(sent: Sequence[Sent], conn: Any) -> Sequence[Sent]:
+    """Lengthen the time-out of what is sent where planning is still to be done.
+
+    Each connection plans a recall once, which takes the server fifty milliseconds and more. A busy
+    server, where a pool grows by several connections at once, takes ten times as long. If planning
+    were broken off, the next recall would plan anew, and be broken off again.
+    """
+    names = {one.call.name for one in sent}
+    if _LIMIT not in names or names <= conn.planned:
+        return sent
+    return [
+        one._replace(call=_longer(one.call)) if one.call.name == _LIMIT else one for one in sent
+    ]
+
+
+def _note_planned(sent: Sequence[Sent], conn: Any) -> None:
+    """Note the statements that were planned, once they have been answered.
+
+    A connection that prepares nothing plans each anew.
+    """
+    if conn.prepare_threshold is not None and any(one.call.name == _LIMIT for one in sent):
+        conn.planned |= {one.call.name for one in sent}
+
+
+def _longer(limit: Call) -> Call:
+    milliseconds = int(limit.params["milliseconds"]) + _PLANNING_MS
+    return limit._replace(params={"milliseconds": str(milliseconds)})
+
+
 class Database(Connections):
     """A Postgres database and an embedding model: what a store's flows run on."""
 
-    def __init__(self, target: Target, side: Side, leave: Callable[[], None] | None = None) -> None:
-        """Describe the database; `open` connects. `leave` is called once it is closed."""
+    def __init__(self, target: Target, side: Side) -> None:
+        """Describe the database; `open` connects."""
         super().__init__(target, side)
-        self._leave = leave
         self.writes = GroupCommit(self._write, side)
         self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
 
     @classmethod
-    def opened(cls, host: Host, side: Side) -> Work[Self]:
-        """The open database of a host; one on a server of our own is prepared."""
+    def opened(cls, target: Target, side: Side, prepare: Callable[[], Flow[None]]) -> Work[Self]:
+        """The open database of a store; one on a server of our own is prepared."""
         try:
-            target = yield side.aside(host.start)
+            started = yield side.aside(target.started)
         except BaseException:  # a thread that starts a server goes on without a cancelled caller
-            yield side.aside(host.stop)
+            yield side.aside(target.stop)
             raise
-        database = cls(target, side, host.stop)
+        database = cls(started, side)
         try:
             yield from database.open()
-            if host.server is not None:
-                yield from driven(host.prepare(), database.session())
+            if target.server is not None:
+                yield from driven(prepare(), database.session())
         except BaseException:
             yield from database.close()
             raise
@@ -321,8 +343,7 @@ class Database(Connections):
             yield from self.writes.drain()
             yield from super().close()
         finally:
-            if self._leave is not None:
-                yield self.side.aside(self._leave)
+            yield self.side.aside(self.target.stop)
 
     def session(
         self, ask: Callable[[Ask], Any] | None = None, deadline: Deadline | None = None

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 from typing import Any, Final, Self
 
 import psycopg
@@ -17,10 +17,10 @@ from psycopg_pool import ConnectionPool
 
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import ConfigurationError, short
-from langmem_tiers.core.roles import Roles
+from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, is_embedded_url
-from langmem_tiers.postgres.flow import Flow, Query
+from langmem_tiers.postgres.flow import Query
 from langmem_tiers.postgres.sql import Statement
 
 POOL_TIMEOUT_SECONDS = 10.0
@@ -58,71 +58,71 @@ TRANSACTION_LIMITS = (
 transaction is told, as the connection may be a pooler's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True)
 class Target:
-    """Where a database is and how its statements read: what both twins share."""
+    """Where a database is, and the store that uses it: what both twins share.
+
+    Raises:
+        ConfigurationError: for what no pool can be made of.
+    """
 
     conninfo: str = field(repr=False)
-    statements: Mapping[str, Statement] = field(repr=False)
-    walled: Callable[[], Mapping[str, Statement]] = field(default=dict, repr=False)
-    """The statements of an application; see `walls`."""
-    roles: Roles = field(default_factory=Roles)
-    memories: str = "memory.memories"
+    options: StoreOptions
     embeddings: Embeddings | None = field(default=None, repr=False)
-    vector_type: str | None = None
-    pool: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    statement_timeout_ms: int | None = None
-    call_seconds: float | None = None
-    actor: str = ""
-    revive: Callable[[], None] | None = field(default=None, repr=False)
-    """Starts a server of our own again after it died; None where the server is another's."""
+    pool: Mapping[str, Any] | None = field(default=None, repr=False)
+    server: EmbeddedPostgres | None = None
+    """A server of the store's own, which is to be started; None where it is another's."""
 
-    @classmethod
-    def of(
-        cls,
-        options: StoreOptions,
-        conninfo: str,
-        embeddings: Embeddings | None,
-        pool: Mapping[str, Any] | None,
-    ) -> Self:
-        """The database of a store.
-
-        Raises:
-            ConfigurationError: for what no pool can be made of.
-        """
-        if pool is not None and not isinstance(pool, Mapping):
+    def __post_init__(self) -> None:
+        """Check what a caller gave."""
+        given: object = self.pool
+        if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(
-                f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(pool)}"
+                f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(given)}"
             )
-        vector = options.index.vector if options.index else None
-        target = cls(
-            conninfo=conninfo,
-            statements=sql.statements(options, vector),
-            walled=partial(sql.statements, options, vector, walled=True),
-            roles=options.roles,
-            memories=f"{options.schema('memory')}.memories",
-            embeddings=embeddings,
-            vector_type=vector.vector_type if vector else None,
-            pool={} if pool is None else pool,
-            statement_timeout_ms=options.bounds.statement_timeout_ms,
-            call_seconds=(options.bounds.call_timeout_ms or 0) / 1_000 or None,
-            actor=options.audit.actor or "",
-        )
-        target._check()
-        return target
+        self._check()
+
+    @property
+    def vector(self) -> VectorOptions | None:
+        """The shape of its vectors, if it has any."""
+        return self.options.index.vector if self.options.index else None
+
+    @cached_property
+    def statements(self) -> Mapping[str, Statement]:
+        """Every statement by name."""
+        return sql.statements(self.options, self.vector)
+
+    @cached_property
+    def walled(self) -> Mapping[str, Statement]:
+        """The statements of an application; see `walls`."""
+        return sql.statements(self.options, self.vector, walled=True)
+
+    @property
+    def call_seconds(self) -> float | None:
+        """The time that a call has."""
+        return (self.options.bounds.call_timeout_ms or 0) / 1_000 or None
+
+    def started(self) -> Self:
+        """What is to be connected to; a server of our own is started."""
+        return self if self.server is None else replace(self, conninfo=self.server.start())
+
+    def stop(self) -> None:
+        """Let go of a server of our own."""
+        if self.server is not None:
+            self.server.stop()
 
     def pool_options(self) -> dict[str, Any]:
         """Arguments of the psycopg pool: the user's over our defaults."""
         options: dict[str, Any] = {"min_size": 1, "max_size": 10, "timeout": POOL_TIMEOUT_SECONDS}
-        options.update(self.pool)
+        options.update(self.pool or {})
         if options.get("max_size") is None:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
 
     def acting(self) -> dict[str, str | None]:
         """The parameters of ACTING."""
-        roles = self.roles
-        return {"memories": self.memories, "worker": roles.worker, "taken": roles.name_taken}
+        memories, roles = f"{self.options.schema('memory')}.memories", self.options.roles
+        return {"memories": memories, "worker": roles.worker, "taken": roles.name_taken}
 
     def writes(self, query: Query) -> bool:
         """Whether a query changes what must be neither lost nor done twice."""
@@ -138,7 +138,7 @@ class Target:
                 "TieredStore.embedded(path) or embedded:./path"
             )
         for name in ("conninfo", "connection_class", "configure", "open"):
-            if name in self.pool:
+            if name in (self.pool or {}):
                 raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
         try:
             ConnectionPool(self.conninfo, **self.pool_options())
@@ -169,18 +169,19 @@ class Target:
         return {"options": f"{options} -c statement_timeout=0"}
 
     def _kwargs(self) -> Mapping[str, Any]:
-        given = self.pool.get("kwargs")
+        given = (self.pool or {}).get("kwargs")
         if given is not None and not isinstance(given, Mapping):
             raise ConfigurationError(f"pool_config['kwargs'] is a mapping, not {short(given)}")
         return given or {}
 
     def settings(self, servers_timeout: int, vectors_in: str | None) -> dict[str, Any]:
         """Return the parameters of `enter` for a transaction; a role's shorter time-out stays."""
-        times = [time for time in (self.statement_timeout_ms, servers_timeout) if time]
+        own = self.options.bounds.statement_timeout_ms
+        times = [time for time in (own, servers_timeout) if time]
         return {
             "local": True,
             "timeout": str(min(times, default=0)),
-            "actor": self.actor,
+            "actor": self.options.audit.actor or "",
             "path": ", ".join(filter(None, ("pg_catalog", vectors_in, "pg_temp"))),
         }
 
@@ -189,27 +190,6 @@ class Target:
         if self.embeddings is None:
             raise ConfigurationError("this store has no embedding model; pass index={'embed': …}")
         return self.embeddings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """Where a store runs: what it connects to, and a server of its own if it has one."""
-
-    target: Target
-    server: EmbeddedPostgres | None
-    prepare: Callable[[], Flow[None]]
-    """Makes a database on a server of our own ready."""
-
-    def start(self) -> Target:
-        """What is to be connected to; a server of our own is started."""
-        if self.server is None:
-            return self.target
-        return replace(self.target, conninfo=self.server.start(), revive=self.server.revive)
-
-    def stop(self) -> None:
-        """Let go of a server of our own."""
-        if self.server is not None:
-            self.server.stop()
 
 
 def _unsaid(conninfo: str, **defaults: Any) -> dict[str, Any]:

@@ -12,12 +12,11 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import psycopg
-from psycopg import waiting
 from psycopg.abc import PQGen
 from psycopg.generators import fetch_many
 from psycopg.pq import TransactionStatus
 
-from langmem_tiers.core.threads import Work, adone, done
+from langmem_tiers.core.threads import Work
 from langmem_tiers.postgres.deadline import NEVER, Deadline
 from langmem_tiers.postgres.work import within
 
@@ -62,9 +61,10 @@ class Timed(psycopg.BaseConnection[Any]):
     """True if something was broken off on it, so that it is to be thrown away."""
     _waits: Any
 
-    def _waited(
+    def waited(
         self: Any, work: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
     ) -> Work[T]:
+        """Wait as the driver does, until the deadline."""
         options: dict[str, float] = {} if timeout is None else {"timeout": timeout}
         if (left := self.deadline.left) is not None:
             interval = min(interval, left)
@@ -124,23 +124,3 @@ def _said(deadline: Deadline) -> str:
     if deadline.seconds is None:
         return "the call was interrupted"
     return f"the call was not done within {deadline.seconds:g} seconds"
-
-
-class Waits(Timed):
-    """One that blocks."""
-
-    _waits = staticmethod(waiting.wait)
-
-    def wait(self, *given: Any, **options: Any) -> Any:
-        """Wait as the driver does, until the deadline."""
-        return done(self._waited(*given, **options))
-
-
-class Awaits(Timed):
-    """One that is awaited."""
-
-    _waits = staticmethod(waiting.wait_async)
-
-    async def wait(self, *given: Any, **options: Any) -> Any:
-        """Wait as the driver does, until the deadline."""
-        return await adone(self._waited(*given, **options))

@@ -2,7 +2,7 @@
 
 Two logistic regressions over the words of a sentence, their pairs, how it begins and ends, how long
 it is, and how many of its words are rare. They order what is shown, and raise or lower its floor;
-nothing is stored, changed or ended by them. Their weights ship as `means.tsv`: a fit by
+nothing is stored, changed or ended by them. Their weights ship as the model `means`: a fit by
 `benchmarks/fit_means.py` on messages by many hands. They know mostly English: of what is told in
 another language neither is found, as most of its words are rare.
 
@@ -19,12 +19,13 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from langmem_tiers.core import linear_model
 from langmem_tiers.core.reading import BIAS, ends_of, sentences_of, tokens
 
 _LETTERS: Final = 8
@@ -114,11 +115,11 @@ def features(sentence: str, known: Collection[str]) -> frozenset[str]:
     """What counts of a sentence; `known` are the words that count by themselves."""
     named = list(named_in(sentence, known))
     pairs = (f"{one} {other}" for one, other in pairwise(named))
-    begins = (f"^{' '.join(named[:several])}" for several in (1, 2, 3))
+    begins = (f"^ {' '.join(named[:several])}" for several in (1, 2, 3))
     rare = sum(one in _NOT_KNOWN for one in named)
     size = sum(len(named) > most for most in _LENGTHS)
     counts = (f"~{min(rare, _MOST_RARE)}", f"&{size}")
-    return frozenset((*named, *pairs, *begins, f"{named[-1]}.", *counts))
+    return frozenset((*named, *pairs, *begins, f". {named[-1]}", *counts))
 
 
 def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
@@ -128,22 +129,9 @@ def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
         yield word if word in known else _NAME if place and one.istitle() else _RARE
 
 
-def written(weights: Mapping[str, Sequence[float]]) -> str:
-    """Weights as they ship: a line each, by name."""
-    lines = (
-        "\t".join([name, *(f"{one:g}" for one in row)]) for name, row in sorted(weights.items())
-    )
-    return "".join(f"{line}\n" for line in lines)
-
-
-def read(lines: Iterable[str]) -> Iterator[tuple[str, Means]]:
-    """Weights as `written` writes them."""
-    for line in lines:
-        name, *several = line.split("\t")
-        yield name, Means(*map(float, several))
-
-
 @cache
 def shipped() -> Mapping[str, Means]:
     """The weights that ship, by feature."""
-    return dict(read(files(__package__).joinpath("means.tsv").read_text("utf-8").splitlines()))
+    return {
+        name: Means(*row) for name, row in linear_model.read(files(__package__), "means").items()
+    }

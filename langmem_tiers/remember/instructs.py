@@ -4,9 +4,9 @@ What a user, an operator or the agent says is not looked at: their orders are me
 other ("Always use tabs"). Of all else disguises are undone first: look-alike letters, hidden signs,
 codes, letters apart. How much a text reads like attacks on a memory rather than like other texts
 was learned from both: a logistic regression over the words of a text, their pairs, and the first
-word of each sentence (`^`). Its weights ship as `likeness.tsv`, to be read:
-`benchmarks/fit_likeness.py` fitted them on attacks and notes by many authors, on ordinary texts of
-many kinds, and on what tools bring with an order in it and without. How it fares with authors and
+word of each sentence (`^`). Its weights ship as the model `likeness`: `benchmarks/fit_likeness.py`
+fitted them on attacks and notes by many authors, on ordinary texts of many kinds, and on what tools
+bring with an order in it and without. How it fares with authors and
 kinds it has not seen: docs/gate.md.
 
 Nothing here is proof: a text reads like those that were written to steer an assistant. What is
@@ -21,7 +21,7 @@ import binascii
 import html
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -32,6 +32,7 @@ from typing import Final, NamedTuple, TypeAlias
 from unicodedata import normalize
 from urllib.parse import unquote
 
+from langmem_tiers.core import linear_model
 from langmem_tiers.core.memory import PERSONS, Source
 from langmem_tiers.core.reading import BIAS, sentences_of, tokens, visible
 
@@ -114,7 +115,7 @@ TOGETHER: Final = 3
 """Sentences that are read together: an order is given in a breath."""
 _TOLD: Final = 3
 """Words that are named as those that weighed most."""
-_FIRST: Final = "^"
+_FIRST: Final = "^ "
 """Stands before the first word of a sentence."""
 _STEM: Final = 6
 """Characters of a word that count."""
@@ -192,21 +193,11 @@ def scored(weights: Weights, found: frozenset[str]) -> float:
     return weights[BIAS] + several / math.sqrt(max(1, len(found)))
 
 
-def written(weights: Weights) -> str:
-    """Weights as they ship: a line for each name."""
-    return "".join(f"{name}\t{weights[name]:g}\n" for name in sorted(weights))
-
-
-def read(lines: Iterable[str]) -> Weights:
-    """Weights as `written` writes them."""
-    rows = (line.rstrip("\n").rsplit("\t", 1) for line in lines)
-    return {name: float(weight) for name, weight in rows}
-
-
 @cache
 def shipped() -> Weights:
     """The weights that ship."""
-    return read(files(__package__).joinpath("likeness.tsv").read_text("utf-8").splitlines())
+    model = linear_model.read(files(__package__), "likeness")
+    return {name: weight for name, (weight,) in model.items()}
 
 
 _LOOK_ALIKE: Final = str.maketrans(

@@ -28,13 +28,15 @@ from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.core.roles import roles_of
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.embeddings import LocalEmbeddings
+from langmem_tiers.postgres.embeddings import (
+    LocalEmbeddings,
+    MiniLMEmbeddings,
+    MultilingualEmbeddings,
+)
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
-from langmem_tiers.postgres.target import Host, Target
+from langmem_tiers.postgres.target import Target
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.ops import NEVER, to_tier
 from langmem_tiers.store.sweeper import SweepingStore
@@ -119,9 +121,9 @@ class TieredStore(SweepingStore):
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
         self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
-        target = Target.of(self.options, conn_string, _embeddings(index), pool_config)
         server = _server_of(conn_string, server)
-        self.runner = Runner(Host(target=target, server=server, prepare=self._flows.set_up))
+        target = Target(conn_string, self.options, _embeddings(index), pool_config, server)
+        self.runner = Runner(target, self._flows.set_up)
         self._flows.runner = self.runner
 
     def __repr__(self) -> str:
@@ -455,7 +457,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
 
 def _server_of(conn_string: str, given: object) -> EmbeddedPostgres | None:
     """Return the store's own server, if it has one; refuse a store without any."""
-    if given is None and not conn_string.strip():
+    if given is None and not str(conn_string).strip():
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
     if given is not None and not isinstance(given, EmbeddedPostgres):
         raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(given)}")

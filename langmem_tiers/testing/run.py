@@ -20,10 +20,9 @@ from langmem_tiers.core.checks import (
     checked_strings,
 )
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.testing.calls import Batches, Search
 from langmem_tiers.testing.changes import Concurrency, Recency, Ttl
 from langmem_tiers.testing.finding import Filters, Listing
-from langmem_tiers.testing.items import Basics, Labels, Values
+from langmem_tiers.testing.items import Basics, Batches, Labels, Search, Values
 from langmem_tiers.testing.kit import Check, Mode, OpenedStore, StoreFactory
 from langmem_tiers.testing.vectors import Index, Scoring
 

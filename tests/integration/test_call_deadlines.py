@@ -324,7 +324,7 @@ def test_threads_that_come_while_a_network_is_silent_all_end_in_time(url: str) -
 def test_connections_are_kept_alive_unless_the_connection_string_says_otherwise(
     said: str, holds: dict[str, int]
 ) -> None:
-    target = TieredStore(f"host=db {said}").runner._host.target
+    target = TieredStore(f"host=db {said}").runner._target
     options = target.connection_options()
     known = {name: options[name] for name in holds}
     assert known == holds

@@ -18,7 +18,7 @@ import pytest
 
 from langmem_tiers import EmbeddedPostgres, TieredStore
 from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.postgres import cluster, postmaster
+from langmem_tiers.postgres import cluster
 from langmem_tiers.postgres.cluster import Cluster, url_of, version_of
 from tests.support.disks import own_directory
 from tests.support.servers import kill, own_server, wait_until
@@ -247,22 +247,22 @@ def test_a_full_queue_of_a_server_is_waited_for(tmp_path: Path) -> None:
             except BlockingIOError:
                 break
         began = time.monotonic()
-        assert postmaster.answer_of(tmp_path, 0.3) is postmaster.Answer.SILENT
+        assert cluster.answer_of(tmp_path, 0.3) is cluster.Answer.SILENT
         assert time.monotonic() - began >= 0.3
 
 
 def test_where_processes_are_not_seen_only_a_postgres_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postmaster, "_PROCESSES", tmp_path / "none")
+    monkeypatch.setattr(cluster, "_PROCESSES", tmp_path / "none")
     shutil.copy(shutil.which("sleep") or "", tmp_path / "postgres")
     with (
         subprocess.Popen(["sleep", "60"]) as other,
         subprocess.Popen([tmp_path / "postgres", "60"]) as postgres,
     ):
-        wait_until(lambda: postmaster._is_postgres(postgres.pid))
+        wait_until(lambda: cluster._is_postgres(postgres.pid))
         for one in (other, postgres):
-            postmaster.kill_all(tmp_path, one.pid)
+            cluster.kill_all(tmp_path, one.pid)
         assert postgres.wait(30) == -signal.SIGKILL
         assert other.poll() is None
         other.kill()

@@ -11,8 +11,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from langmem_tiers.postgres.folders import own_folder_in
-from langmem_tiers.postgres.programs import programs_of
+from langmem_tiers.postgres.programs import own_folder_in, programs_of
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root runs Postgres as another account"

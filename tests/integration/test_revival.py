@@ -127,7 +127,7 @@ def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
     pool = {"min_size": 1, "max_size": 1}
     with store_on(server, pool_config=pool) as store, ThreadPoolExecutor(1) as threads:
         store.put(NAMESPACE, "a", {"text": "first"})
-        own = store.runner._host.server
+        own = store.runner._target.server
         assert own is not None
         url = own.url
         holder = psycopg.connect(url)

@@ -25,8 +25,8 @@ from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.graph import consolidation_nodes
 from langmem_tiers.graph.worker import ConsolidationWorker
+from langmem_tiers.postgres import connection
 from langmem_tiers.postgres.target import checkpointer_pool
-from langmem_tiers.postgres.waiting import Waits
 from tests.support.cycles import POLICY
 from tests.support.opening import Clock, text_index
 
@@ -198,7 +198,10 @@ class _Waits:
                 self._befall()
             sync(handle)
 
-        for kind in (psycopg.Connection, Waits):  # a checkpointer's, and the store's own
+        for kind in (
+            psycopg.Connection,
+            connection.Connection,
+        ):  # a checkpointer's, and the store's own
             kind.wait = counting(kind.wait)  # type: ignore[method-assign]
         os.fsync = synced  # type: ignore[assignment]
 

@@ -24,9 +24,13 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     MissingExtraError,
 )
-from langmem_tiers.postgres.embeddings import LocalEmbeddings, _Table
-from langmem_tiers.postgres.minilm import MiniLMEmbeddings, _Transformer
-from langmem_tiers.postgres.multilingual import MultilingualEmbeddings
+from langmem_tiers.postgres.embeddings import (
+    LocalEmbeddings,
+    MiniLMEmbeddings,
+    MultilingualEmbeddings,
+    _Table,
+    _Transformer,
+)
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 
 TEXT = "The quick brown fox jumps over the lazy dog."

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.data import Record, records
 from benchmarks.fit_means import Judged, Message, bound, fit, vocabulary, wanted_of
-from langmem_tiers.recall.means import Means, means, needs, read, shipped, written
+from langmem_tiers.core import linear_model
+from langmem_tiers.recall.means import means, needs, shipped
 from langmem_tiers.recall.question import TALKS
 
 
@@ -78,9 +81,13 @@ def test_a_question_that_sounds_like_talk_does_not_surely_need_no_memory() -> No
     assert surely < needs("What is Ada doing as a volunteer?") < 0
 
 
-def test_weights_are_read_as_they_are_written() -> None:
-    assert dict(read(written(shipped()).splitlines())) == shipped()
-    assert dict(read(["^a b.\t0.5\t-1"])) == {"^a b.": Means(0.5, -1)}
+def test_weights_are_read_as_they_are_written(tmp_path: Path) -> None:
+    linear_model.write(tmp_path, "means", shipped())
+    linear_model.write(tmp_path, "some", {"b": [0.5], "^ a b": [-1], ". b": [0.26]})
+
+    assert linear_model.read(tmp_path, "means") == shipped()
+    assert linear_model.read(tmp_path, "some") == {"b": (0.5,), "^ a b": (-1.0,), ". b": (0.3,)}
+    assert (tmp_path / "some.words").read_text() == ".\t^ a\t\tb\n"
 
 
 def test_a_fit_tells_its_messages_apart_and_its_bound_is_where_few_are_found_wrongly() -> None:

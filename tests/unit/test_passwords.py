@@ -90,7 +90,7 @@ def test_a_repr_is_one_short_line_without_secrets() -> None:
     for shown in map(repr, (*several, turn)):
         assert len(shown) < 250
         assert not any(part in shown for part in ("\n", " object at 0x", *PASSWORD))
-    target = vars(store.runner)["_host"].target
+    target = vars(store.runner)["_target"]
     for inner in (store.runner, store.options, store.flows, vars(store), target):
         assert not any(part in repr(inner) for part in PASSWORD)
         assert len(repr(inner)) < 2_000
