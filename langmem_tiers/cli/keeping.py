@@ -271,7 +271,7 @@ def _forgotten(
 def _receipt(receipt: ForgetReceipt) -> list[str]:
     """What a forgetting took away."""
     lines = [str(receipt)]
-    lines += [f"  say less: {len(receipt.rewritten):,} memories"] if receipt.rewritten else []
+    lines += [f"  suspect: {len(receipt.rewritten):,} memories"] if receipt.rewritten else []
     lines += [f"  lost what they quoted: {receipt.scrubbed:,}"] if receipt.scrubbed else []
     lines += [f"  file removed: {one}" for one in receipt.files]
     lines += [f"  thread deleted: {one}" for one in receipt.threads]

@@ -33,6 +33,7 @@ RECALLED_OUTDATED = " (rests on what has changed since)"
 
 PINNED_HEAD = "About the user (pinned):"
 REST_HEAD = "From earlier conversations:"
+INTENDED_HEAD = "Reminders that are set:"
 LESSONS_HEAD = "Lessons:"
 REMINDERS_HEAD = "Due now, tell the user:"
 """They stand over what there is of each, in this order."""
@@ -97,6 +98,13 @@ CONTENT_NEEDED = "To {action} a memory, give its content."
 STANDS = (
     "The memory {id} is not yours: it stands as it is, and you cannot {action} it. If something "
     "has changed, create a new memory that says so."
+)
+NOT_CURRENT = (
+    "The memory {id} was replaced or deleted before: nothing was changed. Search for what is "
+    "current."
+)
+NOT_THERE_YET = (
+    "This message is not stored before it is answered here, so there is nothing to {action} yet."
 )
 NOT_THERE = (
     "There is no memory {id} that you could {action}: search for the memory to learn its id, or "
@@ -386,9 +394,13 @@ This call was not run: there is a reminder for before it. Read it; if the call i
 same, call again.
 {reminders}"""
 
+REMINDER_ID_NEEDED = "For action {action!r}, give its id: search for the reminder to learn it."
+REMINDER_CONTENT_NEEDED = "To set a reminder, give its content: what to remind of."
+NO_REMINDER = "There is no reminder {id} that is open: search for the reminder to learn its id."
 REMINDER_WAS_CLOSED = "The reminder {id} was closed already."
 REMINDER_SET = "Reminder {id} is set{when}."
 REMINDER_DONE = "The reminder {id} is done."
+REMINDER_COMES_AGAIN = "The reminder {id} is done, and comes again {when}: 'cancel' ends it."
 REMINDER_CANCELLED = "The reminder {id} is cancelled."
 REMINDER_SNOOZED = "The reminder {id} waits until {when}."
 TIME_NEEDED = "To snooze a reminder, give the time as `at`."

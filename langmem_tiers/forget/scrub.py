@@ -126,7 +126,8 @@ class Scrubber:
 
     def unquoted(self, value: dict[str, Any]) -> dict[str, Any]:
         """The value of another memory without what it quotes beside its content."""
-        kept = STRUCTURE | {"content", "text"}
+        texts = (name for name in ("content", "text") if isinstance(value.get(name), str))
+        kept = STRUCTURE | {next(texts, "content")}
         return {
             name: one if name in kept else self.passages.scrubbed(one)
             for name, one in value.items()
@@ -157,7 +158,8 @@ class Scrubber:
             return True
         if not self.erased.isdisjoint(one.ids):
             return True
-        if self.owner is not None and one.user_id not in (None, self.owner):
+        theirs = self.owner is not None and one.user_id not in (None, self.owner)
+        if theirs and frozenset(self.suspect).isdisjoint(one.ids):
             return False
         if self._named(*one.names):
             return True

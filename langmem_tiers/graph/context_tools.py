@@ -31,17 +31,20 @@ from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.core.types import REFLEXION
+from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.graph.messages import failures_at_hand, noted, this_turn
+from langmem_tiers.graph.messages import last_failure, noted, this_turn
 from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, ways
+from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.remembering import check_room
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import long_day, quoted, recalled_text
 from langmem_tiers.recall.question import SMALL_TALK, TALKS
 from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remind.intentions import Intention
 from langmem_tiers.remind.triggers import At
 
 _log = logging.getLogger(__name__)
@@ -303,14 +306,23 @@ def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
     memory, query = asking.memory, wanted.query
     pins: Sequence[Recollection] = ()
     options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
+    question = last_question(asking.messages)  # what is asked is no answer
+    options["exclude"] = [] if question is None else [key_of(question, asking.config)]
     if wanted.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
         pins = yield from asked(memory.pinned)
-        options["exclude"] = [one.key for one in pins]
+        options["exclude"] += [one.key for one in pins]
         options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
     found = yield from asked(memory.get_context, query, **options)
     told = [one for one in found if wanted.about is None or _tells(one)]
-    text = recalled_text(told, pinned=pins, now=memory.now, asked=query or None)
+    notes = [one for one in told if one.memory_type != PROSPECTIVE]
+    text = recalled_text(notes, pinned=pins, now=memory.now, asked=query or None)
+    if len(notes) < len(told):
+        places = {one.place for one in told}
+        known = [one for one in (yield from asked(memory.intentions)) if one.place in places]
+        lines = [reminder_line(one, memory.context.zone) for one in known]
+        told_of: Any = {"pinned": pins, "now": memory.now, "asked": query or None}
+        text = recalled_text(notes, intended=lines, **told_of)
     return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
 
 
@@ -357,8 +369,8 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
     options: Any = {"memory_type": memory_type, "trust": trust, "key": asking.key, "pinned": pin}
     if memory_type == REFLEXION:
         options["personal"] = None if memory.context.user_id is None else True
-        failed = failures_at_hand(asking.messages)
-        options["further"] = failure_fields(failed[0]) if failed else {}
+        failed = last_failure(asking.messages)
+        options["further"] = {} if failed is None else failure_fields(failed)
     result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
     if not result.stored:
         return prompts.NOT_STORED.format(reason=result.reason), {}
@@ -373,14 +385,25 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
 def _updated(
     asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
 ) -> Flow[Told]:
-    """Store what is so now, and let it take the place of what was; a pin goes with it."""
-    memory = asking.memory
+    """Store what is so now, and let it take the place of what was; a pin goes with it.
+
+    Raises:
+        InvalidInputError: if that cannot be; nothing was changed.
+    """
+    memory, store = asking.memory, asking.memory.tiered_store
+    current = memory.flows.standing([old.place], memory.context)
+    if not (yield from asked(store.run, current)):
+        handle = bracketed(handle_of(old.namespace, old.key))
+        raise InvalidInputError(prompts.NOT_CURRENT.format(id=handle))
+    stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
+    if stays_pinned:
+        yield from asked(store.run, check_room(memory, content, but=old.key))
     said, done = yield from _created(asking, content, memory_type, pin=False)
     if "noted" not in done:
         return said, done
     (new,) = done["noted"]
     move = yield from asked(memory.supersede, old.key, by=new["key"])
-    if pin or (pin is None and old.value.get("pinned") is True):
+    if stays_pinned:
         yield from asked(memory.pin, new["key"])  # the old one's room is free now
     handle = handle_of(old.namespace, old.key)
     revised = {"superseded": old.key, "handle": handle, "move": move}
@@ -395,11 +418,13 @@ def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
         InvalidInputError: if there is none or several, or it is not the model's to change.
     """
     memory, question = asking.memory, last_question(asking.messages)
+    this = named == THIS and question is not None
     if named == THIS and question is not None:
         named = key_of(question, asking.config)
     found = yield from asked(memory.get, named)
     if found is None:
-        raise InvalidInputError(prompts.NOT_THERE.format(id=named, action=action))
+        absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
+        raise InvalidInputError(absent.format(id=named, action=action))
     whose = memory.tiered_store.options.user_of(encode(found.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and source_of(found.value) != nouns.Source.AGENT:
@@ -436,21 +461,40 @@ def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
     moment = None if wanted.at is None else _local_moment(wanted.at, memory)
     if action == "set":
         if wanted.content is None:
-            raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+            raise InvalidInputError(prompts.REMINDER_CONTENT_NEEDED)
         return (yield from _set(asking, wanted.content, moment, wanted))
     if named is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    done = {"reminded": [{"action": action, "id": named}]}
+        raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
     if action == "snooze":
         if moment is None:
             raise InvalidInputError(prompts.TIME_NEEDED)
         yield from asked(memory.snooze, named, moment)
+        done = {"reminded": [{"action": action, "id": named}]}
         return prompts.REMINDER_SNOOZED.format(id=named, when=_clock(moment, memory)), done
-    closing = memory.complete if action == "done" else memory.cancel
-    if not (yield from asked(closing, named)):
+    return (yield from _close(memory, named, done=action == "done"))
+
+
+def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[Told]:
+    """Close a reminder; what repeats is done until its next time."""
+    known = (yield from _open_reminder(memory, named)) or (yield from asked(memory.get, named))
+    if known is None:
+        raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
+    if not (yield from asked(memory.complete if done else memory.cancel, named)):
         return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
-    said = prompts.REMINDER_DONE if action == "done" else prompts.REMINDER_CANCELLED
-    return said.format(id=named), done
+    said = {"reminded": [{"action": "done" if done else "cancel", "id": named}]}
+    if not done:
+        return prompts.REMINDER_CANCELLED.format(id=named), said
+    if (again := (yield from _open_reminder(memory, named))) is None:
+        return prompts.REMINDER_DONE.format(id=named), said
+    when = _clock(again.due_at, memory)
+    return prompts.REMINDER_COMES_AGAIN.format(id=named, when=when), said
+
+
+def _open_reminder(memory: MemoryCoordinator, named: str) -> Flow[Intention | None]:
+    """Find the open reminder of that key or handle."""
+    names = named.strip().strip("[]")
+    several = yield from asked(memory.intentions)
+    return next((each for each in several if names in (each.key, each.handle)), None)
 
 
 def _set(

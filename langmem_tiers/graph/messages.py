@@ -309,6 +309,12 @@ def failures_at_hand(messages: Sequence[BaseMessage]) -> list[Signature]:
     return list(found)
 
 
+def last_failure(messages: Sequence[BaseMessage]) -> Signature | None:
+    """Find what failed last since the last human message, whatever has worked since."""
+    failed = (one for one in reversed(calls_of_turn(messages)) if one.failed)
+    return next((signature(one.said, tool=one.tool) for one in failed), None)
+
+
 def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
     """The tool calls of the last message."""
     last = messages[-1] if messages else None

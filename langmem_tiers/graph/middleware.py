@@ -22,7 +22,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import MissingExtraError
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.core.types import ATTEMPT, PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node
@@ -177,12 +177,14 @@ class ShownTurns:
                 pinned = yield from asked(memory.pinned)
         # What is to be reminded of is no memory beside that: it is told when it is due.
         others = [one for one in found if one.memory_type != PROSPECTIVE]
-        raised = {(one.namespace, one.key) for one in due}
-        still = [one for one in standing if (one.namespace, one.key) not in raised]
+        lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
+        still = [one for one in standing if one.place not in {one.place for one in due}]
         stands: list[Reminder | Intention] = [*due, *still]
         lines = [reminder_line(one, memory.context.zone) for one in stands]
         told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
-        turn = Shown(others, pinned, due, bool(lines), recalled_text(others, (), lines, **told))
+        turn = Shown(
+            others, pinned, due, bool(lines), recalled_text(others, lessons, lines, **told)
+        )
         self._turns.note(noted["run"], turn)
         return turn
 

@@ -89,8 +89,11 @@ def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
         ```
     """
     method: Any = verb
-    twin = getattr(method.__self__, f"a{method.__name__}")
-    answer = yield Ask(partial(verb, *given, **options), partial(twin, *given, **options))
+
+    def twin() -> Any:  # it is looked up only where the flow is awaited
+        return getattr(method.__self__, f"a{method.__name__}")(*given, **options)
+
+    answer = yield Ask(partial(verb, *given, **options), twin)
     return cast("T", answer)
 
 

@@ -16,7 +16,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
@@ -141,6 +141,8 @@ def _recall(
     with step.without("recall"):
         wanted = beside(step, step.messages, options)
         found = yield from asked(memory.get_context, question, **wanted, **shown_to)
+        if options.get("memory_types") is None:  # what is intended is raised by itself
+            found[:] = [one for one in found if one.memory_type != PROSPECTIVE]
         if found or found.helps >= HELPS:
             pinned = yield from asked(memory.pinned)
     step.by_words(found.by_words)
@@ -191,8 +193,11 @@ def beside(step: Step, messages: Sequence[BaseMessage], options: RecallOptions) 
     unsaid = options.get("limit") is None and options.get("max_tokens") is None
     if unsaid:
         wanted["limit"] = min(RECALLED, most)
-    if isinstance(floor, Floor) and (not unsaid or most <= RECALLED):
-        wanted["min_match"] = floor._replace(further=(0, 1.0), goes_on=0)  # no more than asked
+    if isinstance(floor, Floor):  # no more than is asked for, or the settings allow
+        (many, share), spare = floor.further, most - RECALLED if unsaid else 0
+        goes_on = floor.goes_on if spare > 0 else 0
+        further = (max(0, min(many, spare)), share)
+        wanted["min_match"] = floor._replace(further=further, goes_on=goes_on)
     return wanted
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from types import MappingProxyType
@@ -195,7 +196,7 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
 
 def _mark_reminding(memory: MemoryCoordinator, key: str) -> Flow[None]:
     """Note of the message, if it is stored, that a reminder was set for it."""
-    if (yield from asked(memory.get, key)) is not None:
+    with suppress(errors.InvalidInputError):  # it is not stored
         yield from asked(memory.tiered_store.run, mark_reminding(memory, key))
 
 

@@ -27,7 +27,7 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
-from langmem_tiers.remind.triggers import At, Trigger
+from langmem_tiers.remind.triggers import At
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -235,7 +235,7 @@ def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
 def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
     usual = one.priority is intentions.Priority.MEDIUM
-    told = [*_when(one.trigger, zone)]
+    told = [*_when(one, zone)]
     told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
     return prompts.REMINDERS_ONE.format(
         handle=f"{bracketed(handle_of(one.namespace, one.key))} ",
@@ -244,12 +244,13 @@ def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     )
 
 
-def _when(trigger: Trigger, zone: tzinfo) -> Iterator[str]:
+def _when(one: Reminder | Intention, zone: tzinfo) -> Iterator[str]:
     """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
+    trigger = one.trigger
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        there = trigger.moment.astimezone(zone_of(trigger.timezone) if trigger.every else zone)
+        there = one.due_at.astimezone(zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"

@@ -216,11 +216,16 @@ def _matters(memory: Recollection, least: float, tools: Sequence[str], *, asked:
 
 def _distinct(scored: Sequence[Found]) -> list[Found]:
     """Of what says the same the best one, and no attempt whose lesson is there as well."""
-    answered = {one.value.get("signature") for one, _ in scored if one.memory_type == REFLEXION}
-    distinct: dict[object, Found] = {}
+    answered = {_text(one, "signature") for one, _ in scored if one.memory_type == REFLEXION}
+    distinct: dict[str, Found] = {}
     for memory, row in scored:
-        said = memory.value
-        if memory.memory_type == REFLEXION or said.get("signature") not in answered:
-            told = said.get("improved_approach") or said.get("worked") or memory.content
-            distinct.setdefault(told, (memory, row))
+        if memory.memory_type == REFLEXION or _text(memory, "signature") not in answered:
+            told = _text(memory, "improved_approach") or _text(memory, "worked")
+            distinct.setdefault(told or memory.content, (memory, row))
     return list(distinct.values())
+
+
+def _text(one: Recollection, field: str) -> str:
+    """Return a text of a value; a value that was put there may hold anything."""
+    found = one.value.get(field)
+    return found if isinstance(found, str) else ""

@@ -428,14 +428,17 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     promotions: list[Promotion] = []
     after = 0
     while ids := (yield from candidates(how, after, PAGE)):
-        for after in ids:
-            for source in (yield from evidence(how.tenant, [after])):
-                if source.successor is not None:
-                    continue  # it went along with one that said the same
+        after, moved = ids[-1], set[str]()
+        for read in (yield from evidence(how.tenant, ids)):
+            again = read.key in moved  # it may have gone along with one that said the same
+            for source in (yield from evidence(how.tenant, [read.id])) if again else [read]:
+                if again and source.successor is not None:
+                    continue
                 try:
                     one = yield from promote_one(source, how)
                 except (ModelError, InvalidInputError) as error:
                     one = Promotion(promoted=False, key=source.key, reason=str(error))
+                moved.update(one.sources)
                 promotions.append(one)
     return promotions
 

@@ -14,12 +14,13 @@ from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.asking import checked_limit, checked_tokens
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.fence import titled_text
 from langmem_tiers.remember.new import share
 
 FADE = 0.5
@@ -213,6 +214,7 @@ class WorkingMemoryBuffer:
             max_tokens=checked_tokens(max_tokens),
             min_relevance=share(min_relevance, "min_relevance") or 0.0,
             count_tokens=self.memory.count_tokens,
+            types=self.memory.types,
         )
 
     def clear(self) -> None:
@@ -251,6 +253,7 @@ def fitting(
     max_tokens: int | None,
     min_relevance: float,
     count_tokens: TokenCounter,
+    types: MemoryTypes,
 ) -> PromptMemories:
     """The most relevant memories that fit, in order; the last one may be cut.
 
@@ -264,7 +267,12 @@ def fitting(
         """The page with one more memory."""
         new = PromptMemory(memory=one.memory, content=content, relevance=one.relevance)
         memories = (*page.memories, new)
-        text = recalled_text(replace(each.memory, content=each.content) for each in memories)
+        sections: dict[str, list[Recollection]] = {}
+        for each in memories:
+            kind = each.memory.memory_type
+            title = types.get(kind).title if kind in types else kind
+            sections.setdefault(title, []).append(replace(each.memory, content=each.content))
+        text = titled_text(sections.items())
         return PromptMemories(memories=memories, text=text, tokens=counted(text, count_tokens))
 
     page = PromptMemories()

@@ -463,14 +463,27 @@ class Reflections:
         return found
 
 
+_NOTHING_LEARNED = "nothing was learned from a turn: %s"
+
+
 def _ended(future: Future[list[StoreResult]]) -> None:
-    if not future.cancelled() and (error := future.exception()) is not None:
-        _log.warning("nothing was learned from a turn: %s", error)
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, TieredMemoryError):
+        _log.warning(_NOTHING_LEARNED, error)
+
+
+def _learning(memory: Memory, told: Experience, model: BaseChatModel) -> Flow[list[StoreResult]]:
+    """Learn from a turn, and log why nothing was learned before anybody is told that it is over."""
+    try:
+        return (yield from learn_from(memory, told, reflector_of(model)))
+    except TieredMemoryError as error:
+        _log.warning(_NOTHING_LEARNED, error)
+        raise
 
 
 def begin_reflection(memory: Memory, told: Experience, model: BaseChatModel) -> None:
     """Let a model draw the lessons of a turn in the background; nobody waits for it."""
-    future = memory.tiered_store.aside(learn_from(memory, told, reflector_of(model)))
+    future = memory.tiered_store.aside(_learning(memory, told, model))
     memory.tiered_store.flows.kept.one(Reflections).add(memory.context.caller, future)
 
 

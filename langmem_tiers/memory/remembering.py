@@ -64,7 +64,7 @@ def store_many(
 def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreResult]]:
     """Put what was checked to the gate and store it."""
     if pins := [one.content for one in memories if one.pinned is True]:
-        yield from _check_room(memory, "\n".join(pins))
+        yield from check_room(memory, "\n".join(pins))
     return (yield from memory.flows.admit(memories, memory.context))
 
 
@@ -120,13 +120,13 @@ def unpin(memory: Memory, key: str) -> Flow[bool]:
     return _set(memory, memory_key(key), on=False)
 
 
-def _check_room(memory: Memory, content: str) -> Flow[None]:
-    """Check that a text has room among the pins.
+def check_room(memory: Memory, content: str, *, but: str | None = None) -> Flow[None]:
+    """Check that a text has room among the pins, `but` for the one of that key, which goes.
 
     Raises:
         InvalidInputError: if it has not; the message names what to unpin.
     """
-    pins = yield from pinned(memory)
+    pins = [one for one in (yield from pinned(memory)) if one.key != but]
     taken = sum(memory.count_tokens(one.content) for one in pins)
     if taken + (more := memory.count_tokens(content)) > PINNED_TOKENS:
         raise InvalidInputError(_full(pins, taken, more))
@@ -154,7 +154,7 @@ def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
             raise InvalidInputError(
                 f"the memory {one.key!r} is not current, and cannot be pinned: see history"
             )
-        yield from _check_room(memory, current[0].content)
+        yield from check_room(memory, current[0].content)
     params = {
         "tenant": one.tenant,
         "id": one.id,

@@ -162,7 +162,8 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     beyond = ranked[ask.limit :]
     further = [one for one in beyond[:more] if one.match >= least]
     following = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
-    further += [one for one in following if one in beyond and one not in further]
+    following = [one for one in following if one in beyond]
+    further = [*following, *(one for one in further if one not in following)][:more]
     kept = [
         replace(one, token_count=reader.count_tokens(one.content))
         for one in (*ranked[: ask.limit], *further)

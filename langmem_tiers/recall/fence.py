@@ -60,19 +60,20 @@ def recalled_text(
     reminders: Iterable[str] = (),
     *,
     pinned: Iterable[Recollection] = (),
+    intended: Iterable[str] = (),
     now: datetime | None = None,
     asked: str | None = None,
 ) -> str:
     """Write memories as one text for a prompt, a line each; nothing if there are none.
 
     What is pinned stands first, then what was said, the newest day first and each conversation in
-    its order, then lessons, then reminders, each of which is a line already. A line begins with the
-    memory's handle, by which a tool takes it. It names who said it, unless that was the user, and
-    where it comes from, if that is doubtful. Each memory stands once. What could end the fence, or
-    pass for a handle, is written in another way, and further lines of a memory are indented; all
-    else is verbatim. With `now` the text tells which day it is, and days are those of its zone.
-    With what was `asked`, long messages are cut to what they say about it, the more the further
-    down.
+    its order, then lessons, then what is `intended` and what reminders are due, each of which is a
+    line already. A line begins with the handle, by which a tool takes a memory. It names who said
+    it, unless that was the user, and where it comes from, if that is doubtful. Each memory stands
+    once. What could end the fence, or pass for a handle, is written in another way, and further
+    lines of a memory are indented; all else is verbatim. With `now` the text tells which day it is,
+    and days are those of its zone. With what was `asked`, long messages are cut to what they say
+    about it, the more the further down.
 
     Example:
         ```python
@@ -90,6 +91,7 @@ def recalled_text(
         (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in pins]),
         (prompts.REST_HEAD, _by_days(rest, zone, now, asked)),
         (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in taught]),
+        (prompts.INTENDED_HEAD, checked_strings(intended, "intended")),
         (prompts.REMINDERS_HEAD, checked_strings(reminders, "reminders")),
     )
     parts = [line for head, lines in sections if lines for line in (head, *lines)]
@@ -97,6 +99,21 @@ def recalled_text(
         return ""
     today = [] if now is None else [prompts.RECALLED_TODAY.format(today=long_day(now.date()))]
     return "\n".join([" ".join([prompts.RECALLED_HEAD, *today]), *parts, prompts.RECALLED_TAIL])
+
+
+def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
+    """Write memories as one text for a prompt, a section for each title; nothing if there are none.
+
+    Sections and their memories stand in the given order, each memory with its day, its speaker and
+    its source.
+    """
+    parts = [
+        line
+        for title, several in sections
+        if several
+        for line in (f"{brief(title)}:", *(_line(prompts.RECALLED_ONE, one) for one in several))
+    ]
+    return "\n".join([prompts.RECALLED_HEAD, *parts, prompts.RECALLED_TAIL]) if parts else ""
 
 
 def _zone(now: object) -> tzinfo | None:

@@ -45,14 +45,15 @@ class Floor(NamedTuple):
     """Both of lessons, if they are others."""
 
     further: tuple[int, float] = (0, 1.0)
-    """So many memories at most beyond the limit, if they match as large a share of the best."""
+    """So many memories at most beyond the limit, if they match as large a share of the best; what
+    was said next is among them."""
     many: int = 0
     """Memories that tell something from which `match` counts whole. Of fewer each is likelier
     meant, and all of them take fewer lines: it falls with both. 0 is: always."""
-    goes_on: int = 0
-    """Characters up to which what was said next, after the best matches, is shown with them."""
     few: int = 0
     """Memories that tell something up to which no `share` counts: all of them may be shown."""
+    goes_on: int = 0
+    """Characters up to which what was said next, after the best matches, is shown with them."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -222,7 +223,7 @@ def said_next(
     said = [
         one
         for one in memories
-        if one.session_id and (one.speaker or "").lower() not in ASSISTANT_ROLES
+        if one.session_id and one.speaker and one.speaker.lower() not in ASSISTANT_ROLES
     ]
     found = []
     for lead in leads:
@@ -259,7 +260,8 @@ def _without_filler(memories: Sequence[Recollection]) -> list[Recollection]:
 
 def _follows(one: Recollection, other: Recollection) -> bool:
     """Tell whether a memory was said in a conversation after another one, or at its moment."""
-    return one.session_id == other.session_id and one.when >= other.when
+    same = (one.session_id, one.project_id) == (other.session_id, other.project_id)
+    return same and one.when >= other.when
 
 
 def meant_by(vector: Sequence[float], weights: Weights) -> float:

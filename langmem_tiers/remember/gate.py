@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source, Tier
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
 from langmem_tiers.postgres.flow import Flow, apart
@@ -103,12 +103,15 @@ class GatePolicy:
         checks.checked_kind(self.trust, TrustPolicy, "trust")
         checks.checked_flag(self.refuse_trivial, "refuse_trivial")
         checks.checked_flag(self.refuse_echoes, "refuse_echoes")
+        if not checks.is_number(self.keep_copies_from):
+            copies = short(self.keep_copies_from)
+            raise InvalidTypeError(f"keep_copies_from is a trust from 0 to 1, not {copies}")
         checked_trust(self.keep_copies_from, "keep_copies_from")
         _check_most(self.longest, "longest")
-        if not checks.is_number(self.consensus) or not 0 <= self.consensus <= BEST:
-            raise InvalidInputError(
-                f"consensus is a number from 0 to 10, not {short(self.consensus)}"
-            )
+        is_number = checks.is_number(self.consensus)
+        if not is_number or not 0 <= self.consensus <= BEST:
+            refused = InvalidInputError if is_number else InvalidTypeError
+            raise refused(f"consensus is a number from 0 to 10, not {short(self.consensus)}")
         for kind, decision in checks.checked_mapping(self.private, "private", _PRIVATE).items():
             checks.checked_kind(kind, str, f"a kind in private, {short(kind)},")
             checks.checked_choice(decision, Decision, f"private[{short(kind)}]")
@@ -125,7 +128,8 @@ _PRIVATE, _BOUNDED = "{'email': Decision.REJECT}", "{'semantic': 100}"
 
 def _check_most(most: object, what: str) -> None:
     if type(most) is not int or most < 1:
-        raise InvalidInputError(f"{what} is a whole number from 1 on, not {short(most)}")
+        refused = InvalidInputError if type(most) is int else InvalidTypeError
+        raise refused(f"{what} is a whole number from 1 on, not {short(most)}")
 
 
 DEFAULT_POLICY: Final = GatePolicy()

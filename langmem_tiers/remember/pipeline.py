@@ -207,7 +207,8 @@ class Pipeline(ABC):
         if not repeating and not copied:
             return
         moment, index = self._store.moment(), self._store.options.index
-        spaces = [echo.namespace and encode(echo.namespace).namespace for _, echo in repeating]
+        named = [echo.namespace for _, echo in repeating]
+        spaces = [None if one is None else encode(one).namespace for one in named]
         repeated = {
             **context.whose,
             "namespaces": spaces,

@@ -14,6 +14,7 @@ from typing import Any
 
 from langmem_tiers.core.checks import checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.remember.new import label, parsed_moment
@@ -77,6 +78,16 @@ class _Prospective:
     """When, or why, it is raised."""
     due_at: datetime
     """It is not raised before."""
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Return where it is: its namespace and key."""
+        return self.namespace, self.key
+
+    @property
+    def handle(self) -> str:
+        """Return the short name that every verb takes in place of its key."""
+        return handle_of(self.namespace, self.key)
 
     def __str__(self) -> str:
         """In one line, with its priority."""

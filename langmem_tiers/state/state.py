@@ -88,6 +88,14 @@ def _total(given: object, what: str) -> Decimal:
 
 _Id = Annotated[str, by(checked_id)]
 _Text = Annotated[str, by(checked_text)]
+
+
+def _texts(given: object, what: str) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple):
+        raise InvalidTypeError(f"{what} is a list of strings, not {type(given).__name__}")
+    return tuple(checked_text(one, what) for one in given)
+
+
 _Moment = Annotated[dt.datetime, by(parsed_moment)]
 _Share = Annotated[float, by(share)]
 _Facts = Annotated[Mapping[str, Any], by(_mapping)]
@@ -161,7 +169,7 @@ class Goal:
     """The latest, oldest first."""
     priority: StrictInt = 0
     """The highest comes first."""
-    constraints: tuple[_Text, ...] = ()
+    constraints: Annotated[tuple[str, ...], by(_texts)] = ()
     status: _Text = "active"
 
     def advanced(self, step: ProgressDelta) -> Goal:

@@ -334,6 +334,49 @@ def test_what_was_said_as_a_reminder_was_set_is_told_from_what_was_said_before(
     assert said_so["When we talk about the pond, remind me of a ramp for hedgehogs"] is True
 
 
+def test_an_update_that_is_refused_changes_nothing(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ANN)
+    memory.store("I like jazz music", memory_type="semantic", key="jazz")
+    named = handle(memory, "jazz")
+    long = manages("update", id=named, content="blues " * 400, pin=True)
+    model = scripted(long, manages("update", id=named, content="Likes blues"), "Noted.")
+    made = agent(ready, model)
+    too_long, done = told(asked(made, "I like blues"))
+    assert "too long" in too_long
+    assert "replaces" in done
+    then(model, manages("update", id=named, content="Likes rock"), "Sorry.")
+    (refused,) = told(asked(made, "No, rock"))
+    assert f"[{named}] was replaced or deleted before: nothing was changed" in refused
+    known = {one.content for one in memory.get_context("", limit=20, min_match=0)}
+    assert "Likes blues" in known
+    assert not known & {"Likes rock", "I like jazz music"}
+    assert not any(one.startswith("blues blues") for one in known)
+
+
+def test_a_reminder_that_repeats_tells_its_next_time_and_is_done_when_it_is_due(
+    ready: TieredStore, clock: Clock
+) -> None:
+    first = (clock.now + timedelta(days=1)).replace(hour=9, minute=0, second=0, microsecond=0)
+    at = f"{first:%Y-%m-%dT%H:%M}"
+    model = scripted(reminds("set", content="Standup", at=at, every="FREQ=DAILY"), "I will.")
+    made = agent(ready, model)
+    asked(made, "Remind me of the standup")
+    (one,) = MemoryCoordinator(ready, context=ANN).intentions()
+    then(model, reminds("done", id=one.handle), does("search_memory", query="standup"), "It waits.")
+    early, found = told(asked(made, "Is it done?"))
+    assert f"comes again {first:%A} {first.day} {first:%B %Y}, 09:00" in early
+    assert f"Reminders that are set:\n- [{one.handle}] Standup" in found
+    assert f"{first.day} {first:%B}" in found
+    for day in (0, 1):
+        clock.now = first + timedelta(days=day, minutes=5)
+        then(model, reminds("done", id=one.handle), "Good.")
+        (done,) = told(asked(made, "Good morning, we had it"))
+        again = first + timedelta(days=day + 1)
+        assert f"is done, and comes again {again:%A} {again.day} {again:%B %Y}, 09:00" in done
+        due = first + timedelta(days=day)
+        assert f"Standup ({due:%A} {due.day} {due:%B %Y}, 09:00" in shown(model)
+
+
 def test_reminders_recur_wait_for_cues_and_for_tools_and_are_put_off(
     ready: TieredStore, clock: Clock
 ) -> None:

@@ -13,7 +13,6 @@ from langmem_tiers.core import tracing
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.memory.buffer import BufferedMemory
-from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import Verbs, coordinator
 from tests.support.opening import DIMS, Opener, text_index, tiered
@@ -153,11 +152,17 @@ def test_many_at_once_lose_nothing_of_what_they_feed(store: TieredStore) -> None
     assert len(buffer.items) == 80
 
 
-def test_a_prompt_is_written_as_what_is_recalled(store: TieredStore) -> None:
+def test_a_prompt_has_a_section_with_the_title_of_each_type(store: TieredStore) -> None:
     memory = coordinator(store, project_id="billing")
     memory.store("The API key rotates on Mondays.", "semantic", key="when")
     memory.store("Rotate the API key with the console.", "procedural", key="how")
     buffer = WorkingMemoryBuffer(memory)
     buffer.update_context("When does the API key rotate?")
-    text = buffer.get_prompt_context_memories().text
-    assert text == recalled_text(one.memory for one in buffer.items)
+    lines = buffer.get_prompt_context_memories().text.splitlines()
+    best, other = (
+        ("Semantic Memory:", "Mondays"),
+        ("Procedures:", "console"),
+    )[:: 1 if keys(buffer.items)[0] == "when" else -1]
+    assert (lines[2], best[1] in lines[3]) == (best[0], True)
+    assert (lines[4], other[1] in lines[5]) == (other[0], True)
+    assert "Lessons:" not in lines

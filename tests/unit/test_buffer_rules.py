@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.buffer import BufferedMemory, PromptMemories, called_up, fed, fitting
-from langmem_tiers.recall.fence import recalled_text
+from langmem_tiers.recall.fence import titled_text
 from tests.support.recollections import recollection
 
 WORDS = st.sampled_from(
@@ -58,6 +59,7 @@ def prompt(held: Sequence[BufferedMemory], **options: Any) -> PromptMemories:
         "max_tokens": None,
         "min_relevance": 0.0,
         "count_tokens": len,
+        "types": MemoryTypes(),
     }
     return fitting(held, **{**given, **options})
 
@@ -141,7 +143,7 @@ def test_without_a_budget_all_that_is_relevant_enough_is_whole(some: list[Recoll
         one.key for one in some if one.match >= 0.5
     }
     shown = [one.memory for one in page.memories]
-    assert page.text == recalled_text(shown)
+    assert page.text == titled_text([("fact", shown)])
     assert not any(one.truncated for one in page.memories)
 
 
@@ -161,7 +163,7 @@ def test_the_last_memory_is_cut_to_as_much_as_fits(content: str, cuts: list[str]
     """After a word, or inside of one that is longer."""
     held = mind(recollection("a", content, match=1.0))
     for cut, shorter in pairwise(cuts):
-        room = len(recalled_text([recollection("a", cut, match=1.0)]))
+        room = len(titled_text([("fact", [recollection("a", cut, match=1.0)])]))
         found = [prompt(held, max_tokens=most).memories[0].content for most in (room, room - 1)]
         assert found == [cut, shorter]
     assert prompt(held, max_tokens=4) == PromptMemories()
