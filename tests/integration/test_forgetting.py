@@ -311,6 +311,27 @@ def test_a_user_forgets_what_is_that_users_own_and_nothing_that_is_everybodys(
         coordinator(store, "beta").verify_forgotten(receipt)
 
 
+def test_what_came_from_it_and_stays_keeps_no_second_text_and_no_recall_of_anybody_says_it(
+    store: TieredStore, url: str
+) -> None:
+    said = "Ada keeps the spare key below the third flower pot."
+    ada, ben = own(store, "ada"), own(store, "ben")
+    ada.store("Spare keys are kept.", "pattern", key="keys", personal=False)
+    ada.store(said, "reflexion", key="pot", personal=True)
+    both: Any = {"derived_from": ["pot", "keys"], "personal": False}
+    ada.store("Keys are kept.", "pattern", key="kept", **both)
+    execute(
+        url,
+        "UPDATE memory.memories SET value = value || %s WHERE key = 'kept'",
+        Jsonb({"text": said, "metadata": {"of": said}}),
+    )
+    assert "kept" in [each.key for each in ben.get_context("keys", min_match=0)]
+    receipt = ada.forget(user="ada")
+    assert ada.verify_forgotten(receipt)
+    assert not any("flower pot" in "\n".join(lines) for lines in dump(url).values())
+    assert ada.get("kept") is not None
+
+
 async def test_both_ways_forget_alike(call: Caller) -> None:
     await call("store", "The lamp is red and the door is blue.", key="lamp")
     plan = await call("forget", key="lamp", plan=True)

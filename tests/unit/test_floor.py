@@ -73,5 +73,9 @@ def test_what_was_said_next_is_shown_with_the_best_matches_unless_it_is_long() -
     assert keys([best, following, second, last], TURN_FLOOR) == ["best", "second", "next", "last"]
     weak = replace(second, match=0.24)
     assert keys([best, following, weak, last], TURN_FLOOR) == ["best", "second", "next"]
+    page = replace(following, speaker=None)
+    assert keys([best, page], TURN_FLOOR) == ["best"]
+    another = replace(following, project_id="other")
+    assert keys([best, another], TURN_FLOOR) == ["best"]
     reminds = said_at(3, "next", "user", 0.001, value={REMINDER_SET: True})
     assert keys([best, reminds], TURN_FLOOR) == ["best"]
