@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
+import pytest
 from langchain.agents.middleware import ToolRetryMiddleware
 from langchain_core.language_models import FakeListChatModel
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -261,7 +262,10 @@ def test_the_message_itself_is_taken_back_with_its_answer(ready: TieredStore) ->
     assert memory.get_context("Henrik", min_match=0) == []
 
 
-def test_a_lesson_is_found_again_by_the_failure_that_the_turn_met(ready: TieredStore) -> None:
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_lesson_is_found_again_by_the_failure_that_the_turn_met(
+    ready: TieredStore, *, mended: bool
+) -> None:
     @tool
     def to_number(text: str) -> int:
         """Read a number."""
@@ -271,6 +275,7 @@ def test_a_lesson_is_found_again_by_the_failure_that_the_turn_met(ready: TieredS
     lesson = "to_number knows no thousands separators: remove the commas first"
     model = scripted(
         does("to_number", text="1,234"),
+        *([does("to_number", text="1234")] if mended else []),
         manages("create", kind="lesson", content=lesson),
         "It is 1234.",
     )
