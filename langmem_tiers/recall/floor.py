@@ -54,6 +54,8 @@ class Floor(NamedTuple):
     """Memories that tell something up to which no `share` counts: all of them may be shown."""
     goes_on: int = 0
     """Characters up to which what was said next, after the best matches, is shown with them."""
+    quiet: bool = False
+    """Leave out what an assistant said, but for what matches well and the answer to the best."""
 
     def __bool__(self) -> bool:
         """Whether anything is left out."""
@@ -88,7 +90,9 @@ ANSWERS: Final = (0.1, 0.2)
 """The share from which on the answer to the best match is shown, and the chance that it is small
 talk from which on it is not."""
 DEFAULT_FLOOR: Final = Floor(0.025, alone=(0.005, 0.03), lesson=(0.1, 0.5), many=13)
-TURN_FLOOR: Final = DEFAULT_FLOOR._replace(share=0.12, further=(5, 0.25), few=5, goes_on=200)
+TURN_FLOOR: Final = DEFAULT_FLOOR._replace(
+    share=0.12, further=(5, 0.25), few=5, goes_on=200, quiet=True
+)
 """What a model is shown with each call, beside a limit of 5: a question that many memories answer
 gets ten. These numbers, and those of answers, were chosen among some 600 on the lives of
 `benchmarks/data` and others: of 851 questions there 665 are shown what they need, in 144 tokens
@@ -201,9 +205,8 @@ def shown(
             enough = fact >= floor.least(best_fact, among, alone=True)
         if enough:
             kept.append(one)
-    if not floor:
-        return kept
-    kept = _without_filler(kept)
+    if floor.quiet:
+        kept = _without_filler(kept)
     following = said_next(memories, kept, floor.goes_on)
     return [*kept, *(one for one in following if one not in kept)]
 
