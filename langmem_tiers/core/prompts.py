@@ -396,7 +396,7 @@ same, call again.
 
 REMINDER_ID_NEEDED = "For action {action!r}, give its id: search for the reminder to learn it."
 REMINDER_CONTENT_NEEDED = "To set a reminder, give its content: what to remind of."
-NO_REMINDER = "There is no reminder {id} that is open: search for the reminder to learn its id."
+NO_REMINDER = "There is no reminder {id} here: search for the reminder to learn its id."
 REMINDER_WAS_CLOSED = "The reminder {id} was closed already."
 REMINDER_SET = "Reminder {id} is set{when}."
 REMINDER_DONE = "The reminder {id} is done."

@@ -12,7 +12,7 @@ import inspect
 import os
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from functools import partial
@@ -180,8 +180,3 @@ async def answer_awaited(verb: Any, *given: Any, daemons: Daemons | None = None)
     if isinstance(answer, Future):
         return await asyncio.wrap_future(answer)
     return await answer if inspect.isawaitable(answer) else answer
-
-
-async def answers_awaited(verb: Any, several: Iterable[tuple[Any, ...]]) -> Any:
-    """What a function answers to each of these, asked side by side."""
-    return list(await asyncio.gather(*(answer_awaited(verb, *one) for one in several)))

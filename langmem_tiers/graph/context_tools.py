@@ -44,7 +44,6 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import long_day, quoted, recalled_text
 from langmem_tiers.recall.question import SMALL_TALK, TALKS
 from langmem_tiers.remember.new import checked_text
-from langmem_tiers.remind.intentions import Intention
 from langmem_tiers.remind.triggers import At
 
 _log = logging.getLogger(__name__)
@@ -316,13 +315,12 @@ def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
     found = yield from asked(memory.get_context, query, **options)
     told = [one for one in found if wanted.about is None or _tells(one)]
     notes = [one for one in told if one.memory_type != PROSPECTIVE]
-    text = recalled_text(notes, pinned=pins, now=memory.now, asked=query or None)
-    if len(notes) < len(told):
-        places = {one.place for one in told}
-        known = [one for one in (yield from asked(memory.intentions)) if one.place in places]
-        lines = [reminder_line(one, memory.context.zone) for one in known]
-        told_of: Any = {"pinned": pins, "now": memory.now, "asked": query or None}
-        text = recalled_text(notes, intended=lines, **told_of)
+    lines: list[str] = []
+    if places := {one.place for one in told if one.memory_type == PROSPECTIVE}:
+        known = yield from asked(memory.intentions)
+        lines = [reminder_line(one, memory.context.zone) for one in known if one.place in places]
+    when: Any = {"now": memory.now, "asked": query or None}
+    text = recalled_text(notes, pinned=pins, intended=lines, **when)
     return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
 
 
@@ -476,25 +474,20 @@ def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
 
 def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[Told]:
     """Close a reminder; what repeats is done until its next time."""
-    known = (yield from _open_reminder(memory, named)) or (yield from asked(memory.get, named))
-    if known is None:
+    if (yield from asked(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
     if not (yield from asked(memory.complete if done else memory.cancel, named)):
         return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
     said = {"reminded": [{"action": "done" if done else "cancel", "id": named}]}
     if not done:
         return prompts.REMINDER_CANCELLED.format(id=named), said
-    if (again := (yield from _open_reminder(memory, named))) is None:
+    name = named.strip().strip("[]")
+    still_open = yield from asked(memory.intentions)
+    again = next((one for one in still_open if name in (one.key, one.handle)), None)
+    if again is None:
         return prompts.REMINDER_DONE.format(id=named), said
     when = _clock(again.due_at, memory)
     return prompts.REMINDER_COMES_AGAIN.format(id=named, when=when), said
-
-
-def _open_reminder(memory: MemoryCoordinator, named: str) -> Flow[Intention | None]:
-    """Find the open reminder of that key or handle."""
-    names = named.strip().strip("[]")
-    several = yield from asked(memory.intentions)
-    return next((each for each in several if names in (each.key, each.handle)), None)
 
 
 def _set(

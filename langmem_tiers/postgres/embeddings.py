@@ -309,7 +309,7 @@ def _parse(
         tokenizer = tokenizer_of(tokens)
     except ImportError:
         raise
-    except Exception as error:
+    except Exception as error:  # the tokenizers' library raises nothing narrower
         raise _unusable(files[1], str(error)) from error
     return tokenizer, _matrix(files[0], tensors, tokenizer.get_vocab_size())
 

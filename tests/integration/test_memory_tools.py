@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +18,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import StateGraph
 
 from langmem_tiers import (
+    CoordinatorSettings,
     MemoryContext,
     MemoryCoordinator,
     MemoryState,
@@ -356,6 +358,44 @@ def test_an_update_that_is_refused_changes_nothing(ready: TieredStore) -> None:
     assert "Likes blues" in known
     assert not known & {"Likes rock", "I like jazz music"}
     assert not any(one.startswith("blues blues") for one in known)
+
+
+def test_a_message_that_is_not_stored_yet_cannot_be_taken_back_and_the_model_is_told_so(
+    ready: TieredStore,
+) -> None:
+    model = scripted(manages("delete", id="this"), "I keep nothing.")
+    (answer,) = told(asked(agent(ready, model, remember=False), "Forget that I said so"))
+    assert answer.startswith("This message is not stored before it is answered here")
+
+
+def test_a_turn_is_shown_no_more_than_the_settings_allow(ready: TieredStore) -> None:
+    least = CoordinatorSettings(max_context_items=6)
+    memory = MemoryCoordinator(ready, context=ANN)
+    for number in range(12):
+        memory.store(f"The boat number {number} is green.", speaker="user", session_id="s")
+    options: dict[str, Any] = {"coordinator": partial(MemoryCoordinator, settings=least)}
+    counts = []
+    for made in (options, {}):
+        model = scripted("Green.")
+        asked(agent(ready, model, **made), "Which boats are green?")
+        counts.append(len(re.findall(r"^- \[", shown(model), re.MULTILINE)))
+    assert counts[0] == 6 < counts[1] <= 10
+
+
+def test_a_recall_node_shows_what_is_intended_only_if_its_type_is_named(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ANN)
+    memory.store("The vet is in Elm Street", memory_type="semantic", key="vet")
+    memory.intend("Call the vet", cue="holidays", key="call")
+    found = []
+    for types in ({}, {"memory_types": ["prospective", "semantic"]}):
+        builder = StateGraph(MemoryState, context_schema=MemoryContext)
+        options: Any = types
+        builder.add_node("recall", create_recall_node(min_match=0, **options))
+        builder.set_entry_point("recall")
+        graph: Any = builder.compile(store=ready)
+        state = graph.invoke(said("The vet?"), context=ANN)
+        found.append({one["key"] for one in state["recalled"]})
+    assert found == [{"vet"}, {"vet", "call"}]
 
 
 def test_a_reminder_that_repeats_tells_its_next_time_and_is_done_when_it_is_due(

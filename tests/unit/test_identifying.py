@@ -30,7 +30,7 @@ def test_labels_are_found_in_every_spelling(said: str, found: str) -> None:
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        ("/srv/alice/work/auth.py:42 fails", "/srv/alice/work/auth.py"),
+        ("/srv/alice/api/auth.py:42 fails", "/srv/alice/api/auth.py"),
         ("see src/ledger/handlers.py.", "src/ledger/handlers.py."),
         ("~/notes", "~/notes"),
         ("../shared", "../shared"),
