@@ -95,8 +95,8 @@ TURN_FLOOR: Final = DEFAULT_FLOOR._replace(
 )
 """What a model is shown with each call, beside a limit of 5: a question that many memories answer
 gets ten. These numbers, and those of answers, were chosen among some 600 on the lives of
-`benchmarks/data` and others: of 851 questions there 665 are shown what they need, in 144 tokens
-(by what went before 664, in 154)."""
+`benchmarks/data` and others: of 851 questions there 661 are shown what they need, in 143 tokens
+(by what went before 660, in 154)."""
 
 MEASURED: Final = (
     "nearest",
