@@ -206,8 +206,6 @@ async def live(history: list[Any], opened: Opened, mode: Mode, url: str) -> None
             await living.check(*map(at, point))
         for as_of, known_at in product((None, *range(-2, 34, 6)), repeat=2):
             await living.check(at(as_of), at(known_at))
-        assert broken(url).keys() <= {"counters without their memory"}  # of a late count of reads
-        await Caller(tiered(driver), mode)("optimize")
     assert broken(url) == {}
 
 

@@ -15,8 +15,6 @@ from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
 
 WORDS = LocalEmbeddings()
-LAST_DIGIT = 1.01e-5
-"""One in the last of the five digits that are told, as floats have it."""
 some_words = st.lists(
     st.sampled_from(["dog", "puppy", "tax", "law", "pot", "clay", "the", "of", "paint"]), min_size=1
 )
@@ -51,9 +49,9 @@ def test_a_text_with_more_words_is_no_less_alike_and_others_do_not_matter(
     every = WORDS.alike(asked, texts)
     longer = WORDS.alike(asked, [[*one, "paint"] for one in texts])
 
-    assert all(0 <= one <= more + LAST_DIGIT for one, more in zip(every, longer, strict=True))
-    assert every == pytest.approx([WORDS.alike(asked, [one])[0] for one in texts], abs=LAST_DIGIT)
-    assert WORDS.alike(asked, [asked]) == pytest.approx([1], abs=LAST_DIGIT)
+    assert all(0 <= one <= more + 1e-5 for one, more in zip(every, longer, strict=True))
+    assert every == pytest.approx([WORDS.alike(asked, [one])[0] for one in texts], abs=1e-5)
+    assert WORDS.alike(asked, [asked]) == pytest.approx([1], abs=1e-5)
 
 
 def test_without_words_or_vectors_nothing_is_alike() -> None:
