@@ -82,8 +82,8 @@ _ORDINARY: Final = 4.5
 """The longest vector of a word that can stand for another: i 3.9, my 3.9, not 6.8."""
 _NEAR: Final = 0.6
 """The least similarity of such words: i and you 0.64, my and your 0.75, he and she 0.05."""
-_DIGITS: Final = 5
-"""Of how alike words are: sums of 32 bits differ beyond, by what else is compared."""
+_DIGITS: Final = 6
+"""Of how alike words are: by what else is compared, sums of 32 bits differ in the last of them."""
 _UNTHREADED: Final = 200_000
 """Products in one multiplication: OpenBLAS begins threads from 262,144 on."""
 
