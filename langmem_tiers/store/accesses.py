@@ -12,10 +12,10 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future, wait
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from langmem_tiers.core.errors import DatabaseError, QueryTimeoutError
 from langmem_tiers.postgres.flow import Call
@@ -48,22 +48,28 @@ _log = logging.getLogger(__name__)
 
 
 class Taken(NamedTuple):
-    """Accesses handed over to be written: how many by (tenant, id), and when the last was."""
+    """Accesses handed over to be written: how many by (tenant, id), and when the last was.
+
+    `written` are the memories whose accesses were written before. One of them may have been deleted
+    in that moment by somebody who did not see its counter, which goes now.
+    """
 
     counts: Mapping[_Key, int]
     last: datetime
+    written: Collection[_Key]
 
     @property
-    def call(self) -> Call:
-        """The call that writes them; in order, so that two processes never wait in a ring."""
+    def calls(self) -> tuple[Call, ...]:
+        """The calls that write them; in order, so that two processes never wait in a ring."""
         keys = sorted(self.counts)
-        params = {
-            "tenants": [tenant for tenant, _ in keys],
-            "ids": [number for _, number in keys],
-            "counts": [self.counts[key] for key in keys],
-            "now": self.last,
-        }
-        return Call("count_accesses", params)
+        counts = [self.counts[key] for key in keys]
+        write = Call("count_accesses", {**_columns(keys), "counts": counts, "now": self.last})
+        drop = Call("drop_counters", _columns(sorted(self.written)))
+        return (*((drop,) if self.written else ()), *((write,) if keys else ()))
+
+
+def _columns(keys: list[_Key]) -> dict[str, list[Any]]:
+    return {"tenants": [tenant for tenant, _ in keys], "ids": [number for _, number in keys]}
 
 
 class AccessBuffer:
@@ -73,6 +79,7 @@ class AccessBuffer:
         """Begin empty."""
         self._lock = threading.Lock()
         self._pending: dict[_Key, int] = {}
+        self._written: Collection[_Key] = ()
         self._last: datetime | None = None
         self._since = 0.0
         self._resting_until: float | None = None
@@ -118,11 +125,16 @@ class AccessBuffer:
         if self._writing is not None and self.under_way:
             wait([self._writing], timeout=LOST_SECONDS)
 
-    def take(self) -> Taken | None:
-        """Hand over everything there is, to be written or given back."""
+    def take(self, *, last: bool = False) -> Taken | None:
+        """Hand over everything there is, to be written or given back.
+
+        The `last` time that is also what was written before, where nothing is left to count.
+        """
         with self._lock:
+            if self._last is None or not (self._pending or (last and self._written)):
+                return None
             pending, self._pending = self._pending, {}
-            return Taken(pending, self._last) if pending and self._last else None
+            return Taken(pending, self._last, self._written)
 
     def give_back(self, taken: Taken) -> None:
         """Keep what was not written for the next time."""
@@ -133,8 +145,9 @@ class AccessBuffer:
             for key, count in taken.counts.items():
                 self._count(key, count)
 
-    def wrote(self) -> None:
+    def wrote(self, taken: Taken) -> None:
         """Writing went well (again)."""
+        self._written = taken.counts.keys()
         self._resting_until = None
 
     def rest(self, error: DatabaseError) -> None:

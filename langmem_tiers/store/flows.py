@@ -200,24 +200,24 @@ class StoreFlows:
         ttl = self._ttl()
         return Moment(self._clock(), ttl is None or ttl.get("omit_expired", False))
 
-    def flush(self, seconds: float | None = None) -> Flow[None]:
+    def flush(self, seconds: float | None = None, *, last: bool = False) -> Flow[None]:
         """Write the accesses counted so far, within so many seconds; what is refused is kept."""
         if self._accesses.under_way:
             wait = self._accesses.wait
             yield Ask(wait, lambda: asyncio.to_thread(wait))
-        return (yield from self._flush(seconds))
+        return (yield from self._flush(seconds, last=last))
 
-    def _flush(self, seconds: float | None) -> Flow[None]:
-        taken = self._accesses.take()
+    def _flush(self, seconds: float | None, *, last: bool = False) -> Flow[None]:
+        taken = self._accesses.take(last=last)
         if taken is None:
             return
         limit = () if seconds is None else (_limit(seconds),)
         try:
-            yield Query((*limit, taken.call), commit=True)
+            yield Query((*limit, *taken.calls), commit=True)
         except BaseException:  # also where a caller was cancelled meanwhile
             self._accesses.give_back(taken)
             raise
-        self._accesses.wrote()
+        self._accesses.wrote(taken)
 
     def flush_aside(self) -> Flow[None]:
         """Write them before they are read, which they are though Postgres refuses to write."""
@@ -231,7 +231,7 @@ class StoreFlows:
     def flush_last(self) -> Flow[None]:
         """Write them as the store is closed; the log says if they are lost."""
         try:
-            yield from self.flush(accesses.LAST_PATIENCE_SECONDS)
+            yield from self.flush(accesses.LAST_PATIENCE_SECONDS, last=True)
         except DatabaseError as error:  # they are not worth an error here
             _log.warning("the last reads were not counted: %s", error)
 

@@ -168,7 +168,7 @@ def test_counts_that_cannot_be_written_rest_and_only_so_many_are_kept(clock: Clo
     assert len(taken.counts) == accesses.KEPT_ENTRIES
     assert taken.counts["acme", 0] == 2
     buffer.give_back(taken)
-    buffer.wrote()
+    buffer.wrote(taken)
     assert buffer.due
 
 
@@ -180,6 +180,24 @@ def test_counts_of_a_flow_that_was_abandoned_are_kept(store: TieredStore, url: s
     flushing.close()
     store.stats()
     assert access_counts(url) == {"vault": 1}
+
+
+def test_a_counter_that_outlived_its_memory_goes_with_the_next_counts(
+    store: TieredStore, url: str
+) -> None:
+    for key in ("gone", "stays"):
+        store.put(NS, key, {})
+        store.get(NS, key)
+    deleted = "DELETE FROM memory.memories WHERE key = 'gone'"
+    with psycopg.connect(url) as deleting:
+        deleting.execute(deleted)
+        store.stats()  # counts what was read, and does not see that one of them goes
+    with psycopg.connect(url) as conn:
+        counters = conn.execute("SELECT count(*) FROM memory.usage")
+        assert counters.fetchone() == (2,)
+        store.close()
+        assert conn.execute("SELECT count(*) FROM memory.usage").fetchone() == (1,)
+    assert access_counts(url) == {"stays": 1}
 
 
 def test_a_counter_that_outlived_its_memory_is_removed_by_optimize(

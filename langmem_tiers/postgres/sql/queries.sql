@@ -124,7 +124,7 @@ SET access_count = u.access_count + excluded.access_count,
 -- name: count_accesses
 -- Add up what was read since the last time. These counts may be lost in a crash, so their
 -- commit is not waited for. No key is locked, so that a read never waits for a writer of the
--- memory; a counter that so outlives its memory is harmless, and purge_usage removes it.
+-- memory; a counter that so outlives its memory is harmless, and drop_counters removes it.
 INSERT INTO {memory}.usage AS u
     (tenant, id, access_count, last_accessed_at, strength, strength_at)
 SELECT a.tenant, a.id, a.accesses, %(now)s::timestamptz, a.accesses, %(now)s::timestamptz
@@ -133,6 +133,15 @@ WHERE EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = a.tenant AND m.id
 ORDER BY a.tenant, a.id
 {part added_up}
 RETURNING set_config('synchronous_commit', 'off', true);
+
+-- name: drop_counters
+-- Remove the counters of these memories that outlived them: who deleted one while its reads were
+-- counted did not see its counter.
+DELETE FROM {memory}.usage u
+USING unnest(%(tenants)s::text[], %(ids)s::bigint[]) WITH ORDINALITY AS w (tenant, id, ord)
+WHERE {few} AND u.tenant = w.tenant AND u.id = w.id
+  AND NOT EXISTS (SELECT FROM {memory}.memories m WHERE m.tenant = w.tenant AND m.id = w.id)
+  AND NOT EXISTS (SELECT FROM {memory}.archived a WHERE a.tenant = w.tenant AND a.id = w.id);
 
 -- name: extend
 -- Slide the expiry of memories that were just read. A row that another writer holds is left to that
