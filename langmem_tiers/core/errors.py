@@ -40,6 +40,10 @@ import re
 from reprlib import Repr
 from typing import Final
 
+_HEAD: Final = 1_600
+_TAIL: Final = 300
+"""How many characters of a message are kept: what it is about, and what to do."""
+
 
 class TieredMemoryError(Exception):
     """Root of every error this package raises on purpose."""
@@ -47,6 +51,11 @@ class TieredMemoryError(Exception):
 
 class InvalidInputError(TieredMemoryError, ValueError):
     """An argument that cannot be stored or asked for; nothing was written."""
+
+    def __init__(self, message: str = "") -> None:
+        """Keep the beginning and the end of a message that repeats what was given at length."""
+        cut = f"{message[:_HEAD]} … {message[-_TAIL:]}"
+        super().__init__(min(message, cut, key=len))
 
 
 class InvalidTypeError(InvalidInputError, TypeError):

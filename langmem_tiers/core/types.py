@@ -81,12 +81,12 @@ class MemoryType:
             )
         title: object = self.title
         if not isinstance(title, str) or not title.strip():
-            raise InvalidInputError(f"memory type {name!r} needs a title for its section")
-        tier = checks.checked_choice(self.tier, Tier, f"the tier of memory type {self.name!r}")
+            raise InvalidInputError(f"memory type {short(name)} needs a title for its section")
+        tier = checks.checked_choice(self.tier, Tier, f"the tier of memory type {short(name)}")
         object.__setattr__(self, "tier", Tier(tier))
         if self.ttl is not None:
-            _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {self.name!r}")
-        _positive(self.boost, _MAX_BOOST, f"the boost of memory type {self.name!r}")
+            _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {short(name)}")
+        _positive(self.boost, _MAX_BOOST, f"the boost of memory type {short(name)}")
 
     def fields(self, content: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields given, over what the extractor finds in the content.
@@ -97,7 +97,7 @@ class MemoryType:
         found = self.extract(content, dict(given)) if self.extract else {}
         if not isinstance(found, Mapping):
             raise InvalidInputError(
-                f"the extractor of memory type {self.name!r} returns a mapping of fields, "
+                f"the extractor of memory type {short(self.name)} returns a mapping of fields, "
                 f"not {short(found)}"
             )
         return {**found, **given}
@@ -126,7 +126,7 @@ class MemoryType:
         score = self.score(memory, query)
         if not checks.is_number(score) or not 0 <= score <= 1:
             raise InvalidInputError(
-                f"the scorer of memory type {self.name!r} returns a number from 0 to 1, "
+                f"the scorer of memory type {short(self.name)} returns a number from 0 to 1, "
                 f"not {short(score)}"
             )
         return float(score)

@@ -131,3 +131,20 @@ def test_a_scorer_replaces_the_match_and_what_functions_return_is_checked() -> N
         answers.append(answer)
         with pytest.raises(InvalidInputError, match="scorer of memory type 'social'"):
             social.match(recollection(), "tea")
+
+
+@pytest.mark.parametrize("wrong", [{"tier": -1}, {"ttl": -1.0}, {"boost": -1.0}, {"title": " "}])
+def test_what_is_wrong_with_a_type_of_an_endless_name_is_said_in_short(
+    wrong: dict[str, Any],
+) -> None:
+    with pytest.raises(InvalidInputError, match="memory type|of type") as refused:
+        dataclasses.replace(SOCIAL, name="x" * 500_000, **wrong)
+    assert len(str(refused.value)) < 200
+
+
+def test_a_message_that_repeats_what_was_given_keeps_its_beginning_and_its_end() -> None:
+    said = str(InvalidInputError(f"the source {'x' * 500_000} is none: choose another name"))
+    assert len(said) < 2_000
+    assert said.startswith("the source xxx")
+    assert said.endswith("xxx is none: choose another name")
+    assert str(InvalidInputError("it is short")) == "it is short"
