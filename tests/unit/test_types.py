@@ -137,7 +137,7 @@ def test_a_scorer_replaces_the_match_and_what_functions_return_is_checked() -> N
 def test_what_is_wrong_with_a_type_of_an_endless_name_is_said_in_short(
     wrong: dict[str, Any],
 ) -> None:
-    with pytest.raises(InvalidInputError, match="type .x") as refused:
+    with pytest.raises(InvalidInputError, match="type") as refused:
         dataclasses.replace(SOCIAL, name="x" * 500_000, **wrong)
     assert len(str(refused.value)) < 200
 
