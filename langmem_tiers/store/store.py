@@ -457,7 +457,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
 
 def _server_of(conn_string: str, given: object) -> EmbeddedPostgres | None:
     """Return the store's own server, if it has one; refuse a store without any."""
-    if given is None and not str(conn_string).strip():
+    if given is None and isinstance(conn_string, str) and not conn_string.strip():
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
     if given is not None and not isinstance(given, EmbeddedPostgres):
         raise ConfigurationError(f"server is an EmbeddedPostgres, not {short(given)}")
