@@ -455,7 +455,7 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
     return {"dims": embeddings.dims, "embed": embeddings, **overrides}
 
 
-def _server_of(conn_string: str, given: object) -> EmbeddedPostgres | None:
+def _server_of(conn_string: Any, given: object) -> EmbeddedPostgres | None:
     """Return the store's own server, if it has one; refuse a store without any."""
     if given is None and isinstance(conn_string, str) and not conn_string.strip():
         raise ConfigurationError("conn_string is empty: name a database, or use embedded(path)")
