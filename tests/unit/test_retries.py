@@ -91,7 +91,13 @@ PASSING = [
     *("504 Gateway Time-out", "<title>503 Service Temporarily Unavailable</title>"),
     "E: Could not get lock /var/lib/dpkg/lock-frontend",
     'status = StatusCode.UNAVAILABLE details = "x"',
-    *("APIError: [503]: backendError", "429 slow down", "UNABLE_TO_LOCK_ROW: x", "HTTP 529"),
+    *(
+        "APIError: [503]: backendError",
+        "429 slow down",
+        "UNABLE_TO_LOCK_ROW: x",
+        "HTTP 529",
+        "<HttpError 500 when requesting x>",
+    ),
     "The sheet is locked by another session",
     UNREACHABLE,
 ]
@@ -105,6 +111,7 @@ LASTING = [
     "unknown option --timeout",
     "assert 500 == 200",
     "HTTP 404: Not Found",
+    "<HttpError 404 when requesting x>",
     *("HTTP 403", "BLOCKED_BY_POLICY", "500 rows were read", "550 5.1.1 no such mailbox"),
     "ERROR: No matching distribution found for foo",
 ]
