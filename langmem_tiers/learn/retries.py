@@ -102,7 +102,8 @@ _CONDITION: Final = re.compile(
         (
             *map(_named, _PHRASES),
             rf"\bSQLSTATE\W{{0,3}}(?:{_SQLSTATE})\b",
-            rf"\b(?:HTTP(?:/[\d.]+|[ _]?Error)?|status(?:[ _]?code)?|error code)\W{{0,4}}(?:{_CODES})\b",
+            rf"\b(?:HTTP(?:/[\d.]+)?|status(?:[ _]?code)?|error code)\W{{0,4}}(?:{_CODES})\b",
+            rf"\bHTTP[ _]?Error\W{{0,4}}(?:{_CODES})\b",
             r"(?:\A|error|exception)\W{0,4}(?:429|50[234])\b(?! ?[\d.])",
             rf"\b(?:{_CODES}) (?:client|server) error\b",
             r"(?<![\w'\"=-])time-?out(?: exceeded| expired)?(?=\s*(?:$|[.,;:)]))",
