@@ -5,7 +5,7 @@ A field is checked by a function of ours where its annotation names one (`by`), 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import field
 from functools import wraps
 from typing import Any, Final, TypeVar, dataclass_transform
@@ -14,7 +14,13 @@ from pydantic import ConfigDict, PlainValidator, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from langmem_tiers.core.checks import checked_number, checked_whole
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    TieredMemoryError,
+    short,
+)
 
 T = TypeVar("T")
 _CONFIG: Final = ConfigDict(extra="forbid")
@@ -35,11 +41,11 @@ def by(check: Callable[[Any, str], Any]) -> PlainValidator:
     return PlainValidator(checked)
 
 
-def number(low: float, high: float) -> PlainValidator:
-    """Checks that a field is a number in this range; a ConfigurationError says if not."""
+def number(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
+    """Checks that a field is a number in this range, and none of those; see `whole`."""
 
     def check(given: Any, name: str) -> Any:
-        checked_number(given, name, low, high)
+        checked_number(given, name, low, high, but=but)
         return given
 
     return by(check)
@@ -48,6 +54,17 @@ def number(low: float, high: float) -> PlainValidator:
 def whole(low: int, high: int) -> PlainValidator:
     """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
     return by(lambda given, name: checked_whole(given, name, low, high))
+
+
+def switch() -> PlainValidator:
+    """Checks that a field is True or False; a ConfigurationError says if not."""
+
+    def check(given: Any, name: str) -> bool:
+        if not isinstance(given, bool):
+            raise ConfigurationError(f"{name} is True or False, not {short(given)}")
+        return given
+
+    return by(check)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

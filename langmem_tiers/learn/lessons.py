@@ -20,7 +20,7 @@ from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import likeness, words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Inquiry, Reader
+from langmem_tiers.recall.inquiry import Reader, RecallQuery
 from langmem_tiers.recall.matching import judge
 from langmem_tiers.recall.question import read_question
 from langmem_tiers.recall.recall import near, settings_of, sought_by
@@ -62,7 +62,7 @@ class Evidence(NamedTuple):
 
 
 def lessons(
-    ask: Inquiry,
+    ask: RecallQuery,
     reader: Reader,
     store: StoreFlows,
     *,
@@ -91,7 +91,7 @@ def lessons(
     yield from store.refresh_state()
     moment, vectors = store.moment(), Vectors()
     yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
-    in_tools = yield from _in_tools(failures, ask.reach.tenant)
+    in_tools = yield from _in_tools(failures, ask.tenant)
     signed = [str(same) for one in failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
     question, vector = read_question(sought.query, moment.now), vectors.get(sought.query)
@@ -103,7 +103,7 @@ def lessons(
     }
     calls = [Call(near("recall_lessons", sought, vector, store), params)]
     if signatures:
-        whose = {"tenant": ask.reach.tenant, "user_id": ask.reach.user_id}
+        whose = {"tenant": ask.tenant, "user_id": ask.bounds["user_id"]}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
     before = settings_of(calls, reader)
     answers = yield Query((*before, *calls), commit=True)

@@ -22,7 +22,7 @@ from langmem_tiers.recall.floor import (
     tells,
     told,
 )
-from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader, Shortlist
+from langmem_tiers.recall.inquiry import POOL, REVIEWED, Reader, RecallQuery, Shortlist
 from langmem_tiers.recall.matching import by_themselves, judge
 from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import Question, read_question
@@ -33,7 +33,7 @@ from langmem_tiers.recall.vectors import Vectors
 class Sought(NamedTuple):
     """A question as it was read, and its vector."""
 
-    ask: Inquiry
+    ask: RecallQuery
     question: Question
     vector: PackedVector | None
     by_words: str | None
@@ -43,7 +43,7 @@ class Sought(NamedTuple):
 
 
 def sought_for(
-    ask: Inquiry, vectors: Vectors, moment: Moment, reader: Reader, index: IndexOptions | None
+    ask: RecallQuery, vectors: Vectors, moment: Moment, reader: Reader, index: IndexOptions | None
 ) -> Sought:
     """A question with its vector, as far as there is one."""
     vector = ask.embedding or vectors.get(ask.query)
@@ -127,12 +127,12 @@ def _ranked(
     return found, rank(memories, ask.profile, asked, ranks), helping
 
 
-def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
+def _wanted(found: list[Candidate], ask: RecallQuery) -> list[Candidate]:
     return [one for one in found if one.key not in ask.exclude] if ask.exclude else found
 
 
 def _ordered_again(
-    asks: Sequence[Inquiry], ranked: list[list[Recollection]], reader: Reader
+    asks: Sequence[RecallQuery], ranked: list[list[Recollection]], reader: Reader
 ) -> Flow[list[list[Recollection]]]:
     """Let the re-ranker order the best of each again, then the review that it names."""
     if reader.reranker is not None:
@@ -150,7 +150,7 @@ def _ordered_again(
     return ranked
 
 
-def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
+def _cut(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget.
 
     Into a budget go the most useful by score; of what somebody else ordered, as much as fits.

@@ -18,7 +18,7 @@ from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.answering import Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.inquiry import Inquiry, Reader, visibility
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, visibility
 from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, named_days
 from langmem_tiers.recall.replay import Recording, Seen
 from langmem_tiers.recall.vectors import Vectors
@@ -31,7 +31,7 @@ QUERY_CHARACTERS = 4000
 
 
 def recall(
-    asks: Sequence[Inquiry],
+    asks: Sequence[RecallQuery],
     reader: Reader,
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
@@ -146,14 +146,18 @@ def _call(one: Sought, store: StoreFlows, moment: Moment) -> Call:
     return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
 
 
-def near(name: str, ask: Inquiry, vector: PackedVector | None, store: StoreFlows) -> str:
+def near(name: str, ask: RecallQuery, vector: PackedVector | None, store: StoreFlows) -> str:
     """The statement of that name, or its twin that finds what is near by HNSW if there is one."""
-    has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
+    has_hnsw = not ask.tiers.isdisjoint(store.ann_tiers)
     return f"{name}{_ANN}" if has_hnsw and vector is not None else name
 
 
 def sought_by(
-    ask: Inquiry, question: Question, vector: PackedVector | None, store: StoreFlows, moment: Moment
+    ask: RecallQuery,
+    question: Question,
+    vector: PackedVector | None,
+    store: StoreFlows,
+    moment: Moment,
 ) -> dict[str, Any]:
     """The parameters of the recall statements."""
     index = store.options.index
@@ -161,7 +165,7 @@ def sought_by(
     return {
         "first_days": [datetime.combine(one.first, time.min, UTC) for one in named],
         "last_days": [datetime.combine(one.last, time.max, UTC) for one in named],
-        **ask.reach.bounds,
+        **ask.bounds,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
