@@ -55,13 +55,18 @@ def checked_number(
         )
 
 
+def hint(given: object, known: Iterable[str]) -> str:
+    """Say which of these names is meant, or which there are, if none is near."""
+    names = tuple(known)
+    near = difflib.get_close_matches(short(given).strip("'\""), names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
+
+
 def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:
         if not isinstance(key, str) or key not in known:
-            near = difflib.get_close_matches(short(key).strip("'\""), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-            raise ConfigurationError(f"{what} has no option {short(key)}{hint}")
+            raise ConfigurationError(f"{what} has no option {short(key)}; {hint(key, known)}")
 
 
 def checked_flag(given: object, what: str) -> bool:

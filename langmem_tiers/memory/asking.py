@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any, Unpack
 
-from langmem_tiers.core.checks import checked_count, checked_list, share
+from langmem_tiers.core.checks import checked_count, checked_list, hint, share
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import check_key, utf8_bytes
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
-from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
@@ -154,10 +152,8 @@ class Asking:
 
 def no_option(name: str, known: Sequence[str]) -> str:
     """What to say of an option that there is not."""
-    ours = [one for one in known if one == _OTHERS_WORDS.get(name)]
-    near = ours or get_close_matches(name[:LINE], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
-    return f"there is no option {short(name)}: {hint}"
+    ours = _OTHERS_WORDS.get(name)
+    return f"there is no option {short(name)}: {hint(ours if ours in known else name, known)}"
 
 
 def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:

@@ -58,8 +58,11 @@ def sought_for(
 
 
 class Answer(NamedTuple):
-    """What a recall answers, and all that it was chosen from."""
+    """What a recall answers to a question, and all that it was chosen from."""
 
+    sought: Sought
+    rows: Sequence[Row]
+    """What Postgres found, of which the candidates are made."""
     candidates: Sequence[Candidate]
     memories: Recollections
 
@@ -77,13 +80,13 @@ def answer(
     ]
     ranked = [memories for _, memories, _ in found]
     best = yield from _ordered_again([one.ask for one in sought], ranked, reader)
-    return [
-        Answer(
-            candidates,
-            Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance),
-        )
-        for one, memories, (candidates, _, chance) in zip(sought, best, found, strict=True)
-    ]
+    answers = []
+    for one, some, memories, each in zip(sought, rows, best, found, strict=True):
+        candidates, _, chance = each
+        kept = _cut(memories, one.ask, reader)
+        shown = Recollections(kept, by_words=one.by_words, helps=chance)
+        answers.append(Answer(one, some, candidates, shown))
+    return answers
 
 
 def _ranked(

@@ -49,15 +49,6 @@ _QUERIES: Final = TypeAdapter(RecallQuery)
 _FLOORS: Final = TypeAdapter(Floor)
 
 
-class Seen(NamedTuple):
-    """A question, the rows that Postgres found for it, what they answered, and what was shown."""
-
-    sought: Sought
-    rows: Sequence[Row]
-    answer: Answer
-    shown: Recollections
-
-
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
     """A memory of an answer, as it was ranked."""
@@ -134,31 +125,34 @@ class Recording(NamedTuple):
         return [Call("times_forgotten", {"tenant": ask.tenant}) for ask in asks[:1]]
 
     def keep(
-        self, several: Sequence[Seen], before: Sequence[Sequence[Row]], moment: Moment
+        self,
+        several: Sequence[tuple[Answer, Recollections]],
+        before: Sequence[Sequence[Row]],
+        moment: Moment,
     ) -> Flow[None]:
-        """Keep recalls as they were, unless something is forgotten meanwhile.
+        """Keep recalls as they were, and what was shown, unless something is forgotten meanwhile.
 
         The answer is known by then, and stands if Postgres refuses: the log says so.
         """
         if not several:
             return
         ((forgotten,),) = before[0]
-        size = _ROW * sum(len(one.rows) for one in several)
+        size = _ROW * sum(len(one.rows) for one, _ in several)
         calls = yield from apart(
-            lambda: [self._call(one, forgotten, moment) for one in several], size
+            lambda: [self._call(*each, forgotten, moment) for each in several], size
         )
-        share = Call("share_recalls", {"tenant": several[0].sought.ask.tenant})
+        share = Call("share_recalls", {"tenant": several[0][0].sought.ask.tenant})
         try:
             _, *kept = yield Query((share, *calls), commit=True)
         except DatabaseError as error:
             _log.warning("a recall is answered and not recorded: %s", error)
             return
-        for one, rows in zip(several, kept, strict=True):
-            one.shown.recall_id = self.turn if rows else None
+        for (_, shown), rows in zip(several, kept, strict=True):
+            shown.recall_id = self.turn if rows else None
 
-    def _call(self, one: Seen, forgotten: int, moment: Moment) -> Call:
-        ask, memories = one.sought.ask, one.answer.memories
-        held = {each.place for each in memories} - {each.place for each in one.shown}
+    def _call(self, one: Answer, shown: Recollections, forgotten: int, moment: Moment) -> Call:
+        ask = one.sought.ask
+        held = {each.place for each in one.memories} - {each.place for each in shown}
         params = {
             "tenant": ask.tenant,
             "turn": self.turn,
@@ -171,7 +165,7 @@ class Recording(NamedTuple):
             "ids": sorted({row[_ID] for row in one.rows if row[_ID] is not None}),
             "asked": json.dumps(_asked(one.sought)),
             "seen": _packed(one.sought.vector, one.rows),
-            "answered": json.dumps([asdict(each) for each in _ranked(memories, held)]),
+            "answered": json.dumps([asdict(each) for each in _ranked(one.memories, held)]),
             "by": json.dumps({"profile": ask.profile.name}),
             "forgotten": forgotten,
         }
