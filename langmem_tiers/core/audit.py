@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from langmem_tiers.core.checks import checked_switch
 from langmem_tiers.core.errors import ConfigurationError, short
-from langmem_tiers.core.records import by, record, switch
+from langmem_tiers.core.records import by, record
 
 _LONGEST = 255
 """Characters of an actor's name, as of a label: our own choice."""
@@ -34,10 +35,10 @@ class Audit:
         ```
     """
 
-    writes: Annotated[bool, switch()] | None = None
+    writes: Annotated[bool, by(checked_switch)] | None = None
     """Whether the database logs what is written, whoever writes: `setup` switches it on or off for
     all. None leaves it as it is: a new database logs."""
-    reads: Annotated[bool, switch()] = False
+    reads: Annotated[bool, by(checked_switch)] = False
     """Whether this store logs which memories it returns. A read then waits for one commit more."""
     actor: Annotated[str, by(_actor)] | None = None
     """Who this store writes and reads for, beside the role that logged in."""

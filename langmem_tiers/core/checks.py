@@ -69,6 +69,13 @@ def check_known(given: Iterable[object], known: Iterable[str], what: str) -> Non
             raise ConfigurationError(f"{what} has no option {short(key)}; {hint(key, known)}")
 
 
+def checked_switch(given: object, key: str) -> bool:
+    """True or False, or a ConfigurationError that begins with its key."""
+    if not isinstance(given, bool):
+        raise ConfigurationError(f"{key} is True or False, not {short(given)}")
+    return given
+
+
 def checked_flag(given: object, what: str) -> bool:
     """True or False, and nothing that is like it."""
     if not isinstance(given, bool):

@@ -14,13 +14,7 @@ from pydantic import ConfigDict, PlainValidator, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from langmem_tiers.core.checks import checked_number, checked_whole
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    InvalidInputError,
-    InvalidTypeError,
-    TieredMemoryError,
-    short,
-)
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
 
 T = TypeVar("T")
 _CONFIG: Final = ConfigDict(extra="forbid")
@@ -54,17 +48,6 @@ def number(low: float, high: float, *, but: Collection[float] = ()) -> PlainVali
 def whole(low: int, high: int) -> PlainValidator:
     """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
     return by(lambda given, name: checked_whole(given, name, low, high))
-
-
-def switch() -> PlainValidator:
-    """Checks that a field is True or False; a ConfigurationError says if not."""
-
-    def check(given: Any, name: str) -> bool:
-        if not isinstance(given, bool):
-            raise ConfigurationError(f"{name} is True or False, not {short(given)}")
-        return given
-
-    return by(check)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

@@ -45,7 +45,7 @@ from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
-from langmem_tiers.core.records import by, number, record, switch, whole
+from langmem_tiers.core.records import by, number, record, whole
 
 if TYPE_CHECKING:  # a coordinator's settings are read by programs that load neither
     from langchain_core.embeddings import Embeddings
@@ -134,11 +134,11 @@ class OrchestratorSettings:
     default_filters: Annotated[Mapping[str, Any], by(_filters)] = field(default_factory=dict)
     """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
     Filters of a call go over them."""
-    enable_tool_tracking: Annotated[bool, switch()] = True
+    enable_tool_tracking: Annotated[bool, by(checks.checked_switch)] = True
     """Whether tool calls are kept as memories."""
     untracked_tools: Annotated[Sequence[str], by(_names_of_tools)] = BOOKKEEPING
     """Tools whose calls are not kept, by name."""
-    enable_skill_extraction: Annotated[bool, switch()] = True
+    enable_skill_extraction: Annotated[bool, by(checks.checked_switch)] = True
     """Whether a commit looks for skills in what the project's turns called."""
     source_seconds: Annotated[float, number(0, _HOUR_S, but=(0,))] | None = None
     """How long a turn waits for what a source of one's own asks; None is as long as that takes."""

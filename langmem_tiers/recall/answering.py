@@ -10,18 +10,10 @@ from langmem_tiers.core.config import IndexOptions
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Flow, Row
+from langmem_tiers.recall import floor
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate, likeness
-from langmem_tiers.recall.floor import (
-    Floor,
-    helps,
-    meant_by,
-    said_next,
-    shown,
-    tells,
-    told,
-)
 from langmem_tiers.recall.inquiry import POOL, REVIEWED, Reader, RecallQuery, Shortlist
 from langmem_tiers.recall.matching import by_themselves, judge
 from langmem_tiers.recall.means import needs
@@ -49,11 +41,11 @@ def sought_for(
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
-        ask = replace(ask, floor=Floor())
+        ask = replace(ask, floor=floor.Floor())
     meant = 0.0
     shape = None if index is None else index.vector
     if vector is not None and shape is not None and reader.weights.meaning:
-        meant = meant_by(unpack(vector, shape), reader.weights)
+        meant = floor.meant_by(unpack(vector, shape), reader.weights)
     return Sought(ask, read_question(ask.query, moment.now), vector, by_words, meant)
 
 
@@ -97,8 +89,8 @@ def _ranked(
     if ask.blank:
         newest = _wanted(read_columns(rows, distance), ask)
         memories = [recollection(row, 0.0, {}) for row in newest]
-        floor = Floor(intended=ask.floor.intended)  # none of them matches
-        kept = shown(memories, floor, 1.0, reader.types, among=0, asked=ask.memory_types)
+        least = floor.Floor(intended=ask.floor.intended)  # none of them matches
+        kept = floor.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
         return newest, kept, 1.0
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
@@ -110,19 +102,21 @@ def _ranked(
     alike = likeness(found, one.question, searched, reader.words)
     weighed = judge(found, one.question, searched, reader.weights, alike, most=most)
     if ask.floor:
-        weighed = [each for each in weighed if tells(each.candidate)]
+        weighed = [each for each in weighed if floor.tells(each.candidate)]
     memories = [recollection(each.candidate, each.match, each.evidence) for each in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
     asking = needs(ask.query)
-    helping = helps(one.question, found, searched, reader.weights, needs=asking, meant=one.meant)
-    memories = shown(
+    helping = floor.helps(
+        one.question, found, searched, reader.weights, needs=asking, meant=one.meant
+    )
+    memories = floor.shown(
         memories,
         ask.floor,
         helping,
         reader.types,
-        among=sum(map(told, found)),
+        among=sum(map(floor.told, found)),
         asked=ask.memory_types,
         alone=by_themselves(weighed, but=scored_by),
     )
@@ -164,7 +158,7 @@ def _cut(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) -> li
     least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
     beyond = ranked[ask.limit :]
     further = [one for one in beyond[:more] if one.match >= least]
-    following = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
+    following = floor.said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
     following = [one for one in following if one in beyond]
     further = [*following, *(one for one in further if one not in following)][:more]
     kept = [

@@ -202,9 +202,8 @@ def _documents(memories: Sequence[Recollection]) -> list[Document]:
 
 
 def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> Sequence[Recollection]:
-    places = dict.fromkeys(_place(one, best) for one in documents)
-    scored = {_place(one, best): one for one in documents}
-    return [_scored(best[place], scored[place]) for place in places]
+    chosen = {_place(one, best): one for one in documents}
+    return [_scored(best[place], one) for place, one in chosen.items()]
 
 
 def _place(document: Document, best: Sequence[Recollection]) -> int:
