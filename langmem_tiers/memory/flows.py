@@ -19,11 +19,10 @@ from langmem_tiers.learn.outcome import Showing, noted
 from langmem_tiers.memory.meant import Known, meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, lasts, only
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
-from langmem_tiers.recall.inquiry import POOL, Reader, RecallQuery, reach, visibility
+from langmem_tiers.recall.inquiry import POOL, Reader, RecallQuery, Vectors, reach, visibility
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.replay import Recording
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.callers import Recalled
 from langmem_tiers.remember.gate import Gate
 from langmem_tiers.remember.pipeline import Pipeline

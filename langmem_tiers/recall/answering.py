@@ -14,12 +14,11 @@ from langmem_tiers.recall import floor
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate, likeness
-from langmem_tiers.recall.inquiry import POOL, REVIEWED, Reader, RecallQuery, Shortlist
+from langmem_tiers.recall.inquiry import POOL, REVIEWED, Reader, RecallQuery, Shortlist, Vectors
 from langmem_tiers.recall.matching import by_themselves, judge
 from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, rank
-from langmem_tiers.recall.vectors import Vectors
 
 
 class Sought(NamedTuple):

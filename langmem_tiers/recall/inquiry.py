@@ -1,8 +1,9 @@
-"""A question to memory, where it looks, and what every recall of a caller goes by."""
+"""A question to memory, its vector, where it looks, and what every recall of a caller goes by."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
@@ -14,8 +15,14 @@ from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_tiers.core import checks
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import (
+    EmbeddingFailedError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.memory import TIERS, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope, scope
 from langmem_tiers.core.records import by, record
@@ -27,6 +34,9 @@ from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.matching import Weights
 from langmem_tiers.recall.ranking import PROFILES, Profile, profile_of
 from langmem_tiers.store.filters import Condition
+from langmem_tiers.store.read import embed_texts
+
+_log = logging.getLogger(__name__)
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
@@ -132,6 +142,29 @@ class RecallQuery:
         reviewed = REVIEWED * self.limit if self.review else 0
         fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
         return fewest + len(self.exclude)
+
+
+class Vectors(dict[str, PackedVector | None]):
+    """The vectors of questions by their text, which the recalls of a turn share."""
+
+    failed: str | None = None
+    """What the embedding model failed by: it is asked no more, and words alone are sought."""
+
+    def add(self, queries: Iterable[str], options: StoreOptions) -> Flow[None]:
+        """Embed those that have no vector yet; the log says if the model fails.
+
+        Raises:
+            EmbeddingError: for a model that does not fit the store.
+            MissingExtraError: for one that is not there at all.
+        """
+        new = [one for one in queries if one not in self]
+        if self.failed is not None or not new:
+            return
+        try:
+            self.update((yield from embed_texts(new, options)))
+        except EmbeddingFailedError as error:
+            self.failed = error.said
+            _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
 
 
 # Who orders again

@@ -17,10 +17,9 @@ from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.answering import Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.inquiry import Reader, RecallQuery, visibility
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors, visibility
 from langmem_tiers.recall.question import FACTS, MARKS, is_question, named_days
 from langmem_tiers.recall.replay import Recording
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.filters import filter_params
 from langmem_tiers.store.flows import StoreFlows
 

@@ -29,9 +29,8 @@ from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
 from langmem_tiers.recall.answering import Answer, Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Reader, RecallQuery
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.ranking import PROFILES, Profile
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
 _log = logging.getLogger(__name__)
