@@ -72,12 +72,15 @@ class Asking:
         known = RecallOptions.__annotations__
         if unknown := options.keys() - known.keys():
             raise InvalidTypeError(no_option(min(unknown), [*known]))
-        named = {"project_id": project_id, "session_id": session_id}
-        where = replace(context, **{name: one for name, one in named.items() if one is not None})
+        where = context
+        if project_id is not None:
+            where = replace(where, project_id=project_id)
+        if session_id is not None:
+            where = replace(where, session_id=session_id)
         told: dict[str, Any] = {
             name: one for name, one in options.items() if one is not None or name in RECALL_DEFAULTS
         }
-        tiers = _tiers(told.pop("tiers", TIERS))
+        tiers = _tiers(told.pop("tiers")) if "tiers" in told else TIERS
         types, review = told.pop("memory_types", None), told.pop("review", None)
         counted = "limit" in told or review is not None
         limit = checked_limit(told.pop("limit", self.limit))
