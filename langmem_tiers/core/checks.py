@@ -59,7 +59,7 @@ def hint(given: object, known: Iterable[str]) -> str:
     """Say which of these names is meant, or which there are, if none is near."""
     names = tuple(known)
     near = difflib.get_close_matches(short(given).strip("'\""), names, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}."
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
 def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:

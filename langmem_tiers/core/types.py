@@ -217,7 +217,7 @@ class MemoryTypes:
         if name not in self:
             raise InvalidInputError(
                 f"no memory type {short(name)}; {checks.hint(name, self._types)} "
-                "Add one with types.register(MemoryType(name=…, tier=…, title=…))"
+                "(or add one with types.register(MemoryType(name=…, tier=…, title=…)))"
             )
         return self._types[name]
 
