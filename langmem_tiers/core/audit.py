@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
+from langmem_tiers.core.checks import checked_switch
 from langmem_tiers.core.errors import ConfigurationError, short
+from langmem_tiers.core.records import by, record
 
 _LONGEST = 255
 """Characters of an actor's name, as of a label: our own choice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _actor(given: object, what: str) -> str:
+    if isinstance(given, str) and given.isprintable() and 0 < len(given.strip()) <= _LONGEST:
+        return given
+    raise ConfigurationError(
+        f"{what} is a name of up to {_LONGEST} printable characters, not {short(given)}"
+    )
+
+
+@record
 class Audit:
     """What goes into the audit log of a store, and under which name; docs/audit.md has it all.
 
@@ -25,31 +35,13 @@ class Audit:
         ```
     """
 
-    writes: bool | None = None
+    writes: Annotated[bool, by(checked_switch)] | None = None
     """Whether the database logs what is written, whoever writes: `setup` switches it on or off for
     all. None leaves it as it is: a new database logs."""
-    reads: bool = False
+    reads: Annotated[bool, by(checked_switch)] = False
     """Whether this store logs which memories it returns. A read then waits for one commit more."""
-    actor: str | None = None
+    actor: Annotated[str, by(_actor)] | None = None
     """Who this store writes and reads for, beside the role that logged in."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        for name, wrong in (
-            ("writes", not isinstance(self.writes, bool | None)),
-            ("reads", not isinstance(self.reads, bool)),
-        ):
-            if wrong:
-                raise ConfigurationError(
-                    f"{name} is True or False, not {short(getattr(self, name))}"
-                )
-        actor: object = self.actor
-        if actor is not None and not (
-            isinstance(actor, str) and actor.isprintable() and 0 < len(actor.strip()) <= _LONGEST
-        ):
-            raise ConfigurationError(
-                f"actor is a name of up to {_LONGEST} printable characters, not {short(actor)}"
-            )
 
 
 def checked_audit(given: object) -> Audit:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
 T = TypeVar("T")
 _TWO: Final = 2
@@ -54,13 +55,25 @@ def checked_number(
         )
 
 
+def hint(given: object, known: Iterable[str]) -> str:
+    """Say which of these names is meant, or which there are, if none is near."""
+    names = tuple(known)
+    near = difflib.get_close_matches(short(given).strip("'\""), names, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
+
+
 def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:
         if not isinstance(key, str) or key not in known:
-            near = difflib.get_close_matches(short(key).strip("'\""), known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(known)}"
-            raise ConfigurationError(f"{what} has no option {short(key)}{hint}")
+            raise ConfigurationError(f"{what} has no option {short(key)}; {hint(key, known)}")
+
+
+def checked_switch(given: object, key: str) -> bool:
+    """True or False, or a ConfigurationError that begins with its key."""
+    if not isinstance(given, bool):
+        raise ConfigurationError(f"{key} is True or False, not {short(given)}")
+    return given
 
 
 def checked_flag(given: object, what: str) -> bool:
@@ -107,6 +120,73 @@ def checked_mapping(given: object, what: str, such_as: str) -> Mapping[Any, Any]
     if not isinstance(given, Mapping):
         raise InvalidTypeError(f"{what} is a mapping, such as {such_as}, not {short(given)}")
     return given
+
+
+def label(named: object, what: str) -> str | None:
+    """A name of 1 to 400 bytes, or None.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    if named is None:
+        return None
+    if not isinstance(named, str):
+        raise InvalidTypeError(f"{what} is a string, not {type(named).__name__}")
+    if not 0 < utf8_bytes(named, what) <= MAX_NAMESPACE_BYTES:
+        raise InvalidInputError(f"{what} has 1 to {MAX_NAMESPACE_BYTES} bytes of UTF-8")
+    return named
+
+
+def share(number: object, what: str) -> float | None:
+    """A number in 0…1, or None."""
+    if number is None:
+        return None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise InvalidTypeError(f"{what} is a number from 0 to 1, not {type(number).__name__}")
+    if not 0 <= number <= 1:
+        raise InvalidInputError(f"{what} is out of range: use a number from 0 to 1")
+    return float(number)
+
+
+def parsed_moment(moment: datetime | str, what: str) -> datetime:
+    """A moment in UTC, from a datetime or from ISO 8601.
+
+    Raises:
+        InvalidInputError: for one without a time zone, text that is no date, or what is beyond the
+            years 1 to 9999.
+    """
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidInputError(
+                f"{what} {short(moment, 40)} is no date: use a datetime or ISO 8601"
+            ) from error
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
+    if moment.tzinfo is None:
+        raise InvalidInputError(
+            f"{what} needs a time zone: datetime(…, tzinfo=UTC) or an ISO 8601 text with +00:00"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"{what} lies beyond the calendar in UTC: {short(moment)}"
+        ) from error
+
+
+def normalised_tags(tags: object, what: str = "tags") -> list[str]:
+    """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
+    found = []
+    for tag in checked_list(tags, what, "strings, such as ['python']"):
+        if not isinstance(tag, str):
+            raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
+        utf8_bytes(tag, "tag")
+        if not tag.strip():
+            raise InvalidInputError("a tag is blank: leave it out")
+        found.append("-".join(tag.split()).lower())
+    return list(dict.fromkeys(found))
 
 
 def checked_kind(given: object, kind: type[T], what: str) -> T:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from langmem_tiers.core import checks
 from langmem_tiers.core.audit import Audit
@@ -19,6 +19,7 @@ from langmem_tiers.core.context import check_template, user_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, TooLargeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.records import by, record, whole
 from langmem_tiers.core.roles import Roles
 from langmem_tiers.core.vectors import EF_CONSTRUCTION, HNSW_M, Distance, VectorOptions
 
@@ -44,28 +45,25 @@ EF_SEARCH = 400
 _PREFIX = re.compile(r"(?!pg_)[a-z_][a-z0-9_]{0,39}")
 
 
-_MOST: Final = {
-    "value_bytes": 268_435_455,  # what jsonb holds
-    "value_depth": 1_000,  # Python's own recursion limit, unless it is raised
-    "limit": 2**31 - 1,
-    "statement_timeout_ms": 2**31 - 1,  # what Postgres takes
-    "call_timeout_ms": 2**31 - 1,
-}
-_TIMES: Final = ("statement_timeout_ms", "call_timeout_ms")
+_MOST_BYTES: Final = 268_435_455
+"""What jsonb holds."""
+_MOST_LEVELS: Final = 1_000
+"""Python's own recursion limit, unless it is raised."""
+_MOST: Final = 2**31 - 1
+"""What Postgres takes."""
+_MANY: Final = sys.maxsize - 1
 
 
-def _check(value: object, key: str) -> None:
-    most = _MOST.get(key, sys.maxsize - 1)
-    if key not in _TIMES:
-        checks.checked_whole(value, key, 1, most)
-    elif value is not None and (type(value) is not int or not 0 <= value <= most):
-        raise ConfigurationError(
-            f"{key} is a whole number of milliseconds up to {most:,}, or null for no end, "
-            f"not {short(value)}"
-        )
+def _milliseconds(value: object, key: str) -> int:
+    if type(value) is int and 0 <= value <= _MOST:
+        return value
+    raise ConfigurationError(
+        f"{key} is a whole number of milliseconds up to {_MOST:,}, or null for no end, "
+        f"not {short(value)}"
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class Bounds:
     """What a store takes of one call: the configuration's `memory.bounds`.
 
@@ -85,40 +83,35 @@ class Bounds:
         ```
     """
 
-    value_bytes: int = 8 * 1024 * 1024
+    value_bytes: Annotated[int, whole(1, _MOST_BYTES)] = 8 * 1024 * 1024
     """Bytes of a value as JSON in UTF-8. A content of a million characters fits, whichever they
     are: JSON writes none of them in more than six bytes."""
-    value_depth: int = 600
+    value_depth: Annotated[int, whole(1, _MOST_LEVELS)] = 600
     """Levels of mappings and lists in a value, and of keys in a filter. PHP's JSON reads 512;
     Python gives up a few hundred later, depending on who calls."""
-    query_characters: int = 100_000
+    query_characters: Annotated[int, whole(1, _MANY)] = 100_000
     """Characters of a query. Embedding models read about 8,000 tokens, which is a third of it, and
     the search by words 4,000 characters."""
-    filter_conditions: int = 1_000
+    filter_conditions: Annotated[int, whole(1, _MANY)] = 1_000
     """Conditions of a filter, or of `list_namespaces`. Each is looked at for each memory in
     scope."""
-    limit: int = 100_000
+    limit: Annotated[int, whole(1, _MOST)] = 100_000
     """Items that a `search`, or namespaces that a `list_namespaces`, may ask for. All of them are
     in memory at once; further pages are had by `offset`. A coordinator's recall has its own limit,
     1,000 memories."""
-    batch: int = 100_000
+    batch: Annotated[int, whole(1, _MANY)] = 100_000
     """Operations in a `batch`, memories in a `store_many`, queries in a `get_context_batch`: one
     transaction. So many tags, entities, origins and recalled texts may a memory list as well, and
     so many texts of a value are indexed."""
-    statement_timeout_ms: int | None = 60_000
+    statement_timeout_ms: Annotated[int, by(_milliseconds)] | None = 60_000
     """Milliseconds that Postgres may take for one statement, waiting for locks included; None or 0
     for as long as it takes. A shorter one of the database or the role stays. A recall has its own,
     the coordinator's `query_timeout_ms`; migrations and index builds have none."""
-    call_timeout_ms: int | None = 10_000
+    call_timeout_ms: Annotated[int, by(_milliseconds)] | None = 10_000
     """Milliseconds that a call may take, waits for a connection, for locks, for the embedding model
     and for Postgres included; None or 0 for no limit. A call of more than 200 items has as much for
     each further 200. Opening has as much for itself. A call that tends, moves or forgets all of a
     tenant's memory has no limit."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        for one in fields(self):
-            _check(getattr(self, one.name), one.name)
 
     def check_value(self, value: object, text: str) -> None:
         """Refuse a value, of which `text` is the JSON, that is too large or nested too deeply."""

@@ -185,7 +185,8 @@ class Recollection:
         """
         terms = "".join(
             f" {'−' if term < 0 else '+'} {abs(term):.2f} {plain(name)}"
-            for name, term in _visible(self.explanation)
+            for name, term in self.explanation.items()
+            if abs(term) >= _VISIBLE
         )
         made_of = terms.removeprefix(" + ").strip()
         score = f"score {_rounded(self.score)}" + (f" = {made_of}" if made_of else "")
@@ -224,10 +225,6 @@ class Recollections(list[Recollection]):
 
 _VISIBLE = 0.005
 """Terms below this are 0.00 in print, and are left out of lines."""
-
-
-def _visible(terms: Mapping[str, float]) -> list[tuple[str, float]]:
-    return [(name, term) for name, term in terms.items() if abs(term) >= _VISIBLE]
 
 
 def _reviewed(review: ReviewResult) -> str:

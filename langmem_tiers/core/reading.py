@@ -63,14 +63,6 @@ def unseen(character: str) -> bool:
     )
 
 
-_SENTENCE: Final = re.compile(r"[^\s.!?\n](?:[^.!?\n]|[.!?](?=\S))*[.!?]*")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, each with the signs at its end."""
-    return _SENTENCE.findall(text)
-
-
 def words(text: str) -> list[str]:
     """The words in order, in lower case; where a script puts no spaces, each character is one."""
     return [word for piece in spaced(text).casefold().split() for word in _WORD.findall(piece)]

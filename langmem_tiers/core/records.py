@@ -5,7 +5,7 @@ A field is checked by a function of ours where its annotation names one (`by`), 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import field
 from functools import wraps
 from typing import Any, Final, TypeVar, dataclass_transform
@@ -35,11 +35,11 @@ def by(check: Callable[[Any, str], Any]) -> PlainValidator:
     return PlainValidator(checked)
 
 
-def number(low: float, high: float) -> PlainValidator:
-    """Checks that a field is a number in this range; a ConfigurationError says if not."""
+def number(low: float, high: float, *, but: Collection[float] = ()) -> PlainValidator:
+    """Checks that a field is a number in this range, and none of those; see `whole`."""
 
     def check(given: Any, name: str) -> Any:
-        checked_number(given, name, low, high)
+        checked_number(given, name, low, high, but=but)
         return given
 
     return by(check)

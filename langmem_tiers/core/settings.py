@@ -39,12 +39,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import ConfigurationError, MissingExtraError, short
 from langmem_tiers.core.options import RECALL_OPTIONS
+from langmem_tiers.core.records import by, number, record, whole
 
 if TYPE_CHECKING:  # a coordinator's settings are read by programs that load neither
     from langchain_core.embeddings import Embeddings
@@ -60,8 +61,36 @@ CONFIG_VARIABLE = "LANGMEM_TIERS_CONFIG"
 PREFIX = "LANGMEM_TIERS_MEMORY__"
 """How the environment's settings begin; no other variable is looked at."""
 
+_HOUR_S: Final = 3_600
+_HOUR_MS: Final = 1000 * _HOUR_S
+MOST_TIMES: Final = 1_000_000
+MOST_DAYS: Final = 36_500
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
+def _model_name(value: object, key: str) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    raise ConfigurationError(
+        f"{key} names a model, such as 'provider:model', or is null, not {short(value)}"
+    )
+
+
+def _filters(given: object, key: str) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise ConfigurationError(f"{key} is a mapping of options, not {short(given)}")
+    checks.check_known(given, RECALL_OPTIONS, key)
+    return given
+
+
+def _names_of_tools(given: object, key: str) -> tuple[str, ...]:
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        names = tuple(given)
+        if all(isinstance(one, str) for one in names):
+            return names
+    raise ConfigurationError(f"{key} is a list of names, not {short(given)}")
+
+
+@record
 class CoordinatorSettings:
     """How the coordinator recalls: the specification's `memory.coordinator`.
 
@@ -73,31 +102,20 @@ class CoordinatorSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    model: str | None = None
+    model: Annotated[str, by(_model_name)] | None = None
     """The chat model, as `init_chat_model` takes it; None uses none."""
-    embedding_model: str | None = None
+    embedding_model: Annotated[str, by(_model_name)] | None = None
     """The embedding model, as `init_embeddings` takes it; None leaves it to the store."""
-    query_timeout_ms: int = 500
+    query_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 500
     """Milliseconds that a recall may take (specification: 500)."""
-    max_context_items: int = 10
+    max_context_items: Annotated[int, whole(1, 1000)] = 10
     """Memories that a recall returns at most (specification: 10)."""
-    review_timeout_ms: int = 5000
+    review_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 5000
     """Milliseconds that models may take to review a storage (specification: 3 to 5 s)."""
-    relevance_timeout_ms: int = 2000
+    relevance_timeout_ms: Annotated[int, whole(1, _HOUR_MS)] = 2000
     """Milliseconds that models may take to review a recall (specification: 1 to 2 s)."""
-    recall_days: float | None = None
+    recall_days: Annotated[float, number(0, MOST_DAYS, but=(0,))] | None = None
     """Days for which each recall is kept as it was, for `replay`; None keeps none."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        _model_name(self.model, "model")
-        _model_name(self.embedding_model, "embedding_model")
-        checks.checked_whole(self.query_timeout_ms, "query_timeout_ms", 1, _HOUR_MS)
-        checks.checked_whole(self.max_context_items, "max_context_items", 1, 1000)
-        checks.checked_whole(self.review_timeout_ms, "review_timeout_ms", 1, _HOUR_MS)
-        checks.checked_whole(self.relevance_timeout_ms, "relevance_timeout_ms", 1, _HOUR_MS)
-        if self.recall_days is not None:
-            checks.checked_number(self.recall_days, "recall_days", 0, MOST_DAYS, but=(0,))
 
 
 BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "manage_reminder")
@@ -105,7 +123,7 @@ BOOKKEEPING = ("write_todos", "search_memory", "manage_memory", "manage_reminder
 their calls teach nothing, and what they answer is known already."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class OrchestratorSettings:
     """How a turn goes about: the specification's configuration of the memory orchestrator.
 
@@ -113,36 +131,17 @@ class OrchestratorSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    default_filters: Mapping[str, Any] = field(default_factory=dict)
+    default_filters: Annotated[Mapping[str, Any], by(_filters)] = field(default_factory=dict)
     """Options of `get_context` that hold for every recall of a turn: `agent_id`, `tags`, ….
     Filters of a call go over them."""
-    enable_tool_tracking: bool = True
+    enable_tool_tracking: Annotated[bool, by(checks.checked_switch)] = True
     """Whether tool calls are kept as memories."""
-    untracked_tools: Sequence[str] = BOOKKEEPING
+    untracked_tools: Annotated[Sequence[str], by(_names_of_tools)] = BOOKKEEPING
     """Tools whose calls are not kept, by name."""
-    enable_skill_extraction: bool = True
+    enable_skill_extraction: Annotated[bool, by(checks.checked_switch)] = True
     """Whether a commit looks for skills in what the project's turns called."""
-    source_seconds: float | None = None
+    source_seconds: Annotated[float, number(0, _HOUR_S, but=(0,))] | None = None
     """How long a turn waits for what a source of one's own asks; None is as long as that takes."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        if not isinstance(self.default_filters, Mapping):
-            raise ConfigurationError(
-                f"default_filters is a mapping of options, not {short(self.default_filters)}"
-            )
-        checks.check_known(self.default_filters, RECALL_OPTIONS, "default_filters")
-        names = self.untracked_tools
-        if isinstance(names, str) or not isinstance(names, Iterable):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        object.__setattr__(self, "untracked_tools", tuple(names))
-        if not all(isinstance(one, str) for one in self.untracked_tools):
-            raise ConfigurationError(f"untracked_tools is a list of names, not {short(names)}")
-        if self.source_seconds is not None:
-            checks.checked_number(self.source_seconds, "source_seconds", 0, _HOUR_S, but=(0,))
-        for key in ("enable_tool_tracking", "enable_skill_extraction"):
-            if not isinstance(getattr(self, key), bool):
-                raise ConfigurationError(f"{key} is true or false, not {short(getattr(self, key))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,19 +170,6 @@ class PromotionSettings:
         checks.checked_number(self.min_success_rate, "min_success_rate", 0, 1)
         checks.checked_number(self.min_age_days, "min_age_days", 0, MOST_DAYS)
         checks.checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
-
-
-_HOUR_S = 3_600
-_HOUR_MS = 1000 * _HOUR_S
-MOST_TIMES = 1_000_000
-MOST_DAYS = 36_500
-
-
-def _model_name(value: object, key: str) -> None:
-    if value is not None and not (isinstance(value, str) and value.strip()):
-        raise ConfigurationError(
-            f"{key} names a model, such as 'provider:model', or is null, not {short(value)}"
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,12 +39,31 @@ TAIL: Final = 3_000
 """Characters of a long text that a model is shown: a traceback says most at its end."""
 
 
-def ask(
+_Way: TypeAlias = Literal["invoke", "ainvoke"]
+"""The method of a model that is asked by."""
+
+
+def _both(
+    asking: Callable[Concatenate[_Way, P], Work[V]],
+) -> tuple[Callable[P, V], Callable[P, Awaitable[V]]]:
+    """Two functions that do what asks a model: one that blocks, and one that is awaited."""
+
+    def call(*given: P.args, **options: P.kwargs) -> V:
+        return done(asking("invoke", *given, **options))
+
+    async def acall(*given: P.args, **options: P.kwargs) -> V:
+        return await adone(asking("ainvoke", *given, **options))
+
+    return call, acall
+
+
+def _asking(
+    way: _Way,
     model: BaseChatModel,
     schema: type[T],
     messages: Sequence[BaseMessage],
     check: Callable[[T], object] = lambda _: None,
-) -> T:
+) -> Work[T]:
     """The model's answer as an object of the schema, by one request or two.
 
     An answer that is malformed, or for which `check` raises `InvalidInputError`, is told to the
@@ -54,30 +73,6 @@ def ask(
     Raises:
         ModelError: there is no usable answer. What the provider raised is its cause.
     """
-    return done(_asking("invoke", model, schema, messages, check))
-
-
-async def aask(
-    model: BaseChatModel,
-    schema: type[T],
-    messages: Sequence[BaseMessage],
-    check: Callable[[T], object] = lambda _: None,
-) -> T:
-    """The model's answer as an object of the schema; see `ask`."""
-    return await adone(_asking("ainvoke", model, schema, messages, check))
-
-
-_Way: TypeAlias = Literal["invoke", "ainvoke"]
-
-
-def _asking(
-    way: _Way,
-    model: BaseChatModel,
-    schema: type[T],
-    messages: Sequence[BaseMessage],
-    check: Callable[[T], object],
-) -> Work[T]:
-    """What `ask` does, by either method of a model."""
     answer = yield from _once(way, model, schema, messages, check)
     if isinstance(answer, Exception):
         again = HumanMessage(ANSWER_AGAIN.format(problem=_problem(answer)))
@@ -88,6 +83,10 @@ def _asking(
             f"{_problem(answer)} Name a model that knows structured output, or do without one"
         ) from answer
     return answer
+
+
+ask, aask = _both(_asking)
+"""The model's answer, blocking or awaited; see `_asking`."""
 
 
 def _once(
@@ -147,20 +146,14 @@ def ways_to_ask(
     """
     checked_model(model)
 
-    def asking(way: _Way, *given: P.args, **options: P.kwargs) -> Work[V]:
+    def asking(way: _Way, /, *given: P.args, **options: P.kwargs) -> Work[V]:
         read = []
         for one in requests(*given, **options):
             answer = yield from _asking(way, model, schema, one.messages(), one.read)
             read.append(one.read(answer))
         return made(read, *given, **options)
 
-    def call(*given: P.args, **options: P.kwargs) -> V:
-        return done(asking("invoke", *given, **options))
-
-    async def acall(*given: P.args, **options: P.kwargs) -> V:
-        return await adone(asking("ainvoke", *given, **options))
-
-    return call, acall
+    return _both(asking)
 
 
 def way_to_ask(

@@ -6,7 +6,6 @@ match counts, and under which title it stands in an assembled context.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -216,16 +215,11 @@ class MemoryTypes:
             InvalidInputError: if none is registered under it.
         """
         if name not in self:
-            raise InvalidInputError(self._unknown(name))
+            raise InvalidInputError(
+                f"no memory type {short(name)}; {checks.hint(name, self._types)} "
+                "(or add one with types.register(MemoryType(name=…, tier=…, title=…)))"
+            )
         return self._types[name]
-
-    def _unknown(self, name: object) -> str:
-        near = difflib.get_close_matches(short(name).strip("'\""), self._types, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(self._types)}."
-        return (
-            f"no memory type {short(name)}; {hint} "
-            "Add one with types.register(MemoryType(name=…, tier=…, title=…))"
-        )
 
     def learned(self, name: str) -> bool:
         """Whether memories of a type tell how things are done, such as lessons and skills."""

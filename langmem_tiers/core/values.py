@@ -15,6 +15,9 @@ from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
+"""A NUL in JSON; behind an escaped backslash it is none."""
+
 
 def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
     """Write a value as JSON that `jsonb` gives back equal; within bounds, if they are given.
@@ -30,7 +33,6 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
         )
     try:
         text = json.dumps(dict(value), ensure_ascii=False, allow_nan=False)
-        nul = "\\u0000" in text and _has_nul(value)
     except TypeError as error:
         raise InvalidTypeError(
             f"the value is not JSON ({error}); convert it first, datetimes by .isoformat()"
@@ -45,7 +47,7 @@ def encode_value(value: Mapping[str, Any], bounds: Bounds | None = None) -> str:
         ) from error
     if bounds is not None:
         bounds.check_value(value, text)
-    if nul:
+    if _NUL.search(text):
         raise InvalidInputError("the value holds a NUL character, which Postgres cannot store")
     utf8_bytes(text, "value")
     return _spell_out_big_floats(text) if "e+" in text else text
@@ -153,16 +155,6 @@ def _moment(written: object) -> datetime | None:
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _has_nul(value: object) -> bool:
-    if isinstance(value, str):
-        return "\0" in value
-    if isinstance(value, Mapping):
-        return any(_has_nul(key) or _has_nul(item) for key, item in value.items())
-    if isinstance(value, list | tuple):
-        return any(_has_nul(item) for item in value)
-    return False
 
 
 def _spell_out_big_floats(text: str) -> str:

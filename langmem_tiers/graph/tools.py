@@ -41,7 +41,7 @@ from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Inquiry, Reader, approximate_tokens, below, visibility
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, approximate_tokens, below, visibility
 from langmem_tiers.recall.question import asks_again
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import recall
@@ -380,9 +380,10 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     sought = ops.to_search(op, flows.options.bounds)
     place = encode(op.namespace_prefix)
     user = flows.options.user_of(place) or user_id
-    ask = Inquiry(
+    ask = RecallQuery(
         query=sought.text or "",
-        reach=below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        bounds=below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        tiers=frozenset(tiers),
         limit=sought.offset + sought.limit,
         conditions=sought.conditions,
         profile=PROFILES["match"],  # what is read stays where it is on the next page

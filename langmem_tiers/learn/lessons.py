@@ -17,14 +17,13 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.retries import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.recall.answering import sought_for
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.dedupe import likeness, words
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Inquiry, Reader
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.matching import judge
-from langmem_tiers.recall.question import read_question
 from langmem_tiers.recall.recall import near, settings_of, sought_by
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 4.0
@@ -62,7 +61,7 @@ class Evidence(NamedTuple):
 
 
 def lessons(
-    ask: Inquiry,
+    ask: RecallQuery,
     reader: Reader,
     store: StoreFlows,
     *,
@@ -91,29 +90,29 @@ def lessons(
     yield from store.refresh_state()
     moment, vectors = store.moment(), Vectors()
     yield from vectors.add([sought.query] if sought.query.strip() else [], store.options)
-    in_tools = yield from _in_tools(failures, ask.reach.tenant)
+    in_tools = yield from _in_tools(failures, ask.tenant)
     signed = [str(same) for one in failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
-    question, vector = read_question(sought.query, moment.now), vectors.get(sought.query)
+    one = sought_for(sought, vectors, moment, reader, store.options.index)
     params = {
-        **sought_by(sought, question, vector, store, moment),
+        **sought_by(one, store, moment),
         "signatures": signatures,
         "tools": list(tools),
         "approach": approach,
     }
-    calls = [Call(near("recall_lessons", sought, vector, store), params)]
+    calls = [Call(near("recall_lessons", one, store), params)]
     if signatures:
-        whose = {"tenant": ask.reach.tenant, "user_id": ask.reach.user_id}
+        whose = {"tenant": ask.tenant, "user_id": ask.bounds["user_id"]}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))
     before = settings_of(calls, reader)
     answers = yield Query((*before, *calls), commit=True)
     rows, *counts = answers[len(before) :]
     candidates, searched = read_rows(rows, store.distance)
     candidates = [one for one in candidates if _is_of(one, approach)]
-    alike = likeness(candidates, question, searched, reader.words)
-    judged = judge(candidates, question, searched, reader.weights, alike)
+    alike = likeness(candidates, one.question, searched, reader.words)
+    judged = judge(candidates, one.question, searched, reader.weights, alike)
     found = [
-        (recollection(one.candidate, one.match, one.evidence), one.candidate) for one in judged
+        (recollection(each.candidate, each.match, each.evidence), each.candidate) for each in judged
     ]
     named = frozenset((*tools, *(one.tool for one in failures if one.tool)))
     rarity, asked = _rarity(dict(*counts)), " ".join(ask.query.split())

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from functools import partial
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
-from langmem_tiers.core.checks import checked_count, checked_flag, checked_list
+from langmem_tiers.core.checks import checked_count, checked_list, hint, share
 from langmem_tiers.core.config import DEFAULT, Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import check_key, utf8_bytes
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
-from langmem_tiers.core.reading import LINE
 from langmem_tiers.core.settings import CoordinatorSettings
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
 from langmem_tiers.learn.promote import LISTS
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
-from langmem_tiers.recall.inquiry import POOL, Inquiry, reach
-from langmem_tiers.recall.ranking import profile_of
-from langmem_tiers.remember.new import NewMemory, label, normalised_tags, parsed_moment, share
+from langmem_tiers.recall.inquiry import POOL, RecallQuery, reach
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.review import MODEL, OWN, Reviewers
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
@@ -37,8 +33,6 @@ _OF_THE_GATE = frozenset(("parts", "stored", "echoes", "held", "threshold"))
 _OF_STORE = [name for name in NewMemory.__dataclass_fields__ if name not in _OF_THE_GATE]
 DEFAULT_LIMIT = CoordinatorSettings().max_context_items
 """Memories of a recall that names no limit, with settings and without."""
-_NAMES: Final = {"min_match": "floor", "filter": "conditions"}
-"""What an inquiry calls an option by another name."""
 _OTHERS_WORDS = {
     **dict.fromkeys(
         ("k", "top_k", "max_items", "max_memories", "max_results", "n", "top_n"), "limit"
@@ -73,32 +67,43 @@ class Asking:
         session_id: str | None = None,
         embedding: Sequence[float] | None = None,
         **options: Unpack[RecallOptions],
-    ) -> Inquiry:
+    ) -> RecallQuery:
         """Check the arguments of `get_context`, which says what they mean."""
-        checks = self._checks()
-        if unknown := options.keys() - checks.keys():
-            raise InvalidTypeError(no_option(min(unknown), [*checks]))
+        known = RecallOptions.__annotations__
+        if unknown := options.keys() - known.keys():
+            raise InvalidTypeError(no_option(min(unknown), [*known]))
         where = context
         if project_id is not None:
             where = replace(where, project_id=project_id)
         if session_id is not None:
             where = replace(where, session_id=session_id)
-        asked: dict[str, Any] = {"limit": self.limit, "floor": self.floor}
-        for name, given in options.items():
-            if given is not None or name in RECALL_DEFAULTS:
-                asked[_NAMES.get(name, name)] = checks[name](given)
-        counted = options.get("limit") is not None or asked.get("review") is not None
-        if asked.get("max_tokens") is not None and not counted:
-            asked["limit"] = max(asked["limit"], POOL)  # the budget says how many
-        return Inquiry(
+        told: dict[str, Any] = {
+            name: one for name, one in options.items() if one is not None or name in RECALL_DEFAULTS
+        }
+        tiers = _tiers(told.pop("tiers")) if "tiers" in told else TIERS
+        types, review = told.pop("memory_types", None), told.pop("review", None)
+        counted = "limit" in told or review is not None
+        limit = checked_limit(told.pop("limit", self.limit))
+        if told.get("max_tokens") is not None and not counted:
+            limit = max(limit, POOL)  # the budget says how many
+        return RecallQuery(
             query=self._query(query),
             embedding=None if embedding is None else self._packed(embedding),
-            reach=reach(where, asked.pop("tiers", TIERS)),
+            bounds=reach(where, tiers),
+            tiers=frozenset(tiers),
             project_id=where.project_id,
-            **asked,
+            limit=limit,
+            memory_types=None if types is None else self._memory_types(types),
+            conditions=compile_filter(_among_lists(told.pop("filter", None)), self.bounds),
+            review=None if review is None else self._review(review),
+            floor=floor_of(told.pop("min_match", self.floor)),
+            exclude=_keys(told.pop("exclude", ())),
+            **told,
         )
 
-    def asks(self, queries: Sequence[str], context: MemoryContext, **options: Any) -> list[Inquiry]:
+    def asks(
+        self, queries: Sequence[str], context: MemoryContext, **options: Any
+    ) -> list[RecallQuery]:
         """The same for many queries."""
         if isinstance(queries, str) or not isinstance(queries, Iterable):
             raise InvalidTypeError("queries is a list of texts; for one, use get_context")
@@ -106,26 +111,6 @@ class Asking:
             raise InvalidTypeError("an embedding is of one query: use get_context")
         several = self.bounds.batched(queries)
         return [self.ask(query, context, **options) for query in several]
-
-    def _checks(self) -> Mapping[str, Callable[[Any], object]]:
-        """What checks each of RecallOptions, where it is given."""
-        return {
-            "tiers": _tiers,
-            "memory_types": self._memory_types,
-            "tags": normalised_tags,
-            "agent_id": partial(label, what="agent_id"),
-            "limit": checked_limit,
-            "max_tokens": checked_tokens,
-            **{name: partial(parsed_moment, what=name) for name in ("since", "as_of", "known_at")},
-            "min_importance": partial(share, what="min_importance"),
-            "filter": lambda given: compile_filter(_among_lists(given), self.bounds),
-            "deduplicate": partial(checked_flag, what="deduplicate"),
-            "similarity_threshold": _threshold,
-            "profile": profile_of,
-            "min_match": floor_of,
-            "exclude": _keys,
-            "review": self._review,
-        }
 
     def _query(self, query: object) -> str:
         if not isinstance(query, str):
@@ -170,10 +155,8 @@ class Asking:
 
 def no_option(name: str, known: Sequence[str]) -> str:
     """What to say of an option that there is not."""
-    ours = [one for one in known if one == _OTHERS_WORDS.get(name)]
-    near = ours or get_close_matches(name[:LINE], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(known)}"
-    return f"there is no option {short(name)}: {hint}"
+    ours = _OTHERS_WORDS.get(name)
+    return f"there is no option {short(name)}: {hint(ours if ours in known else name, known)}"
 
 
 def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
@@ -186,26 +169,6 @@ def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
 def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
     """How many there are at most: a number from 0 on."""
     return checked_count(limit, what, most)
-
-
-def checked_tokens(tokens: object) -> int | None:
-    """A budget of tokens: 0 or more, or None for no budget."""
-    if tokens is None:
-        return None
-    if isinstance(tokens, bool) or not isinstance(tokens, int):
-        raise InvalidTypeError(f"max_tokens is a whole number, not {type(tokens).__name__}")
-    if tokens < 0:
-        raise InvalidInputError(
-            f"max_tokens is {short(tokens)}: use 0 or more, or None for no budget"
-        )
-    return tokens
-
-
-def _threshold(given: object) -> float:
-    threshold = share(given, "similarity_threshold")
-    if threshold is None:
-        raise InvalidTypeError("similarity_threshold is a number from 0 to 1")
-    return threshold
 
 
 def floor_of(given: object) -> Floor:

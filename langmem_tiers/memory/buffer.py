@@ -15,12 +15,13 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.memory.asking import checked_limit, checked_tokens
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import titled_text
+from langmem_tiers.recall.inquiry import checked_tokens
 from langmem_tiers.remember.new import share
 
 FADE = 0.5

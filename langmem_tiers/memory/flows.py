@@ -19,11 +19,10 @@ from langmem_tiers.learn.outcome import Showing, noted
 from langmem_tiers.memory.meant import Known, meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, lasts, only
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
-from langmem_tiers.recall.inquiry import POOL, Inquiry, Reader, reach, visibility
+from langmem_tiers.recall.inquiry import POOL, Reader, RecallQuery, Vectors, reach, visibility
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find, recall
 from langmem_tiers.recall.replay import Recording
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remember.callers import Recalled
 from langmem_tiers.remember.gate import Gate
 from langmem_tiers.remember.pipeline import Pipeline
@@ -104,7 +103,7 @@ class MemoryFlows(Pipeline):
 
     def recall(
         self,
-        asks: Sequence[Inquiry],
+        asks: Sequence[RecallQuery],
         hidden: Callable[[Candidate], bool] | None = None,
         vectors: Vectors | None = None,
         *,
@@ -161,16 +160,16 @@ class MemoryFlows(Pipeline):
 
     def intended_near(self, query: str, context: MemoryContext) -> Flow[Recollections]:
         """The prospective memories that a query is about, best first, as they are `looked_up`."""
-        ask = Inquiry(
+        ask = RecallQuery(
             query=ends_of(query, QUERY_CHARACTERS),
-            reach=reach(context),
+            bounds=reach(context),
             limit=POOL,
             memory_types=[PROSPECTIVE],
             profile=PROFILES["match"],
         )
         return (yield from only(self.looked_up([ask])))
 
-    def looked_up(self, asks: Sequence[Inquiry]) -> Flow[list[Recollections]]:
+    def looked_up(self, asks: Sequence[RecallQuery]) -> Flow[list[Recollections]]:
         """What several questions find, for rules and not for whoever asks.
 
         None counts as read or recalled, nothing orders them anew, and it takes the time it takes.

@@ -126,8 +126,7 @@ def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
     )
     if held:
         params = {
-            "tenant": asked.reach.tenant,
-            "user_id": asked.reach.user_id,
+            **memory.context.whose,
             "namespaces": [encode(one.namespace).namespace for one in held],
             "keys": [one.key for one in held],
             "event": str(uuid4()),

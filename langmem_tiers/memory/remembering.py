@@ -76,7 +76,7 @@ def pinned(memory: Memory) -> Flow[list[Recollection]]:
     store = memory.tiered_store.flows
     moment = store.moment()
     params = {
-        **reach(memory.context).bounds,
+        **reach(memory.context),
         "alive_at": moment.alive_at,
         **visibility(moment.now),
     }

@@ -34,7 +34,7 @@ from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
-from langmem_tiers.recall.inquiry import Inquiry
+from langmem_tiers.recall.inquiry import RecallQuery
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
 from langmem_tiers.remember.new import checked_text, label
 
@@ -178,7 +178,7 @@ def _earlier(
     return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
 
 
-def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> Inquiry:
+def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
     text = ends_of(query, QUERY_CHARACTERS)
     return memory.asking.ask(text, memory.context, limit=limit, filter=wanted, min_match=0)
 

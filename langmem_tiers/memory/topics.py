@@ -8,9 +8,8 @@ from langmem_tiers.core.reading import ends_of
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow, rows_of
 from langmem_tiers.recall.floor import ABOUT
-from langmem_tiers.recall.inquiry import POOL
+from langmem_tiers.recall.inquiry import POOL, Vectors
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
-from langmem_tiers.recall.vectors import Vectors
 from langmem_tiers.remind.raising import Here
 from langmem_tiers.remind.triggers import Topic
 

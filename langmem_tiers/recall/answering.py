@@ -10,30 +10,21 @@ from langmem_tiers.core.config import IndexOptions
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.vectors import Distance, PackedVector, unpack
 from langmem_tiers.postgres.flow import Flow, Row
+from langmem_tiers.recall import floor
 from langmem_tiers.recall.budget import choose
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
 from langmem_tiers.recall.dedupe import deduplicate, likeness
-from langmem_tiers.recall.floor import (
-    Floor,
-    helps,
-    meant_by,
-    said_next,
-    shown,
-    tells,
-    told,
-)
-from langmem_tiers.recall.inquiry import POOL, REVIEWED, Inquiry, Reader, Shortlist
+from langmem_tiers.recall.inquiry import POOL, REVIEWED, Reader, RecallQuery, Shortlist, Vectors
 from langmem_tiers.recall.matching import by_themselves, judge
 from langmem_tiers.recall.means import needs
 from langmem_tiers.recall.question import Question, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, rank
-from langmem_tiers.recall.vectors import Vectors
 
 
 class Sought(NamedTuple):
     """A question as it was read, and its vector."""
 
-    ask: Inquiry
+    ask: RecallQuery
     question: Question
     vector: PackedVector | None
     by_words: str | None
@@ -43,23 +34,26 @@ class Sought(NamedTuple):
 
 
 def sought_for(
-    ask: Inquiry, vectors: Vectors, moment: Moment, reader: Reader, index: IndexOptions | None
+    ask: RecallQuery, vectors: Vectors, moment: Moment, reader: Reader, index: IndexOptions | None
 ) -> Sought:
     """A question with its vector, as far as there is one."""
     vector = ask.embedding or vectors.get(ask.query)
     by_words = vectors.failed if vector is None and not ask.blank else None
     if by_words is not None:
-        ask = replace(ask, floor=Floor())
+        ask = replace(ask, floor=floor.Floor())
     meant = 0.0
     shape = None if index is None else index.vector
     if vector is not None and shape is not None and reader.weights.meaning:
-        meant = meant_by(unpack(vector, shape), reader.weights)
+        meant = floor.meant_by(unpack(vector, shape), reader.weights)
     return Sought(ask, read_question(ask.query, moment.now), vector, by_words, meant)
 
 
 class Answer(NamedTuple):
-    """What a recall answers, and all that it was chosen from."""
+    """What a recall answers to a question, and all that it was chosen from."""
 
+    sought: Sought
+    rows: Sequence[Row]
+    """What Postgres found, of which the candidates are made."""
     candidates: Sequence[Candidate]
     memories: Recollections
 
@@ -77,13 +71,13 @@ def answer(
     ]
     ranked = [memories for _, memories, _ in found]
     best = yield from _ordered_again([one.ask for one in sought], ranked, reader)
-    return [
-        Answer(
-            candidates,
-            Recollections(_cut(memories, one.ask, reader), by_words=one.by_words, helps=chance),
-        )
-        for one, memories, (candidates, _, chance) in zip(sought, best, found, strict=True)
-    ]
+    answers = []
+    for one, some, memories, each in zip(sought, rows, best, found, strict=True):
+        candidates, _, chance = each
+        kept = _cut(memories, one.ask, reader)
+        shown = Recollections(kept, by_words=one.by_words, helps=chance)
+        answers.append(Answer(one, some, candidates, shown))
+    return answers
 
 
 def _ranked(
@@ -94,8 +88,8 @@ def _ranked(
     if ask.blank:
         newest = _wanted(read_columns(rows, distance), ask)
         memories = [recollection(row, 0.0, {}) for row in newest]
-        floor = Floor(intended=ask.floor.intended)  # none of them matches
-        kept = shown(memories, floor, 1.0, reader.types, among=0, asked=ask.memory_types)
+        least = floor.Floor(intended=ask.floor.intended)  # none of them matches
+        kept = floor.shown(memories, least, 1.0, reader.types, among=0, asked=ask.memory_types)
         return newest, kept, 1.0
     every, searched = read_rows(rows, distance)
     found = _wanted(every, ask)
@@ -107,19 +101,21 @@ def _ranked(
     alike = likeness(found, one.question, searched, reader.words)
     weighed = judge(found, one.question, searched, reader.weights, alike, most=most)
     if ask.floor:
-        weighed = [each for each in weighed if tells(each.candidate)]
+        weighed = [each for each in weighed if floor.tells(each.candidate)]
     memories = [recollection(each.candidate, each.match, each.evidence) for each in weighed]
     for place, memory in enumerate(memories if scored_by else ()):
         if (kind := scored_by.get(memory.memory_type)) is not None:
             memories[place] = replace(memory, match=kind.match(memory, ask.query))
     asking = needs(ask.query)
-    helping = helps(one.question, found, searched, reader.weights, needs=asking, meant=one.meant)
-    memories = shown(
+    helping = floor.helps(
+        one.question, found, searched, reader.weights, needs=asking, meant=one.meant
+    )
+    memories = floor.shown(
         memories,
         ask.floor,
         helping,
         reader.types,
-        among=sum(map(told, found)),
+        among=sum(map(floor.told, found)),
         asked=ask.memory_types,
         alone=by_themselves(weighed, but=scored_by),
     )
@@ -127,12 +123,12 @@ def _ranked(
     return found, rank(memories, ask.profile, asked, ranks), helping
 
 
-def _wanted(found: list[Candidate], ask: Inquiry) -> list[Candidate]:
+def _wanted(found: list[Candidate], ask: RecallQuery) -> list[Candidate]:
     return [one for one in found if one.key not in ask.exclude] if ask.exclude else found
 
 
 def _ordered_again(
-    asks: Sequence[Inquiry], ranked: list[list[Recollection]], reader: Reader
+    asks: Sequence[RecallQuery], ranked: list[list[Recollection]], reader: Reader
 ) -> Flow[list[list[Recollection]]]:
     """Let the re-ranker order the best of each again, then the review that it names."""
     if reader.reranker is not None:
@@ -150,7 +146,7 @@ def _ordered_again(
     return ranked
 
 
-def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[Recollection]:
+def _cut(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) -> list[Recollection]:
     """Cut to what was asked for: no repeats, not too many, within the budget.
 
     Into a budget go the most useful by score; of what somebody else ordered, as much as fits.
@@ -161,7 +157,7 @@ def _cut(ranked: Sequence[Recollection], ask: Inquiry, reader: Reader) -> list[R
     least = share * max((one.match for one in ranked[: ask.limit]), default=0.0)
     beyond = ranked[ask.limit :]
     further = [one for one in beyond[:more] if one.match >= least]
-    following = said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
+    following = floor.said_next(ranked, ranked[: ask.limit], 0 if ask.blank else ask.floor.goes_on)
     following = [one for one in following if one in beyond]
     further = [*following, *(one for one in further if one not in following)][:more]
     kept = [

@@ -19,6 +19,7 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection,
 from langmem_tiers.core.reading import sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.recall.dedupe import words
+from langmem_tiers.recall.question import MONTHS, WEEKDAYS
 
 _TAGS: Final = {
     tag
@@ -40,14 +41,6 @@ _UNNAMED: Final = USER_ROLES | {prompts.UNKNOWN_SPEAKER}
 """Who needs no name: what nobody else said is the user's."""
 _HALF_A_YEAR: Final = 183
 """Days within which a day needs no year."""
-_MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_WEEKDAYS: Final = (
-    *("Monday", "Tuesday", "Wednesday", "Thursday"),
-    *("Friday", "Saturday", "Sunday"),
-)
 _DOUBTED: Final = 0.8
 """What is trusted less is doubtful: as far as an agent is trusted, by default."""
 _LONGEST: Final = 80
@@ -178,12 +171,16 @@ def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | 
 def short_day(day: date, today: date | None) -> str:
     """Write a day as `27 Feb`, with its year unless that is this year's or within half a year."""
     near = today is not None and (day.year == today.year or abs((today - day).days) < _HALF_A_YEAR)
-    return f"{day.day} {_MONTHS[day.month - 1][:3]}{'' if near else f' {day.year}'}"
+    return f"{day.day} {_month(day)[:3]}{'' if near else f' {day.year}'}"
 
 
 def long_day(day: date) -> str:
     """Write a day as `Tuesday 3 March 2026`."""
-    return f"{_WEEKDAYS[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return f"{WEEKDAYS[day.weekday()].capitalize()} {day.day} {_month(day)} {day.year}"
+
+
+def _month(day: date) -> str:
+    return MONTHS[day.month - 1].capitalize()
 
 
 def _day(one: Recollection, zone: tzinfo | None) -> date:

@@ -1,30 +1,42 @@
-"""A question to memory, where it looks, and what every recall of a caller goes by."""
+"""A question to memory, its vector, where it looks, and what every recall of a caller goes by."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from numbers import Real
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from langchain_core.documents import BaseDocumentCompressor, Document
 from langchain_core.messages import HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 
+from langmem_tiers.core import checks
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.errors import (
+    EmbeddingFailedError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
 from langmem_tiers.core.memory import TIERS, Recollection, Tier
 from langmem_tiers.core.namespaces import Scope, scope
+from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.dedupe import Words
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
 from langmem_tiers.recall.matching import Weights
-from langmem_tiers.recall.ranking import PROFILES, Profile
+from langmem_tiers.recall.ranking import PROFILES, Profile, profile_of
 from langmem_tiers.store.filters import Condition
+from langmem_tiers.store.read import embed_texts
+
+_log = logging.getLogger(__name__)
 
 POOL = 50
 """Candidates a leg, for long answers and whatever orders them again; 100 add nothing."""
@@ -36,31 +48,25 @@ REVIEWED = 3
 """How many times the limit reviewers look at, as specified."""
 
 
-class Reach(NamedTuple):
-    """Where a recall looks: under the prefix that a context has in each of these tiers."""
-
-    tenant: str
-    user_id: str | None
-    tiers: frozenset[Tier]
-    bounds: Mapping[str, str | None]
-    """The parameters that say so, and who looks; a tier that is not asked has no room between its
-    bounds."""
-
-
 @lru_cache(maxsize=1024)
-def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Reach:
-    """Where a recall in that context looks."""
+def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str, str | None]:
+    """Where a recall in that context looks: under its prefix in each of these tiers."""
     prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
     return below(prefixes, context.root, context.user_id)
 
 
-def below(prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None) -> Reach:
-    """Where a recall looks that has these prefixes in a tenant."""
+def below(
+    prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None
+) -> Mapping[str, str | None]:
+    """The parameters by which a statement looks below these prefixes of a tenant, and for whom.
+
+    A tier that is not asked has no room between its bounds.
+    """
     bounds = {"tenant": tenant, "user_id": user_id}
     for tier in TIERS:
         prefix = prefixes.get(tier, Scope(None, "", ""))
         bounds |= {f"{tier}_low": prefix.low, f"{tier}_high": prefix.high}
-    return Reach(tenant, user_id, frozenset(prefixes), bounds)
+    return bounds
 
 
 def visibility(
@@ -70,36 +76,60 @@ def visibility(
     return {"true_at": as_of or now, "as_of": as_of, "known_at": known_at}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inquiry:
-    """One question to memory, checked."""
+def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
+    """A budget of tokens: 0 or more, or None for no budget."""
+    if tokens is None:
+        return None
+    if isinstance(tokens, bool) or not isinstance(tokens, int):
+        raise InvalidTypeError(f"{what} is a whole number, not {type(tokens).__name__}")
+    if tokens < 0:
+        raise InvalidInputError(f"{what} is {short(tokens)}: use 0 or more, or None for no budget")
+    return tokens
+
+
+def _threshold(given: object, what: str) -> float:
+    if (threshold := checks.share(given, what)) is None:
+        raise InvalidTypeError(f"{what} is a number from 0 to 1")
+    return threshold
+
+
+@record
+class RecallQuery:
+    """One question to memory, and all that its recall is told; see `RecallOptions`."""
 
     query: str
-    reach: Reach
+    bounds: Mapping[str, str | None]
+    """Where it looks; see `reach`."""
     limit: int
+    tiers: frozenset[Tier] = frozenset(TIERS)
     embedding: PackedVector | None = None
     """A ready vector of the query."""
     memory_types: Sequence[str] | None = None
-    tags: Sequence[str] = ()
-    agent_id: str | None = None
+    tags: Annotated[Sequence[str], by(checks.normalised_tags)] = ()
+    agent_id: Annotated[str | None, by(checks.label)] = None
     project_id: str | None = None
-    since: datetime | None = None
-    as_of: datetime | None = None
+    since: Annotated[datetime, by(checks.parsed_moment)] | None = None
+    as_of: Annotated[datetime, by(checks.parsed_moment)] | None = None
     """When it is to be true; None is now."""
-    known_at: datetime | None = None
+    known_at: Annotated[datetime, by(checks.parsed_moment)] | None = None
     """When it is to be known; None is now."""
-    min_importance: float | None = None
+    min_importance: Annotated[float | None, by(checks.share)] = None
     conditions: Sequence[Condition] = ()
-    max_tokens: int | None = None
-    deduplicate: bool = False
-    similarity_threshold: float = 0.85
-    profile: Profile = PROFILES["calibrated"]
+    max_tokens: Annotated[int | None, by(checked_tokens)] = None
+    deduplicate: Annotated[bool, by(checks.checked_flag)] = False
+    similarity_threshold: Annotated[float, by(_threshold)] = 0.85
+    profile: Annotated[Profile, by(lambda given, _: profile_of(given))] = PROFILES["calibrated"]
     floor: Floor = NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""
     exclude: frozenset[str] = frozenset()
     """Keys of what is not wanted."""
     review: str | None = None
     """Which of the reader's reviews orders the best again; None for none."""
+
+    @property
+    def tenant(self) -> str:
+        """Whose memory it is."""
+        return str(self.bounds["tenant"])
 
     @property
     def blank(self) -> bool:
@@ -112,6 +142,29 @@ class Inquiry:
         reviewed = REVIEWED * self.limit if self.review else 0
         fewest = max(SMALL_POOL, min(POOL, 3 * self.limit), self.limit, reviewed)
         return fewest + len(self.exclude)
+
+
+class Vectors(dict[str, PackedVector | None]):
+    """The vectors of questions by their text, which the recalls of a turn share."""
+
+    failed: str | None = None
+    """What the embedding model failed by: it is asked no more, and words alone are sought."""
+
+    def add(self, queries: Iterable[str], options: StoreOptions) -> Flow[None]:
+        """Embed those that have no vector yet; the log says if the model fails.
+
+        Raises:
+            EmbeddingError: for a model that does not fit the store.
+            MissingExtraError: for one that is not there at all.
+        """
+        new = [one for one in queries if one not in self]
+        if self.failed is not None or not new:
+            return
+        try:
+            self.update((yield from embed_texts(new, options)))
+        except EmbeddingFailedError as error:
+            self.failed = error.said
+            _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
 
 
 # Who orders again
@@ -182,9 +235,8 @@ def _documents(memories: Sequence[Recollection]) -> list[Document]:
 
 
 def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> Sequence[Recollection]:
-    places = dict.fromkeys(_place(one, best) for one in documents)
-    scored = {_place(one, best): one for one in documents}
-    return [_scored(best[place], scored[place]) for place in places]
+    chosen = {_place(one, best): one for one in documents}
+    return [_scored(best[place], one) for place, one in chosen.items()]
 
 
 def _place(document: Document, best: Sequence[Recollection]) -> int:

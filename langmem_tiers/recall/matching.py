@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
 from importlib.resources import files
-from itertools import repeat
 from operator import mul
 from statistics import fmean
 from typing import NamedTuple
@@ -233,19 +232,11 @@ def features(
     best = max(searched.best_cosine, _LEAST_COSINE)
     near = [(one.cosine or 0.0) / best for one in candidates]
     together = _together(candidates, near)
-    every = map(_Beside, near, together, alike or repeat(0.0))
+    beside = zip(near, together, alike or [0.0] * len(near), strict=True)
     return [
-        _features(one, question, searched, beside)
-        for one, beside in zip(candidates, every, strict=True)
+        _features(one, question, searched, each)
+        for one, each in zip(candidates, beside, strict=True)
     ]
-
-
-class _Beside(NamedTuple):
-    """What is known of a candidate beside the others: see FEATURES."""
-
-    near: float
-    together: float
-    alike: float
 
 
 def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[float]:
@@ -259,8 +250,10 @@ def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[fl
 
 
 def _features(
-    one: Candidate, question: Question, searched: Searched, beside: _Beside
+    one: Candidate, question: Question, searched: Searched, beside: tuple[float, float, float]
 ) -> tuple[float, ...]:
+    """The evidence for one, of which these are known beside the others: dense, session, alike."""
+    near, together, alike = beside
     reach = max(searched.sought * (K1 + 1), 1e-9)
     talk = 1 / (1 + (one.words_around or 0) / _HALF_WINDOW) / reach
     best = max(searched.best_cosine, _LEAST_COSINE)
@@ -272,7 +265,7 @@ def _features(
         (one.own or 0.0) / reach,
         (one.window or 0.0) * talk,
         (one.before or 0.0) * talk,
-        beside.near,
+        near,
         (one.around or 0.0) / best,
         float(not question.words.isdisjoint(name_words(speaker))),
         float(role in ASSISTANT_ROLES),
@@ -280,9 +273,9 @@ def _features(
         _closeness(one, question) if question.times else 0.0,
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
         _tells(one),
-        beside.together,
+        together,
         float(one.speaker is None),
-        beside.alike,
+        alike,
     )
 
 

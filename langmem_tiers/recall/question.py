@@ -15,11 +15,11 @@ from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
 
-_MONTHS = """january february march april may june july august september october november
+MONTHS: Final = """january february march april may june july august september october november
 december""".split()  # noqa: SIM905 - read as prose
-_MONTH = {name: i for i, name in enumerate(_MONTHS, 1)}
+_MONTH = {name: i for i, name in enumerate(MONTHS, 1)}
 _MONTH |= {name[:3]: i for name, i in _MONTH.items() if name != "may"} | {"sept": 9}
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NUMBERS = {"a": 1, "an": 1, "one": 1, "two": 2, "a couple of": 2, "three": 3, "a few": 3}
 _NUMBERS |= {"four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _NUMBERS |= {"eleven": 11, "twelve": 12}
@@ -36,7 +36,7 @@ _IN_MONTH = re.compile(
 _IN_YEAR = re.compile(r"\b(?:in|during) ((?:19|20)\d\d)\b")
 _RELATIVE = re.compile(
     r"\b(?:(today|yesterday)|(last|this) (week|month|year)"
-    rf"|(last|on) ({'|'.join(_WEEKDAYS)})"
+    rf"|(last|on) ({'|'.join(WEEKDAYS)})"
     rf"|(\d{{1,3}}|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))}) "
     r"(day|week|month|year)s? ago)\b"
 )
@@ -63,7 +63,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"(?<=[\w,;:] )[A-Z][a-z]+")
-_CALENDAR = frozenset((*_MONTH, *_WEEKDAYS))
+_CALENDAR = frozenset((*_MONTH, *WEEKDAYS))
 _NO_NAMES = frozenset(["the", "and", "for", "all", "our", "other", "from", "with", "will", "who"])
 
 
@@ -178,7 +178,7 @@ def _relative(text: str, today: date) -> Iterator[Days]:
         elif m[3]:
             yield _period(m[3], today, back=m[2] == "last")
         elif m[5]:
-            back = (today.weekday() - _WEEKDAYS.index(m[5]) - 1) % 7 + 1
+            back = (today.weekday() - WEEKDAYS.index(m[5]) - 1) % 7 + 1
             yield _day(today - timedelta(days=back))
         else:
             yield _ago(_NUMBERS.get(m[6]) or int(m[6]), m[7], today)

@@ -14,14 +14,12 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import ROLES, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import check_key
-from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.recall.answering import Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate, read_columns
-from langmem_tiers.recall.inquiry import Inquiry, Reader, visibility
-from langmem_tiers.recall.question import FACTS, MARKS, Question, is_question, named_days
-from langmem_tiers.recall.replay import Recording, Seen
-from langmem_tiers.recall.vectors import Vectors
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors, visibility
+from langmem_tiers.recall.question import FACTS, MARKS, is_question, named_days
+from langmem_tiers.recall.replay import Recording
 from langmem_tiers.store.filters import filter_params
 from langmem_tiers.store.flows import StoreFlows
 
@@ -31,7 +29,7 @@ QUERY_CHARACTERS = 4000
 
 
 def recall(
-    asks: Sequence[Inquiry],
+    asks: Sequence[RecallQuery],
     reader: Reader,
     store: StoreFlows,
     hidden: Callable[[Candidate], bool] | None = None,
@@ -66,8 +64,7 @@ def recall(
         read += [by_place[each.place] for each in memories]
     yield from store.mark([row for row in read if not (hidden and hidden(row))], moment)
     if recording is not None:
-        seen = map(Seen, sought, rows, answers, shown)
-        yield from recording.keep(list(seen), before, moment)
+        yield from recording.keep([*zip(answers, shown, strict=True)], before, moment)
     return shown
 
 
@@ -139,29 +136,27 @@ def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
 
 def _call(one: Sought, store: StoreFlows, moment: Moment) -> Call:
     ask = one.ask
-    name = "recall_newest" if ask.blank else near("recall", ask, one.vector, store)
-    params = sought_by(ask, one.question, one.vector, store, moment)
+    name = "recall_newest" if ask.blank else near("recall", one, store)
+    params = sought_by(one, store, moment)
     if not ask.conditions:
         return Call(name, params)
     return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
 
 
-def near(name: str, ask: Inquiry, vector: PackedVector | None, store: StoreFlows) -> str:
+def near(name: str, one: Sought, store: StoreFlows) -> str:
     """The statement of that name, or its twin that finds what is near by HNSW if there is one."""
-    has_hnsw = not ask.reach.tiers.isdisjoint(store.ann_tiers)
-    return f"{name}{_ANN}" if has_hnsw and vector is not None else name
+    has_hnsw = not one.ask.tiers.isdisjoint(store.ann_tiers)
+    return f"{name}{_ANN}" if has_hnsw and one.vector is not None else name
 
 
-def sought_by(
-    ask: Inquiry, question: Question, vector: PackedVector | None, store: StoreFlows, moment: Moment
-) -> dict[str, Any]:
+def sought_by(one: Sought, store: StoreFlows, moment: Moment) -> dict[str, Any]:
     """The parameters of the recall statements."""
-    index = store.options.index
-    named = named_days(question.times, moment.now.date())
+    ask, index = one.ask, store.options.index
+    named = named_days(one.question.times, moment.now.date())
     return {
-        "first_days": [datetime.combine(one.first, time.min, UTC) for one in named],
-        "last_days": [datetime.combine(one.last, time.max, UTC) for one in named],
-        **ask.reach.bounds,
+        "first_days": [datetime.combine(days.first, time.min, UTC) for days in named],
+        "last_days": [datetime.combine(days.last, time.max, UTC) for days in named],
+        **ask.bounds,
         "alive_at": moment.alive_at,
         **visibility(moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
@@ -175,9 +170,9 @@ def sought_by(
         "ef_search": EF_SEARCH,
         "text": ask.query[:QUERY_CHARACTERS],
         "language": index.language if index else "simple",
-        "query": vector,
+        "query": one.vector,
         "roles": sorted(ROLES),
-        "names": sorted(question.names),
+        "names": sorted(one.question.names),
         "asks": is_question(ask.query),
         "marks": MARKS,
         "facts": FACTS,

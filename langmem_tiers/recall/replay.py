@@ -13,24 +13,24 @@ import math
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from pydantic import TypeAdapter
+
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
-from langmem_tiers.core.memory import Moment, Recollection, Recollections, Tier
+from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
 from langmem_tiers.recall.answering import Answer, Sought, answer, sought_for
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Inquiry, Reach, Reader
+from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.ranking import PROFILES, Profile
-from langmem_tiers.recall.vectors import Vectors
-from langmem_tiers.store.filters import Condition
 from langmem_tiers.store.flows import StoreFlows
 
 _log = logging.getLogger(__name__)
@@ -44,24 +44,12 @@ _SAME: Final = 1e-9
 _ID: Final = Candidate._fields.index("id")
 _MOMENTS: Final = ("created_at", "updated_at", "expires_at", "occurred_at", "last_accessed_at")
 _TIMES: Final = tuple(map(Candidate._fields.index, _MOMENTS))
-_AS_IT_IS: Final = (
-    *("query", "limit", "agent_id", "project_id", "min_importance", "max_tokens"),
-    *("deduplicate", "similarity_threshold", "review"),
-)
-"""What of an inquiry JSON holds as it is."""
-_WHEN: Final = ("since", "as_of", "known_at")
+_QUERIES: Final = TypeAdapter(RecallQuery)
+_FLOORS: Final = TypeAdapter(Floor)
 
 
-class Seen(NamedTuple):
-    """A question, the rows that Postgres found for it, what they answered, and what was shown."""
-
-    sought: Sought
-    rows: Sequence[Row]
-    answer: Answer
-    shown: Recollections
-
-
-class Ranked(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Ranked:
     """A memory of an answer, as it was ranked."""
 
     key: str
@@ -72,7 +60,7 @@ class Ranked(NamedTuple):
     match: float
     held_out: bool = False
     """Whether the run went without it (see `get_context`)."""
-    explanation: Mapping[str, float] = {}
+    explanation: Mapping[str, float]
     """The terms of the score."""
 
     @property
@@ -95,7 +83,7 @@ class Recorded(NamedTuple):
     def ranked(self) -> list[Ranked]:
         """What was answered."""
         return [
-            Ranked(**{**one, "namespace": tuple(one["namespace"])}, rank=place)
+            Ranked(**{**one, "namespace": tuple(one["namespace"]), "rank": place})
             for place, one in enumerate(self.answered, 1)
         ]
 
@@ -106,35 +94,22 @@ class Recorded(NamedTuple):
         packed = None if vector is None else PackedVector(b64decode(vector))
         return packed, [_row(one) for one in told["rows"]]
 
-    def inquiry(self, own: Profile | None) -> Inquiry:
+    def query(self, own: Profile | None) -> RecallQuery:
         """The question with all its arguments, ranked by today's profile of that name.
 
         Raises:
             InvalidInputError: if it was ranked by a profile of the caller's own, and none is given.
         """
-        asked = self.asked
-        given, bounds = asked["floor"], asked["bounds"]
-        name = self.by["profile"]
+        asked, name = self.asked, self.by["profile"]
         profile = own if asked["own_profile"] else PROFILES.get(name, own)
         if profile is None:
             raise InvalidInputError(
                 f"a recall of {short(self.turn)} was ranked by a profile of the caller's own, "
                 f"{short(name)}: give it, as profile=…"
             )
-        when: dict[str, Any] = {name: _moment(asked[name]) for name in _WHEN}
-        return Inquiry(
-            **{name: asked[name] for name in _AS_IT_IS},
-            **when,
-            reach=Reach(
-                bounds["tenant"], bounds["user_id"], frozenset(map(Tier, asked["tiers"])), bounds
-            ),
-            memory_types=asked["memory_types"],
-            tags=asked["tags"],
-            conditions=[Condition(tuple(path), *rest) for path, *rest in asked["conditions"]],
-            exclude=frozenset(asked["exclude"]),
-            floor=DEFAULT_FLOOR if given is None else Floor(*map(_tupled, given)),
-            profile=profile,
-        )
+        told = {one.name: asked[one.name] for one in fields(RecallQuery) if one.name in asked}
+        floor = DEFAULT_FLOOR if asked["floor"] is None else _FLOORS.validate_python(asked["floor"])
+        return RecallQuery(**{**told, "floor": floor, "profile": profile})
 
 
 class Recording(NamedTuple):
@@ -144,49 +119,52 @@ class Recording(NamedTuple):
     turn: str
     root: str | None
 
-    def first(self, asks: Sequence[Inquiry]) -> list[Call]:
+    def first(self, asks: Sequence[RecallQuery]) -> list[Call]:
         """What is asked before anything is read."""
-        return [Call("times_forgotten", {"tenant": ask.reach.tenant}) for ask in asks[:1]]
+        return [Call("times_forgotten", {"tenant": ask.tenant}) for ask in asks[:1]]
 
     def keep(
-        self, several: Sequence[Seen], before: Sequence[Sequence[Row]], moment: Moment
+        self,
+        several: Sequence[tuple[Answer, Recollections]],
+        before: Sequence[Sequence[Row]],
+        moment: Moment,
     ) -> Flow[None]:
-        """Keep recalls as they were, unless something is forgotten meanwhile.
+        """Keep recalls as they were, and what was shown, unless something is forgotten meanwhile.
 
         The answer is known by then, and stands if Postgres refuses: the log says so.
         """
         if not several:
             return
         ((forgotten,),) = before[0]
-        size = _ROW * sum(len(one.rows) for one in several)
+        size = _ROW * sum(len(one.rows) for one, _ in several)
         calls = yield from apart(
-            lambda: [self._call(one, forgotten, moment) for one in several], size
+            lambda: [self._call(*each, forgotten, moment) for each in several], size
         )
-        share = Call("share_recalls", {"tenant": several[0].sought.ask.reach.tenant})
+        share = Call("share_recalls", {"tenant": several[0][0].sought.ask.tenant})
         try:
             _, *kept = yield Query((share, *calls), commit=True)
         except DatabaseError as error:
             _log.warning("a recall is answered and not recorded: %s", error)
             return
-        for one, rows in zip(several, kept, strict=True):
-            one.shown.recall_id = self.turn if rows else None
+        for (_, shown), rows in zip(several, kept, strict=True):
+            shown.recall_id = self.turn if rows else None
 
-    def _call(self, one: Seen, forgotten: int, moment: Moment) -> Call:
-        ask, memories = one.sought.ask, one.answer.memories
-        held = {each.place for each in memories} - {each.place for each in one.shown}
+    def _call(self, one: Answer, shown: Recollections, forgotten: int, moment: Moment) -> Call:
+        ask = one.sought.ask
+        held = {each.place for each in one.memories} - {each.place for each in shown}
         params = {
-            "tenant": ask.reach.tenant,
+            "tenant": ask.tenant,
             "turn": self.turn,
             "recall": str(uuid4()),
             "root": self.root,
-            "user_id": ask.reach.user_id,
+            "user_id": ask.bounds["user_id"],
             "project": ask.project_id,
             "now": moment.now,
             "expires_at": moment.now + timedelta(days=self.days),
             "ids": sorted({row[_ID] for row in one.rows if row[_ID] is not None}),
             "asked": json.dumps(_asked(one.sought)),
             "seen": _packed(one.sought.vector, one.rows),
-            "answered": json.dumps([_told(each) for each in _ranked(memories, held)]),
+            "answered": json.dumps([asdict(each) for each in _ranked(one.memories, held)]),
             "by": json.dumps({"profile": ask.profile.name}),
             "forgotten": forgotten,
         }
@@ -211,13 +189,6 @@ def _ranked(
     ]
 
 
-def _told(one: Ranked) -> dict[str, Any]:
-    """A memory of an answer as it is stored; the order says its rank."""
-    told = one._asdict()
-    del told["rank"]
-    return told
-
-
 def seen_in(seen: bytes) -> list[dict[str, Any]]:
     """What was seen, each by its names: memories, and what is true of all that was searched."""
     told = json.loads(zlib.decompress(seen))
@@ -225,20 +196,12 @@ def seen_in(seen: bytes) -> list[dict[str, Any]]:
 
 
 def _asked(sought: Sought) -> dict[str, Any]:
-    ask = sought.ask
-    when = {name: getattr(ask, name) for name in _WHEN}
+    """The question as JSON; the floor that holds by default is what holds as it is replayed."""
+    ask, otherwise = sought.ask, {"embedding", "profile"}
     return {
-        **{name: getattr(ask, name) for name in _AS_IT_IS},
-        **{name: None if one is None else one.isoformat() for name, one in when.items()},
-        "tiers": sorted(ask.reach.tiers),
-        "bounds": dict(ask.reach.bounds),
-        "memory_types": None if ask.memory_types is None else list(ask.memory_types),
-        "tags": list(ask.tags),
-        "conditions": [list(one) for one in ask.conditions],
-        "exclude": sorted(ask.exclude),
+        **_QUERIES.dump_python(ask, mode="json", exclude=otherwise, warnings=False),
         "floor": None if ask.floor == DEFAULT_FLOOR else list(ask.floor),
         "own_profile": PROFILES.get(ask.profile.name) is not ask.profile,
-        "given_vector": ask.embedding is not None,
         "by_words": sought.by_words,
     }
 
@@ -259,14 +222,11 @@ def _moment(told: str | None) -> datetime | None:
     return None if told is None else datetime.fromisoformat(told)
 
 
-def _tupled(one: Any) -> Any:
-    return tuple(one) if isinstance(one, list) else one
-
-
 # Answering again
 
 
-class Difference(NamedTuple):
+@dataclass(frozen=True)
+class Difference:
     """A memory that is answered otherwise than then: not at all, elsewhere, or scored otherwise."""
 
     key: str
@@ -300,22 +260,7 @@ class Replay:
 
     def to_json(self) -> dict[str, Any]:
         """It as JSON can hold it."""
-        return {
-            "turn": self.turn,
-            "query": self.query,
-            "at": self.at.isoformat(),
-            "equal": self.equal,
-            "then": [one._asdict() for one in self.then],
-            "now": [one._asdict() for one in self.now],
-            "differences": [
-                {
-                    **one._asdict(),
-                    "then": one.then and one.then._asdict(),
-                    "now": one.now and one.now._asdict(),
-                }
-                for one in self.differences
-            ],
-        }
+        return {**asdict(self), "at": self.at.isoformat(), "equal": self.equal}
 
     def __str__(self) -> str:
         """What was asked when, whether the answer is the same, and if not what differs."""
@@ -346,14 +291,16 @@ def replay(
             "the run_id, or the recall_id of what get_context answered"
         )
     recorded = [Recorded(*row) for row in rows]
-    asks = [one.inquiry(profile) for one in recorded]
+    asks = [one.query(profile) for one in recorded]
     found = []
     for one, ask in zip(recorded, asks, strict=True):
         found.append((yield from _replayed(one, ask, reader, store)))
     return found
 
 
-def _replayed(recorded: Recorded, ask: Inquiry, reader: Reader, store: StoreFlows) -> Flow[Replay]:
+def _replayed(
+    recorded: Recorded, ask: RecallQuery, reader: Reader, store: StoreFlows
+) -> Flow[Replay]:
     """One of them; its rows were read then, and how near they were to the question too."""
     vector, rows = recorded.opened()
     vectors, moment = Vectors(), Moment(recorded.at)

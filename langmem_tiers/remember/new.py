@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, THRESHOLD, USER_ROLES, Source, Tier
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place, check_key, encode, utf8_bytes
+from langmem_tiers.core.namespaces import Place, check_key, encode, utf8_bytes
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import MAX_TURN, encode_value, told, trust_of
 from langmem_tiers.postgres.flow import AT_ONCE, extent
@@ -23,6 +23,8 @@ from langmem_tiers.recall.means import means
 from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.store.write import Write
 
+label, share = checks.label, checks.share
+normalised_tags, parsed_moment = checks.normalised_tags, checks.parsed_moment
 FIELD = "content"
 """The name of a memory's one indexed field."""
 _TYPED: Final = 300
@@ -179,47 +181,6 @@ def write_of(
     )
 
 
-def normalised_tags(tags: object) -> list[str]:
-    """Tags as they are stored and sought: lower case, words joined by hyphens, each once."""
-    found = []
-    for tag in checks.checked_list(tags, "tags", "strings, such as ['python']"):
-        if not isinstance(tag, str):
-            raise InvalidTypeError(f"a tag is a string, not {type(tag).__name__}")
-        utf8_bytes(tag, "tag")
-        if not tag.strip():
-            raise InvalidInputError("a tag is blank: leave it out")
-        found.append("-".join(tag.split()).lower())
-    return list(dict.fromkeys(found))
-
-
-def parsed_moment(moment: datetime | str, what: str) -> datetime:
-    """A moment in UTC, from a datetime or from ISO 8601.
-
-    Raises:
-        InvalidInputError: for one without a time zone, text that is no date, or what is beyond the
-            years 1 to 9999.
-    """
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError as error:
-            raise InvalidInputError(
-                f"{what} {short(moment, 40)} is no date: use a datetime or ISO 8601"
-            ) from error
-    if not isinstance(moment, datetime):
-        raise InvalidTypeError(f"{what} is a datetime, not {type(moment).__name__}")
-    if moment.tzinfo is None:
-        raise InvalidInputError(
-            f"{what} needs a time zone: datetime(…, tzinfo=UTC) or an ISO 8601 text with +00:00"
-        )
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidInputError(
-            f"{what} lies beyond the calendar in UTC: {short(moment)}"
-        ) from error
-
-
 def checked_text(given: object, what: str) -> str:
     """A text that says something.
 
@@ -232,17 +193,6 @@ def checked_text(given: object, what: str) -> str:
     if not given.strip():
         raise InvalidInputError(f"{what} is empty: say it in a sentence")
     return given
-
-
-def share(number: object, what: str) -> float | None:
-    """A number in 0…1, or None."""
-    if number is None:
-        return None
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise InvalidTypeError(f"{what} is a number from 0 to 1, not {type(number).__name__}")
-    if not 0 <= number <= 1:
-        raise InvalidInputError(f"{what} is out of range: use a number from 0 to 1")
-    return float(number)
 
 
 def checked_content(content: object) -> str:
@@ -360,21 +310,6 @@ def origin_keys(one: NewMemory) -> list[str]:
     """The keys of what it is derived from, each once."""
     named = checks.checked_strings(one.derived_from, "derived_from")
     return [*map(check_key, dict.fromkeys(named))]
-
-
-def label(named: object, what: str) -> str | None:
-    """A name of 1 to 400 bytes, or None.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    if named is None:
-        return None
-    if not isinstance(named, str):
-        raise InvalidTypeError(f"{what} is a string, not {type(named).__name__}")
-    if not 0 < utf8_bytes(named, what) <= MAX_NAMESPACE_BYTES:
-        raise InvalidInputError(f"{what} has 1 to {MAX_NAMESPACE_BYTES} bytes of UTF-8")
-    return named
 
 
 def _turn(one: NewMemory) -> int | None:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.core.reading import ends_of, sentences, stem, words
+from langmem_tiers.core.reading import ends_of, sentences_of, stem, words
 from langmem_tiers.core.structured import aask, ask, trimmed
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
@@ -120,7 +120,7 @@ def _read(text: str) -> tuple[Sentence, ...]:
 def _pieces(text: str) -> Iterator[str]:
     """Sentences, or what of a longer one is looked at at once: parts that overlap by half."""
     step = _AT_ONCE // 2
-    for one in sentences(text):
+    for one in sentences_of(text):
         said = one.split()
         for start in range(0, max(1, len(said) - step), step):
             yield " ".join(said[start : start + _AT_ONCE])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from langmem_tiers.core.reading import ends_of, sentences
+from langmem_tiers.core.reading import ends_of, sentences_of
 from langmem_tiers.remind.cue import DENIED
 from langmem_tiers.remind.intentions import Priority
 
@@ -46,7 +46,7 @@ def intended_in(prompt: str) -> Intended | None:
         ```
     """
     ends = ends_of(prompt)
-    found = [one.strip() for one in sentences(ends) if _intends(one)]
+    found = [one.strip() for one in sentences_of(ends) if _intends(one)]
     return Intended(_priority_of(ends, " ".join(found)), " ".join(found)) if found else None
 
 

@@ -15,7 +15,7 @@ from langmem_tiers.core.checks import checked_flag
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.recall.vectors import Vectors
+from langmem_tiers.recall.inquiry import Vectors
 from langmem_tiers.remember.gate import keepable
 from langmem_tiers.turn.fitting import Assembled, fit
 from langmem_tiers.turn.layout import Fragment, Section, Stage

@@ -27,8 +27,7 @@ from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.fence import brief, fields_of, labelled
-from langmem_tiers.recall.inquiry import Inquiry
-from langmem_tiers.recall.vectors import Vectors
+from langmem_tiers.recall.inquiry import RecallQuery, Vectors
 from langmem_tiers.state.flows import MOST_MESSAGES, Whose, look
 from langmem_tiers.state.state import Message
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
@@ -101,7 +100,7 @@ class MemorySource:
 
 
 def _recalled(
-    ask: Inquiry,
+    ask: RecallQuery,
     told: Mapping[str, str],
     metadata: Mapping[str, Any],
     memory: MemoryCoordinator,
