@@ -233,15 +233,6 @@ def state_call(options: StoreOptions) -> Call:
     return Call("state", params)
 
 
-def read_migrations() -> Flow[None]:
-    """Do nothing but see that the database was set up.
-
-    Raises:
-        NotSetUpError: if it was not.
-    """
-    yield Query((Call("applied_migrations", {}),), commit=True)
-
-
 class State(NamedTuple):
     """What a store goes by that the database alone knows."""
 

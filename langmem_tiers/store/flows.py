@@ -316,7 +316,7 @@ class StoreFlows:
     def check_set_up(self) -> Flow[None]:
         """Raise NotSetUpError if the database was not set up yet."""
         self.refuse_application("a sweep")
-        yield from migrate.read_migrations()
+        yield from flow.rows_of("applied_migrations")
 
     def refresh_state(self) -> Flow[None]:
         """Learn once a minute which tiers have an HNSW index, and that the index fits."""

@@ -56,7 +56,7 @@ class SweepingStore(BaseStore):
     """What a store has for starting and stopping its sweeper: one thread and one task at most."""
 
     runner: Runner
-    _flows: StoreFlows
+    flows: StoreFlows
     ttl_config: TTLConfig | None
     _sweeper: ThreadSweeper | None = None
     _sweeping: asyncio.Task[None] | None = None
@@ -74,8 +74,8 @@ class SweepingStore(BaseStore):
         if self._sweeper is None or not self._sweeper.is_alive():
             seconds = self._sweep_seconds(sweep_interval_minutes)
             if not self.runner.on_own_loop:
-                self.runner.run(self._flows.check_set_up())
-            self._sweeper = ThreadSweeper(lambda: self.runner.run(self._flows.tend()), seconds)
+                self.runner.run(self.flows.check_set_up())
+            self._sweeper = ThreadSweeper(lambda: self.runner.run(self.flows.tend()), seconds)
             self._sweeper.start()
         return self._sweeper.future
 
@@ -96,7 +96,7 @@ class SweepingStore(BaseStore):
         """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
         if self._sweeping is None or self._sweeping.done():
             seconds = self._sweep_seconds(sweep_interval_minutes)
-            await self.runner.arun(self._flows.check_set_up())
+            await self.runner.arun(self.flows.check_set_up())
             if self._sweeping is None or self._sweeping.done():  # nobody else came first meanwhile
                 self._sweeping = asyncio.create_task(self._sweep_on(seconds))
         return self._sweeping
@@ -114,7 +114,7 @@ class SweepingStore(BaseStore):
         while True:
             await asyncio.sleep(seconds)
             try:
-                await self.runner.arun(self._flows.tend())
+                await self.runner.arun(self.flows.tend())
             except TieredMemoryError:
                 _log.exception(_FAILED, seconds)
 
