@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import StrictInt
 
-from langmem_tiers.core.checks import checked_list, checked_mapping
+from langmem_tiers.core.checks import checked_amount, checked_list, checked_mapping
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.records import by, record
 from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
@@ -57,20 +57,11 @@ def _mapping(given: object, what: str) -> dict[str, Any]:
 
 
 def _progress(given: object, what: str) -> float:
-    found = share(given, what)
-    if found is None:
-        raise InvalidTypeError(f"{what} is a number from 0 to 1, not None")
-    return found
+    return checked_amount(given, what, 0, 1, "a number from 0 to 1")
 
 
 def _delta(given: object, what: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
-    if not -1 <= given <= 1:
-        raise InvalidInputError(
-            f"{what} is {short(given)}: progress is from 0 to 1, so use -1 to 1"
-        )
-    return float(given)
+    return checked_amount(given, what, -1, 1, "-1 to 1, as progress is from 0 to 1")
 
 
 def _total(given: object, what: str) -> Decimal:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from langmem_tiers.core.checks import checked_flag, checked_list
+from langmem_tiers.core.checks import checked_amount, checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state.state import Task
@@ -117,11 +117,7 @@ def _checked(todo: object) -> Mapping[str, Any]:
     return {**todo, "status": status_of(todo["status"])}
 
 
-def _minutes(told: object) -> float | int | None:
-    if told is None:
-        return None
-    if isinstance(told, bool) or not isinstance(told, int | float):
-        raise InvalidTypeError(f"duration is a number of minutes, not {short(told)}")
-    if not 0 <= told <= sys.float_info.max:
-        raise InvalidInputError(f"duration is {told}: use minutes, 0 or more")
+def _minutes(told: float | None) -> float | None:
+    if told is not None:
+        checked_amount(told, "duration", 0, sys.float_info.max, "minutes, 0 or more")
     return told
