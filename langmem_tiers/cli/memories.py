@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from langmem_tiers.core.context import ABSENT, MemoryContext, named_by
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.core.values import batches
 from langmem_tiers.importers import BadRecord, Record
 from langmem_tiers.interop.chat_history import BATCH, kept
 from langmem_tiers.memory.asking import MAX_LIMIT
@@ -82,7 +82,7 @@ def import_records(
         DatabaseError: if the store fails; the batches before are kept.
     """
     imported = Imported()
-    for batch in _batches(items, min(BATCH, store.options.bounds.batch)):
+    for batch in batches(items, lambda _: 1, min(BATCH, store.options.bounds.batch)):
         records = [item for item in batch if isinstance(item, Record)]
         refused = _refused(store, records, user, readmit=readmit)
         for item in batch:
@@ -123,12 +123,6 @@ def _arguments(record: Record) -> dict[str, Any]:
         "platform_source": source,
         "metadata": {**rest, **metadata},
     }
-
-
-def _batches(items: Iterable[Record | BadRecord], most: int) -> Iterator[list[Record | BadRecord]]:
-    rest = iter(items)
-    while batch := list(islice(rest, most)):
-        yield batch
 
 
 _TIMEOUT_MS = 60_000

@@ -22,7 +22,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ArchiveError, InvalidInputError, short
 from langmem_tiers.core.memory import STATES
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.core.values import content_of
+from langmem_tiers.core.values import batches, content_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, begun_anew, rows_of
 from langmem_tiers.remember.tombstones import buried
 from langmem_tiers.store.write import Write, delete_expired_calls, lock_call
@@ -464,7 +464,7 @@ def _bring_back(
         *delete_expired_calls(dead, how.now),
         *(
             _restore_call(some, of_file, how.now)
-            for some in steps.batches(memories, _bytes, _CHUNK_BYTES)
+            for some in batches(memories, _bytes, _CHUNK_BYTES)
         ),
     ]
     answers = yield Query(tuple(calls))

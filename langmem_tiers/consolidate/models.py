@@ -10,11 +10,11 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.structured import ways_to_ask
+from langmem_tiers.core.values import batches
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import labelled, quoted
 from langmem_tiers.remember.new import checked_text

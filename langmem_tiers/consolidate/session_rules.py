@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate.models import Summary
-from langmem_tiers.consolidate.steps import batches
 from langmem_tiers.consolidate.stored import Stored
 from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.memory import Source, Tier
 from langmem_tiers.core.reading import ends_of, normalised, visible
-from langmem_tiers.core.values import provenance_of, source_of, trust_of
+from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
 
 WORKING = "working"
 """The memory type that a session's end clears."""

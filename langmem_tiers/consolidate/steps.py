@@ -8,7 +8,7 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, NotRequired, Protocol, TypeVar
 
@@ -188,20 +188,6 @@ def added(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
         for reason, number in one.items():
             total[reason] = total.get(reason, 0) + number
     return total
-
-
-def batches(several: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
-    """As few batches as can hold all of these in order, of such a size at most, or of one each."""
-    batch: list[T] = []
-    held = 0
-    for one in several:
-        if batch and held + size(one) > most:
-            yield batch
-            batch, held = [], 0
-        batch.append(one)
-        held += size(one)
-    if batch:
-        yield batch
 
 
 class ReviewedBatches(NamedTuple):

@@ -62,6 +62,17 @@ def hint(given: object, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
+def checked_amount(
+    given: object, what: str, low: float, high: float, use: str, *, above: bool = False
+) -> float:
+    """A number in this range, or `above` its low end; `use` says what to give instead."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InvalidTypeError(f"{what} is a number, not {short(given)}: use {use}")
+    if not low <= given <= high or (above and given == low):
+        raise InvalidInputError(f"{what} is {short(given)}: use {use}")
+    return float(given)
+
+
 def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:

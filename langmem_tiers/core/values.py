@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TooLargeError
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
 
+T = TypeVar("T")
 _STRING_OR_BIG_FLOAT = re.compile(r'"(?:[^"\\]++|\\.)*+"?|-?(?<![\d.])\d++(?:\.\d++)?e\+\d+')
 
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
@@ -186,3 +187,17 @@ def lexical_text(text: str) -> str:
     if len(text) * 4 > LEXICAL_BYTES:
         text = text.encode()[:LEXICAL_BYTES].decode(errors="ignore")
     return _ENDLESS.sub(r"\g<0> ", text)
+
+
+def batches(several: Iterable[T], size: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """As few batches as can hold all of these in order, of such a size at most, or of one each."""
+    batch: list[T] = []
+    held = 0
+    for one in several:
+        if batch and held + size(one) > most:
+            yield batch
+            batch, held = [], 0
+        batch.append(one)
+        held += size(one)
+    if batch:
+        yield batch

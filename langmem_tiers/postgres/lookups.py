@@ -80,7 +80,9 @@ class Lookups:
         try:
             rows = await self._read([lookup for lookup, _ in passengers], None)
         except BaseException as error:
-            _settle(passengers, error)
+            for _, found in passengers:
+                if not found.done():
+                    found.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
@@ -98,11 +100,3 @@ def _hand_out(passengers: Sequence[tuple[Lookup, asyncio.Future[Rows]]], rows: R
         mine = by_key.get(lookup)
         if not found.done():
             found.set_result([mine.pop()] if mine else [])
-
-
-def _settle(
-    passengers: Sequence[tuple[Lookup, asyncio.Future[Rows]]], error: BaseException
-) -> None:
-    for _, found in passengers:
-        if not found.done():
-            found.set_exception(error)

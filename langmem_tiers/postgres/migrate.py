@@ -7,14 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from langmem_tiers.core import errors
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.errors import (
-    ConfigurationError,
-    DatabaseError,
-    DimensionMismatchError,
-    MigrationError,
-    NotSetUpError,
-)
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.vectors import VectorOptions
 from langmem_tiers.postgres import sql
@@ -87,7 +81,7 @@ def _make_room(options: StoreOptions) -> Flow[None]:
         "and call setup again"
     )
     if todo and extended:
-        raise DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
+        raise errors.DatabaseError(f"the role {role} may not create what is missing: {otherwise}")
     if not extended:  # some servers let a role do so whose rights do not show it
         yield Script("SET LOCAL search_path TO DEFAULT; CREATE EXTENSION vector", otherwise)
         yield Query((Call("find_vectors", {}),))
@@ -99,20 +93,20 @@ def pending(shipped: Sequence[sql.Migration], applied: Mapping[int, str]) -> lis
     """The migrations still to run, after checking those that have run."""
     known = {migration.version: migration for migration in shipped}
     if applied and min(applied) < min(known):
-        raise MigrationError(
+        raise errors.MigrationError(
             f"this database is at schema version {max(applied)}, older than what this package can "
             f"bring up to date ({min(known)}); nothing was changed. Give the store a new database "
             "or a schema_prefix of its own and put the memories there again, read with the version "
             "that wrote them; or drop the schemas of this one and set it up anew"
         )
     if unknown := sorted(set(applied) - set(known)):
-        raise MigrationError(
+        raise errors.MigrationError(
             f"this database is at schema version {unknown[-1]}, newer than this package knows "
             f"({max(known)}): upgrade langmem-tiers"
         )
     for version, checksum in applied.items():
         if known[version].checksum != checksum:
-            raise MigrationError(
+            raise errors.MigrationError(
                 f"migration {version} ({known[version].name}) ran here with other contents "
                 "than this package ships: install the version that created the database, or "
                 "restore the file"
@@ -128,12 +122,12 @@ def check_shape(stored: Mapping[str, Any] | None, wanted: VectorOptions) -> None
         DimensionMismatchError: if they differ.
     """
     if stored is None:
-        raise NotSetUpError(
+        raise errors.NotSetUpError(
             "this database was set up without a vector index: call store.setup() once with "
             "this index; items that are there already are found by search once they are put again"
         )
     if stored != _shape(wanted):
-        raise DimensionMismatchError(
+        raise errors.DimensionMismatchError(
             f"this database holds {stored['vector_type']} vectors of {stored['dims']} dimensions "
             f"and the store is configured for {wanted.vector_type} of {wanted.dims}: open it "
             f"with index['dims'] = {stored['dims']} and the model it was filled with, or give "
@@ -148,7 +142,7 @@ def check_language(stored: str | None, wanted: str) -> None:
         ConfigurationError: if they differ.
     """
     if stored not in {None, wanted}:
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"this database holds words as {stored!r} reads them and the store is configured for "
             f"{wanted!r}, which would not find them: open it with index['language'] = {stored!r}, "
             "or give the new language a schema_prefix of its own and put the memories there "
@@ -231,15 +225,6 @@ def state_call(options: StoreOptions) -> Call:
         "schemas": [options.schema(tier) for tier in TIERS],
     }
     return Call("state", params)
-
-
-def read_migrations() -> Flow[None]:
-    """Do nothing but see that the database was set up.
-
-    Raises:
-        NotSetUpError: if it was not.
-    """
-    yield Query((Call("applied_migrations", {}),), commit=True)
 
 
 class State(NamedTuple):

@@ -194,13 +194,21 @@ def tokenizer_of(contents: bytes) -> "Tokenizer":
     return parsed
 
 
-def wheel_files(package: str, names: Sequence[str]) -> list[Path]:
-    """Files of an installed package, which is not imported; an ImportError if it is not."""
-    spec = importlib.util.find_spec(package)
-    if spec is None or spec.submodule_search_locations is None:
-        raise ModuleNotFoundError(package)
-    root = Path(next(iter(spec.submodule_search_locations)))
-    return [root / name for name in names]
+def shipped(sums: Mapping[str, str]) -> tuple[list[Path], dict[str, str]]:
+    """Files of installed packages, which are not imported, and the sum of each by its name.
+
+    They are known by their packages and their paths there.
+
+    Raises:
+        ImportError: if a package is not installed.
+    """
+    files = []
+    for package, _, path in (one.partition("/") for one in sums):
+        spec = importlib.util.find_spec(package)
+        if spec is None or spec.submodule_search_locations is None:
+            raise ModuleNotFoundError(package)
+        files.append(Path(next(iter(spec.submodule_search_locations))) / path)
+    return files, {file.name: one for file, one in zip(files, sums.values(), strict=True)}
 
 
 def _checked(texts: object) -> list[str]:

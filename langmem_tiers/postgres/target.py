@@ -80,7 +80,23 @@ class Target:
             raise ConfigurationError(
                 f"pool_config is a mapping, such as {{'max_size': 20}}, not {short(given)}"
             )
-        self._check()
+        wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
+        if wrong is not None:  # no cause: it would show the password
+            raise ConfigurationError(
+                f"this is no Postgres connection string ({wrong}): use "
+                "postgresql://user:password@host/database, with what is no letter or digit of the "
+                "password percent-encoded, or host=… dbname=…; for a Postgres of the store's own, "
+                "TieredStore.embedded(path) or embedded:./path"
+            )
+        for name in ("conninfo", "connection_class", "configure", "open"):
+            if name in (self.pool or {}):
+                raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
+        try:
+            ConnectionPool(self.conninfo, **self.pool_options())
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(
+                f"pool_config does not fit psycopg_pool: {short(str(error), 400)}"
+            ) from error
 
     @property
     def vector(self) -> VectorOptions | None:
@@ -127,25 +143,6 @@ class Target:
     def writes(self, query: Query) -> bool:
         """Whether a query changes what must be neither lost nor done twice."""
         return any(self.statements[call.name].writes for call in query.calls)
-
-    def _check(self) -> None:
-        wrong = None if is_embedded_url(self.conninfo) else _wrong_in(self.conninfo)
-        if wrong is not None:  # no cause: it would show the password
-            raise ConfigurationError(
-                f"this is no Postgres connection string ({wrong}): use "
-                "postgresql://user:password@host/database, with what is no letter or digit of the "
-                "password percent-encoded, or host=… dbname=…; for a Postgres of the store's own, "
-                "TieredStore.embedded(path) or embedded:./path"
-            )
-        for name in ("conninfo", "connection_class", "configure", "open"):
-            if name in (self.pool or {}):
-                raise ConfigurationError(f"pool_config[{name!r}] is the store's own: leave it out")
-        try:
-            ConnectionPool(self.conninfo, **self.pool_options())
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(
-                f"pool_config does not fit psycopg_pool: {short(str(error), 400)}"
-            ) from error
 
     def connection_options(self) -> dict[str, Any]:
         """Arguments of each connection."""

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core.checks import checked_amount, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Tier
@@ -243,14 +243,8 @@ def checked_seconds(seconds: object) -> float | None:
     """How long a lease is; None is no lease."""
     if seconds is None:
         return None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise InvalidTypeError(f"lease_seconds is a number, not {type(seconds).__name__}")
-    if not 0 < seconds <= _MOST_SECONDS:
-        raise InvalidInputError(
-            f"lease_seconds is {short(seconds)}: use a number above 0, {_MOST_SECONDS:,.0f} at "
-            "most, or None to deliver at once"
-        )
-    return float(seconds)
+    use = f"a number above 0, {_MOST_SECONDS:,.0f} at most, or None to deliver at once"
+    return checked_amount(seconds, "lease_seconds", 0, _MOST_SECONDS, use, above=True)
 
 
 def checked_token(reminder: object) -> tuple[int, int]:

@@ -88,14 +88,14 @@ def look(
     found: dict[str, list[Row]] = {kind: [] for kind in ("message", *KINDS)}
     for row in rows:
         found[row[0]].append(row)
-    tasks = (nouns.stored(Task, row[2]) for row in found[TASK])
-    goals = (nouns.stored(Goal, row[2]) for row in found[GOAL])
-    moods = (nouns.stored(EmotionalState, row[2]) for row in found[EMOTION])
-    spends = (nouns.stored(DailySpend, row[2]) for row in found[SPEND])
+    tasks = (Task(**row[2]) for row in found[TASK])
+    goals = (Goal(**row[2]) for row in found[GOAL])
+    moods = (EmotionalState(**row[2]) for row in found[EMOTION])
+    spends = (DailySpend(**row[2]) for row in found[SPEND])
     today = (one for one in spends if one.date == now.date())
     return nouns.ShortTermSnapshot(
         messages=tuple(
-            nouns.stored(Message, {"message_id": row[1], "at": row[3], **row[2]})
+            Message(**{"message_id": row[1], "at": row[3], **row[2]})
             for row in sorted(found["message"], key=lambda row: (row[3], row[4]))
         ),
         tasks=tuple(sorted(tasks, key=lambda one: (one.created_at, one.task_id))),
@@ -150,7 +150,7 @@ def close(whose: Whose, state: type[S], name: str, status: str) -> Flow[S | None
 
 def read(state: type[K], rows: Sequence[Row]) -> K | None:
     """A state as it was read, or None."""
-    return nouns.stored(state, rows[0][0]) if rows else None
+    return state(**rows[0][0]) if rows else None
 
 
 def reading_goals(whose: Whose, goal_ids: Sequence[str], now: dt.datetime) -> tuple[Call, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal, InvalidOperation
 from typing import Annotated, Any, TypeVar
 
 from pydantic import StrictInt
 
+from langmem_tiers.core.checks import checked_amount, checked_list, checked_mapping
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.records import by, record
 from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
@@ -52,26 +53,15 @@ def checked_day(given: object, what: str) -> dt.date:
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise InvalidTypeError(f"{what} is a mapping, not {type(given).__name__}")
-    return dict(given)
+    return dict(checked_mapping(given, what, "{'a': 1}"))
 
 
 def _progress(given: object, what: str) -> float:
-    found = share(given, what)
-    if found is None:
-        raise InvalidTypeError(f"{what} is a number from 0 to 1, not None")
-    return found
+    return checked_amount(given, what, 0, 1, "a number from 0 to 1")
 
 
 def _delta(given: object, what: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidTypeError(f"{what} is a number, not {type(given).__name__}")
-    if not -1 <= given <= 1:
-        raise InvalidInputError(
-            f"{what} is {short(given)}: progress is from 0 to 1, so use -1 to 1"
-        )
-    return float(given)
+    return checked_amount(given, what, -1, 1, "-1 to 1, as progress is from 0 to 1")
 
 
 def _total(given: object, what: str) -> Decimal:
@@ -91,9 +81,7 @@ _Text = Annotated[str, by(checked_text)]
 
 
 def _texts(given: object, what: str) -> tuple[str, ...]:
-    if not isinstance(given, list | tuple):
-        raise InvalidTypeError(f"{what} is a list of strings, not {type(given).__name__}")
-    return tuple(checked_text(one, what) for one in given)
+    return tuple(checked_text(one, what) for one in checked_list(given, what))
 
 
 _Moment = Annotated[dt.datetime, by(parsed_moment)]
@@ -254,20 +242,6 @@ def of_value(kind: type[S], value: object) -> S:
     return kind(**value)
 
 
-def stored(kind: type[S], value: Mapping[str, Any]) -> S:
-    """A state as it was stored.
-
-    It was checked then: checking it again would cost more than all else of a read.
-    """
-    if value.keys() != {each.name for each in fields(kind)}:
-        return kind(**value)
-    one = object.__new__(kind)
-    for name, told in value.items():
-        read = _READ.get(name)
-        object.__setattr__(one, name, told if read is None or told is None else read(told))
-    return one
-
-
 def _plain(found: Any) -> Any:
     if isinstance(found, dt.date):
         return found.isoformat()
@@ -276,25 +250,3 @@ def _plain(found: Any) -> Any:
     if isinstance(found, ProgressDelta):
         return to_value(found)
     return [_plain(one) for one in found] if isinstance(found, tuple) else found
-
-
-def _read_moment(found: str | dt.datetime) -> dt.datetime:
-    return found if isinstance(found, dt.datetime) else dt.datetime.fromisoformat(found)
-
-
-def _read_deltas(found: list[dict[str, Any]]) -> tuple[ProgressDelta, ...]:
-    return tuple(stored(ProgressDelta, one) for one in found)
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    "at": _read_moment,
-    "created_at": _read_moment,
-    "estimated_completion": _read_moment,
-    "last_updated": _read_moment,
-    "last_transaction_time": _read_moment,
-    "date": dt.date.fromisoformat,
-    "total_spent": Decimal,
-    "constraints": tuple,
-    "deltas": _read_deltas,
-}
-"""How fields of a state are read from JSON; the others are as they are."""

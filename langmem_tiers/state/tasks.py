@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+from langmem_tiers.core.checks import checked_amount, checked_flag, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text, label
 from langmem_tiers.state.state import Task
@@ -43,12 +44,13 @@ def workflow_of(
         return None
     kind = label(told.get("task_type"), "task_type")
     content = told.get("content") or kind
-    steps = _steps(told.get("steps") or ())
+    told_steps = checked_list(told.get("steps") or (), "steps", "texts")
+    steps = [checked_text(one, "a step").strip() for one in told_steps]
     numbered = " ".join(f"{number}. {step}" for number, step in enumerate(steps, 1))
     head = checked_text(content, "the content of a todo").strip()
     metadata = {
         "task_type": kind,
-        "success": _success(told.get("success", True)),
+        "success": checked_flag(told.get("success", True), "success"),
         "duration_minutes": _minutes(told.get("duration")),
     }
     whole = f"{head.rstrip('.:')}: {numbered}" if numbered else head
@@ -115,23 +117,7 @@ def _checked(todo: object) -> Mapping[str, Any]:
     return {**todo, "status": status_of(todo["status"])}
 
 
-def _steps(steps: object) -> Sequence[str]:
-    if isinstance(steps, str) or not isinstance(steps, Iterable):
-        raise InvalidTypeError(f"steps is a list of texts, not {short(steps)}")
-    return [checked_text(one, "a step").strip() for one in steps]
-
-
-def _success(told: object) -> bool:
-    if not isinstance(told, bool):
-        raise InvalidTypeError(f"success is True or False, not {short(told)}")
-    return told
-
-
-def _minutes(told: object) -> float | int | None:
-    if told is None:
-        return None
-    if isinstance(told, bool) or not isinstance(told, int | float):
-        raise InvalidTypeError(f"duration is a number of minutes, not {short(told)}")
-    if not 0 <= told <= sys.float_info.max:
-        raise InvalidInputError(f"duration is {told}: use minutes, 0 or more")
+def _minutes(told: float | None) -> float | None:
+    if told is not None:
+        checked_amount(told, "duration", 0, sys.float_info.max, "minutes, 0 or more")
     return told

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -43,16 +42,14 @@ class Kept:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._lock = threading.Lock()
         self._of: dict[Callable[[], Any], Any] = {}
 
     def one(self, kind: Callable[[], T]) -> T:
         """Return the object of that kind, one for the store."""
-        with self._lock:
-            if kind not in self._of:
-                self._of[kind] = kind()
-            found: T = self._of[kind]
-            return found
+        if kind not in self._of:
+            self._of.setdefault(kind, kind())  # whoever comes first of several threads
+        found: T = self._of[kind]
+        return found
 
 
 class StoreFlows:
@@ -316,7 +313,7 @@ class StoreFlows:
     def check_set_up(self) -> Flow[None]:
         """Raise NotSetUpError if the database was not set up yet."""
         self.refuse_application("a sweep")
-        yield from migrate.read_migrations()
+        yield from flow.rows_of("applied_migrations")
 
     def refresh_state(self) -> Flow[None]:
         """Learn once a minute which tiers have an HNSW index, and that the index fits."""

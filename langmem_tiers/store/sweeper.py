@@ -10,8 +10,8 @@ from concurrent.futures import Future
 
 from langgraph.store.base import BaseStore, TTLConfig
 
-from langmem_tiers.core.checks import is_number
-from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError, short
+from langmem_tiers.core.checks import checked_amount
+from langmem_tiers.core.errors import TieredMemoryError
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store.flows import StoreFlows
 
@@ -56,7 +56,7 @@ class SweepingStore(BaseStore):
     """What a store has for starting and stopping its sweeper: one thread and one task at most."""
 
     runner: Runner
-    _flows: StoreFlows
+    flows: StoreFlows
     ttl_config: TTLConfig | None
     _sweeper: ThreadSweeper | None = None
     _sweeping: asyncio.Task[None] | None = None
@@ -74,8 +74,8 @@ class SweepingStore(BaseStore):
         if self._sweeper is None or not self._sweeper.is_alive():
             seconds = self._sweep_seconds(sweep_interval_minutes)
             if not self.runner.on_own_loop:
-                self.runner.run(self._flows.check_set_up())
-            self._sweeper = ThreadSweeper(lambda: self.runner.run(self._flows.tend()), seconds)
+                self.runner.run(self.flows.check_set_up())
+            self._sweeper = ThreadSweeper(lambda: self.runner.run(self.flows.tend()), seconds)
             self._sweeper.start()
         return self._sweeper.future
 
@@ -86,7 +86,9 @@ class SweepingStore(BaseStore):
             asyncio.InvalidStateError: on the loop that the store was opened on, where it would
                 wait for a sweep that waits for the loop: await `astop_ttl_sweeper` there.
         """
-        _checked_timeout(timeout)
+        if timeout is not None:
+            use = "seconds, 0 or more, or None to wait to the end"
+            checked_amount(timeout, "timeout", 0, threading.TIMEOUT_MAX, use)
         self.runner.refuse_own_loop()
         return self._sweeper is None or self._sweeper.stop(timeout)
 
@@ -96,7 +98,7 @@ class SweepingStore(BaseStore):
         """Sweep every few minutes on this loop; see `start_ttl_sweeper`."""
         if self._sweeping is None or self._sweeping.done():
             seconds = self._sweep_seconds(sweep_interval_minutes)
-            await self.runner.arun(self._flows.check_set_up())
+            await self.runner.arun(self.flows.check_set_up())
             if self._sweeping is None or self._sweeping.done():  # nobody else came first meanwhile
                 self._sweeping = asyncio.create_task(self._sweep_on(seconds))
         return self._sweeping
@@ -114,7 +116,7 @@ class SweepingStore(BaseStore):
         while True:
             await asyncio.sleep(seconds)
             try:
-                await self.runner.arun(self._flows.tend())
+                await self.runner.arun(self.flows.tend())
             except TieredMemoryError:
                 _log.exception(_FAILED, seconds)
 
@@ -123,16 +125,5 @@ class SweepingStore(BaseStore):
         if minutes is None:
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
         chosen = DEFAULT_INTERVAL_MINUTES if minutes is None else minutes
-        if not (is_number(chosen) and 0 < chosen * 60 <= threading.TIMEOUT_MAX):
-            raise InvalidInputError(
-                f"the sweep interval is {short(chosen)} minutes: use a positive number"
-            )
-        return float(chosen * 60)
-
-
-def _checked_timeout(timeout: float | None) -> None:
-    """Refuse what is no time to wait."""
-    if timeout is not None and not (is_number(timeout) and 0 <= timeout <= threading.TIMEOUT_MAX):
-        raise InvalidInputError(
-            f"timeout is {short(timeout)}: use seconds, 0 or more, or None to wait to the end"
-        )
+        use, most = "minutes, more than 0", threading.TIMEOUT_MAX / 60
+        return 60 * checked_amount(chosen, "the sweep interval", 0, most, use, above=True)

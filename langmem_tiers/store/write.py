@@ -12,7 +12,7 @@ from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import TierConflictError
 from langmem_tiers.core.memory import THRESHOLD, TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.core.values import NOTHING_TOLD, Told, lexical_text
+from langmem_tiers.core.values import NOTHING_TOLD, Told, batches, lexical_text
 from langmem_tiers.core.vectors import PackedVector, PackedVectors
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.store.read import embed_texts
@@ -27,6 +27,7 @@ ROOM = "\0room"
 """The key that those lock who come into a place that holds only so many."""
 
 _CHUNK_BYTES = 8_000_000
+"""What is put at once, so that no parameter outgrows what Postgres takes."""
 
 _PUT = (
     *("values", "texts", "ttls", "into", "noted", "users"),
@@ -261,7 +262,7 @@ def put_calls(
         "threshold": THRESHOLD,
         "now": now,
     }
-    for chunk in _chunks(puts):
+    for chunk in batches(puts, _size, _CHUNK_BYTES):
         rows = columns(_PUT, [_put_row(one, tier, options) for one in chunk])
         if new:
             yield Call("put_new", {**keys_of(chunk), **rows, **shared})
@@ -308,15 +309,6 @@ def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
     )
 
 
-def _chunks(puts: Sequence[Write]) -> Iterator[list[Write]]:
-    """Split a large batch so that no parameter outgrows what Postgres takes."""
-    chunk: list[Write] = []
-    size = 0
-    for one in puts:
-        if chunk and size > _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(one)
-        size += len(one.value or "") + sum(len(text) for _, text in one.texts)
-    if chunk:
-        yield chunk
+def _size(one: Write) -> int:
+    """The characters that a put sends, about."""
+    return len(one.value or "") + sum(len(text) for _, text in one.texts)

@@ -21,7 +21,7 @@ from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory, checked_text, share
-from langmem_tiers.state.state import ProgressDelta, stored
+from langmem_tiers.state.state import ProgressDelta
 from langmem_tiers.turn.layout import Fragment
 from langmem_tiers.turn.trace import TurnEvent
 
@@ -186,7 +186,7 @@ class TurnRecord:
         found: dict[str, list[ProgressDelta]] = {}
         for one in self.goals:
             told = {name: value for name, value in one.items() if name != "goal"}
-            found.setdefault(one["goal"], []).append(stored(ProgressDelta, told))
+            found.setdefault(one["goal"], []).append(ProgressDelta(**told))
         return found
 
     def trace(self, *, success: bool | None) -> Trace | None:

@@ -22,7 +22,7 @@ from langmem_tiers.state.state import (
     ProgressDelta,
     Task,
     amount,
-    stored,
+    of_value,
     to_value,
 )
 
@@ -158,4 +158,4 @@ def test_every_state_is_read_as_it_was_written(deltas: list[float], text: str) -
     states: list[Any] = [goal, mood, spend, task, *goal.deltas]
     for one in states:
         value = json.loads(json.dumps(to_value(one)))
-        assert stored(type(one), value) == type(one)(**value) == one
+        assert of_value(type(one), value) == type(one)(**value) == one
