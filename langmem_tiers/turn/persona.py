@@ -118,24 +118,18 @@ class Persona:
         return Section((said,))
 
     def _text(self, backstory: str) -> str:
-        values = "".join(f"\n- {one}" for one in self.core_values)
-        must, never = (
-            "\n".join(f"- {one}" for one in rules) for rules in (self.must_do, self.must_not_do)
+        values, must, never = (
+            "\n".join(f"- {one}" for one in several)
+            for several in (self.core_values, self.must_do, self.must_not_do)
         )
-        rules = _lines({"MUST: ": must, "MUST NOT: ": never})
+        tone, traits = self.communication_tone, ", ".join(self.voice_traits)
         parts = (
-            _lines({_NAME: self.persona_name, _BACKSTORY: backstory}),
-            _lines(
-                {
-                    "**Communication Style**: ": self.communication_tone,
-                    "**Voice Traits**: ": ", ".join(self.voice_traits),
-                }
-            ),
-            _lines({"**Core Values**:": values}),
-            f"**Behavioral Rules**:\n{rules}" if rules else "",
-            *self.further,
+            {_NAME: self.persona_name, _BACKSTORY: backstory},
+            {"**Communication Style**: ": tone, "**Voice Traits**: ": traits},
+            {"**Core Values**:\n": values},
+            {"**Behavioral Rules**:\n": _lines({"MUST: ": must, "MUST NOT: ": never})},
         )
-        return "\n\n".join(one for one in parts if one)
+        return "\n\n".join(one for one in (*map(_lines, parts), *self.further) if one)
 
 
 def _lines(told: Mapping[str, str]) -> str:
@@ -164,7 +158,8 @@ class OperationalState:
                 f"**System Status**: {self.system_status}",
             )
         )
-        return Section((Fragment.own(text, "state", "how the agent is"),))
+        said = Fragment(text=text, source="state", rationale="how the agent is", data=False)
+        return Section((said,))
 
     def _emotion(self) -> str:
         if not self.emotional_state:
