@@ -7,7 +7,7 @@ the turn's memory. Functions are asked within their time, several side by side.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -145,8 +145,7 @@ def answered(
     functions = [one for one, _ in asked if isinstance(one, FunctionSource)]
     if len(functions) == len(asked):
         seconds = asked[0][1]["seconds"] if any(one.waits for one in functions) else None
-        calls = [(one.verb, one.averb or one.verb, (prompt, told)) for one, told in asked]
-        return (yield from _outcomes(calls, seconds))
+        return (yield from _outcomes([(one, (prompt, told)) for one, told in asked], seconds))
     ((source, metadata),) = asked
     try:
         return [((yield from source.flow(prompt, metadata, memory)), None)]
@@ -155,7 +154,7 @@ def answered(
 
 
 def _outcomes(
-    asked: Sequence[tuple[Any, Any, tuple[Any, ...]]],
+    asked: Sequence[tuple[FunctionSource, tuple[Any, ...]]],
     seconds: float | None,
     *,
     at_once: bool = False,
@@ -165,11 +164,8 @@ def _outcomes(
     Blocking ones are called one after another unless there is a time limit, or `at_once` is set.
     """
     daemons = _ASIDE if at_once or seconds is not None else None
-    calls = [partial(_outcome, partial(_answer_of, verb, *given)) for verb, _, given in asked]
-    acalls = [
-        partial(_aoutcome, partial(answer_awaited, averb, *given, daemons=daemons))
-        for _, averb, given in asked
-    ]
+    calls = [partial(_outcome, one.verb, *given) for one, given in asked]
+    acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *given) for one, given in asked]
 
     def call() -> list[Outcome | None]:
         return [one() for one in calls] if daemons is None else done_by(seconds, calls, daemons)
@@ -179,37 +175,29 @@ def _outcomes(
     return [(None, late) if one is None else one for one in found]
 
 
-def _outcome(call: Callable[[], Any]) -> Outcome:
+def _outcome(verb: Any, *given: Any) -> Outcome:
+    """What a function answers at once; one that must be awaited is an error."""
     try:
-        return call(), None
+        answer = verb(*given)
+        if isinstance(answer, Future):
+            answer = answer.result()
+        elif inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            return None, ConfigurationError(
+                "a source is async and cannot be asked here: use `async with` and "
+                "aassemble_context, or give it a blocking twin, `remember`"
+            )
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
+    return answer, None
 
 
-async def _aoutcome(call: Callable[[], Awaitable[Any]]) -> Outcome:
+async def _aoutcome(averb: Any, daemons: Daemons | None, *given: Any) -> Outcome:
     try:
-        return await call(), None
+        return await answer_awaited(averb, *given, daemons=daemons), None
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
-
-
-def _answer_of(verb: Any, *given: Any) -> Any:
-    """What a function answers at once.
-
-    Raises:
-        ConfigurationError: if it must be awaited.
-    """
-    answer = verb(*given)
-    if isinstance(answer, Future):
-        return answer.result()
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise ConfigurationError(
-            "a source is async and cannot be asked here: use `async with` and "
-            "aassemble_context, or give it a blocking twin, `remember`"
-        )
-    return answer
 
 
 # Who the agent is
@@ -230,9 +218,8 @@ class Identity:
     ) -> Flow[Section]:
         """Return the answers in the order of the queries."""
         del prompt, memory
-        verb, mode = self.daemon.query, {"current_mode": metadata["mode"]}
-        given = [(text, mode if moded else {}) for text, (_, moded) in _QUERIES.items()]
-        asked = [(verb, verb, each) for each in given]
+        source, mode = FunctionSource(self.daemon.query), {"current_mode": metadata["mode"]}
+        asked = [(source, (text, mode if told else {})) for text, (_, told) in _QUERIES.items()]
         found = yield from _outcomes(asked, metadata["seconds"], at_once=True)
         for _, error in found:
             if error is not None:
@@ -243,7 +230,7 @@ class Identity:
 def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
     """Who the agent is by a mapping of what is answered; `mandates` may be one for each mode."""
     mode, answers = metadata["mode"], []
-    for name, _ in _QUERIES.values():
+    for name, _moded in _QUERIES.values():
         told = given.get(name, ())
         if name == "mandates" and isinstance(told, Mapping):
             told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
