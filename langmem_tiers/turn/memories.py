@@ -146,10 +146,9 @@ def _types(
     if own is None and left_out is not None:
         own = [one.name for one in memory.types if one.name not in left_out]
     wanted = filters.get("memory_types")
-    if own is None or wanted is None:
-        found = own if wanted is None else wanted
-        return None if found is None else list(found)
-    return [one for one in own if one in wanted]
+    if own is None:
+        return None if wanted is None else list(wanted)
+    return [one for one in own if wanted is None or one in wanted]
 
 
 def circumstances(
