@@ -22,7 +22,7 @@ from langmem_tiers.turn.layout import Fragment, Section, Stage
 from langmem_tiers.turn.memories import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
 from langmem_tiers.turn.sources import FunctionSource, answered, items_of
-from langmem_tiers.turn.spending import Budget
+from langmem_tiers.turn.spending import Budget, limit
 from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
@@ -64,7 +64,12 @@ def assemble_context(
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
     record = going_on(turn)
-    wanted = _checked_tokens(budget)
+    if isinstance(budget, Budget):
+        raise errors.InvalidTypeError(
+            "budget is a whole number of tokens; a Budget is the turn's: "
+            "MemoryOrchestrator(…, budget=Budget(…))"
+        )
+    wanted = limit(budget, "budget")
     if not isinstance(prompt, str):
         raise errors.InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
@@ -248,19 +253,6 @@ def _room(turn: Turn, wanted: int | None) -> int:
     """The tokens that a context may have: as many as are wanted, and as are left."""
     left = turn.get_budget_status().tokens_left
     return min(one for one in (wanted, left, _UNLIMITED) if one is not None)
-
-
-def _checked_tokens(budget: object) -> int | None:
-    """The tokens that a context may have; None is no limit."""
-    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int)):
-        hint = "; a Budget is the turn's: MemoryOrchestrator(…, budget=Budget(…))"
-        told = hint if isinstance(budget, Budget) else ""
-        raise errors.InvalidTypeError(
-            f"budget is a whole number of tokens, not {errors.short(budget)}{told}"
-        )
-    if budget is not None and budget < 0:
-        raise errors.InvalidInputError(f"budget is {errors.short(budget)}: use 0 or more tokens")
-    return budget
 
 
 def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | None:

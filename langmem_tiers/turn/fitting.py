@@ -163,11 +163,10 @@ class _Piece:
         return self.fragment.memory is not None and self.fragment.rank > 0
 
     @property
-    def precedence(self) -> tuple[bool, int, bool, float]:
-        """Where it stands among those that wait for room."""
+    def precedence(self) -> tuple[bool, float]:
+        """Where it stands among those of its rank."""
         memory = self.fragment.memory
-        matters = self.fragment.rank if memory is None else -memory.score
-        return self.late, self.stage.rank, memory is not None, matters
+        return memory is not None, self.fragment.rank if memory is None else -memory.score
 
     def repeats(self, other: _Piece) -> bool:
         """Whether both say the same; of what is no memory, each stands for itself."""
@@ -205,15 +204,20 @@ class _Fitting:
         for one in self._all:
             if one.fragment.least:
                 self._stand(one, spent)
-        waiting = sorted(self._all, key=lambda one: one.precedence)
-        first, *others = sorted({stage.rank for stage in self._stages}) or [0]
-        self._take_rank(first, waiting)
-        self._take_best()
-        for rank in others:
-            self._take_rank(rank, waiting)
+        first = min((stage.rank for stage in self._stages), default=0)
+        best = self._best()
+
+        def turn(one: _Piece) -> tuple[bool, float]:
+            return (False, first + 0.5) if one in best else (one.late, one.stage.rank)
+
+        waiting = sorted(self._all, key=lambda one: (turn(one), one.precedence))
+        for (late, _), several in groupby(waiting, turn):
+            room = {stage.source: int(self._left * stage.share) for stage in self._stages}
+            for one in () if late else several:
+                source = one.stage.source
+                room[source] -= self._take(one, self._left if one in best else room[source])
         for one in waiting:
-            if not (one.taken or self._superfluous(one)):
-                self._put(one, self._left)
+            self._take(one, self._left)
 
     def whole(self) -> Assembled:
         """What was taken, as a text."""
@@ -257,38 +261,33 @@ class _Fitting:
             )
         self._left = self._budget - tokens
 
-    def _take_rank(self, rank: int, waiting: Sequence[_Piece]) -> None:
-        """Take of the stages of a rank what fits into their shares of what is left."""
-        room = {one.source: int(self._left * one.share) for one in self._stages}
-        for one in waiting:
-            if one.stage.rank != rank or one.late or one.taken or self._superfluous(one):
-                continue
-            before, source = self._left, one.stage.source
-            self._put(one, room[source])
-            room[source] -= before - self._left
-
-    def _take_best(self) -> None:
-        """Take the best memory before all that is still to come, or what stands for it."""
+    def _best(self) -> list[_Piece]:
+        """Find the best memory, and what says the same before it."""
         memories = [one for one in self._all if one.fragment.memory and not one.needless]
-        best = min(memories, key=lambda one: one.precedence[-1], default=None)
-        for one in () if best is None else filter(None, (best.original, best)):
-            if one.taken or self._put(one, self._left):
-                return
+        best = min(memories, key=lambda one: one.precedence, default=None)
+        return [] if best is None else [one for one in (best.original, best) if one is not None]
 
-    def _put(self, one: _Piece, room: int) -> bool:
-        """Take a piece, if the text as a whole grows by no more than there is room for."""
+    def _take(self, one: _Piece, room: int) -> int:
+        """Take a piece, if the text as a whole grows by no more than there is room for.
+
+        Returns:
+            The tokens that it took.
+        """
+        if one.taken or self._superfluous(one):
+            return 0
         one.taken = True
         grown = self._count(self._text()) - (self._budget - self._left)
         one.taken = grown <= min(room, self._left)
         if one.taken:
             self._left -= grown
             one.reason = f"fits: {self._cost(one):,} tokens"
-        elif one.original is not None:
+            return grown
+        if one.original is not None:
             title = one.original.stage.title
             one.reason = f"left out: {title} says the same, and that does not fit"
         else:
             one.reason = f"left out: {grown:,} tokens do not fit into the {self._left:,} left"
-        return one.taken
+        return 0
 
     def _find_originals(self) -> None:
         """Find of each memory what says the same before it, and what the model reads anyway."""
@@ -321,28 +320,23 @@ class _Fitting:
         return _BETWEEN_SECTIONS.join(section for _, section in self._shown())
 
     def _shown(self) -> Iterator[tuple[str, str]]:
-        """Each section that has something, by its source."""
+        """Each section that has something, by its source: data between fences, its own words as is.
+
+        The first fence of what was recalled explains itself.
+        """
         explained = False
         taken = (one for one in self._all if one.taken)
         for source, several in groupby(taken, key=lambda one: one.stage.source):
             pieces = [*several]
-            stage = pieces[0].stage
-            yield source, self._section(stage, pieces, explained=explained)
-            recalled = not stage.dialogue and any(one.fragment.data for one in pieces)
-            explained = explained or recalled
-
-    def _section(self, stage: Stage, pieces: Sequence[_Piece], *, explained: bool) -> str:
-        """A section as it is shown: its own words as they are, data between fences."""
-        if [one.fragment for one in pieces] == [_nothing(stage)]:
-            return stage.empty
-        runs = []
-        whole, tail = fence_of(stage)
-        for data, run in groupby(pieces, key=lambda one: one.fragment.data):
-            text = stage.between.join(one.written for one in run)
-            head = _HEAD_AGAIN if explained and not stage.dialogue else whole
-            runs.append(f"{head}\n{text}\n{tail}" if data else text)
-            explained = explained or data
-        return f"{stage.title}{self._gap}" + "\n".join(runs)
+            stage, runs = pieces[0].stage, []
+            whole, tail = fence_of(stage)
+            for data, run in groupby(pieces, key=lambda one: one.fragment.data):
+                text = stage.between.join(one.written for one in run)
+                head = _HEAD_AGAIN if explained and not stage.dialogue else whole
+                runs.append(f"{head}\n{text}\n{tail}" if data else text)
+                explained = explained or (data and not stage.dialogue)
+            empty = [one.fragment for one in pieces] == [_nothing(stage)]
+            yield source, stage.empty if empty else f"{stage.title}{self._gap}" + "\n".join(runs)
 
 
 def _nothing(stage: Stage) -> Fragment:

@@ -48,6 +48,8 @@ class Memorized(StoreResult):
     def of(cls, result: StoreResult) -> Memorized:
         """What the gate answered; pending if it let it pass."""
         told = {one.name: getattr(result, one.name) for one in fields(StoreResult)}
+        for first in result.destinations[:1]:
+            told |= {"key": first.key, "tier": first.tier}
         return cls(**{**told, "stored": False}, pending=result.stored)
 
 
@@ -292,17 +294,12 @@ def _keep(turn: Turn, one: Judged, again: Sequence[Judged], route: Route) -> Mem
             if each is not None
         ]
         writes = [write(each, turn.context) for each in kept]
-        result = result_of(
-            verdict,
-            key=kept[0].key if kept else None,
-            tier=writes[0].tier if kept else None,
-            evicted=route.evicted if kept else (),
-            destinations=tuple(
-                place._replace(key=each.key, tier=each.tier)
-                for place, each in zip(to, writes, strict=bool(kept))
-            ),
+        places = tuple(
+            place._replace(key=each.key, tier=each.tier)
+            for place, each in zip(to, writes, strict=True)
         )
-        found = Memorized.of(result)
+        evicted = route.evicted if kept else ()
+        found = Memorized.of(result_of(verdict, evicted=evicted, destinations=places))
         record.pending += kept
         record.evicted += found.evicted
         record.repeated(one.memory, one.repeats)

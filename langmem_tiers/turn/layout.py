@@ -12,6 +12,7 @@ from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import checked_kind, checked_list, is_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.reading import listed
 from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.recall.fence import fields_of, indented, labelled, quoted
@@ -71,21 +72,6 @@ class Fragment:
             fields=fields_of(one),
         )
 
-    @classmethod
-    def own(
-        cls,
-        text: str,
-        source: str,
-        rationale: str,
-        *,
-        rank: float = 0.0,
-        key: str | None = None,
-        version: str = "",
-    ) -> Fragment:
-        """The agent's own words, which no fence stands around."""
-        told = {"rationale": rationale, "rank": rank, "key": key, "version": version}
-        return cls(text=text, source=source, data=False, **told)  # type: ignore[arg-type]
-
     def shortened(self, fits: Callable[[str], bool]) -> Fragment:
         """As much of it as fits: what may be cut goes first, then all but what stands in any case.
 
@@ -134,23 +120,8 @@ class Section:
 
 VERBATIM: Final = "{content}"
 MESSAGE: Final = "{stamp}{speaker}{origin}: {content}"
-FIELDS: Final = frozenset(
-    (
-        "content",
-        "key",
-        "tier",
-        "memory_type",
-        "date",
-        "when",
-        "stamp",
-        "handle",
-        "speaker",
-        "by",
-        "role",
-        "relevance",
-        "origin",
-        "source",
-    )
+FIELDS: Final = listed(
+    "content key tier memory_type date when stamp handle speaker by role relevance origin source"
 )
 """What an `item` may say of a fragment."""
 

@@ -118,7 +118,7 @@ def _recalled(
         # shown, whatever is asked
         (latest,) = yield from memory.flows.recall(asks, lambda _: True, turn=turn)
         return latest
-    rows: dict[tuple[tuple[str, ...], str], Candidate] = {}
+    rows: dict[object, Candidate] = {}
 
     def noted(row: Candidate) -> bool:
         rows[row.place] = row
@@ -130,10 +130,9 @@ def _recalled(
         direct = matching(direct, LEAST_MATCH)
         informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
     found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
-    read = [rows[one.namespace, one.key] for one in found]
-    yield from store.flows.mark(read, store.flows.moment())
-    there = {(one.namespace, one.key) for one in found}
-    others = [one for one in recent if (one.namespace, one.key) not in there]
+    yield from store.flows.mark([rows[one.place] for one in found], store.flows.moment())
+    there = {one.place for one in found}
+    others = [one for one in recent if one.place not in there]
     return [*found, *others][: ask.limit]
 
 
@@ -146,10 +145,9 @@ def _types(
     if own is None and left_out is not None:
         own = [one.name for one in memory.types if one.name not in left_out]
     wanted = filters.get("memory_types")
-    if own is None or wanted is None:
-        found = own if wanted is None else wanted
-        return None if found is None else list(found)
-    return [one for one in own if one in wanted]
+    if own is None:
+        return None if wanted is None else list(wanted)
+    return [one for one in own if wanted is None or one in wanted]
 
 
 def circumstances(
@@ -179,14 +177,13 @@ def together(
     The explanation of a memory says what which stage added; of several the one that adds most does.
     """
     best = max((one.score for one in direct), default=None)
-    found = {(one.namespace, one.key): one for one in direct}
+    found = {one.place: one for one in direct}
     added: dict[tuple[tuple[str, ...], str], tuple[float, str]] = {}
     for stage, several in informed.items():
         for one in several:
-            place = (one.namespace, one.key)
             more = WEIGHT * (one.score if best is None else min(best, one.score))
-            added[place] = max(added.get(place, (0.0, "")), (more, stage))
-            found.setdefault(place, replace(one, match=0.0, score=0.0, explanation={}))
+            added[one.place] = max(added.get(one.place, (0.0, "")), (more, stage))
+            found.setdefault(one.place, replace(one, match=0.0, score=0.0, explanation={}))
     for place, (more, stage) in added.items():
         one, terms = found[place], {stage: more} if more else {}
         found[place] = replace(
@@ -268,7 +265,7 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
 
 def _when(one: Recollection) -> tuple[datetime, int, str]:
     turn = one.value.get("turn")
-    return one.occurred_at or one.created_at, turn if isinstance(turn, int) else 0, one.key
+    return one.when, turn if isinstance(turn, int) else 0, one.key
 
 
 def _spoken(one: Recollection) -> Fragment:

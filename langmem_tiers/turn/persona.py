@@ -118,24 +118,18 @@ class Persona:
         return Section((said,))
 
     def _text(self, backstory: str) -> str:
-        values = "".join(f"\n- {one}" for one in self.core_values)
-        must, never = (
-            "\n".join(f"- {one}" for one in rules) for rules in (self.must_do, self.must_not_do)
+        values, must, never = (
+            "\n".join(f"- {one}" for one in several)
+            for several in (self.core_values, self.must_do, self.must_not_do)
         )
-        rules = _lines({"MUST: ": must, "MUST NOT: ": never})
+        tone, traits = self.communication_tone, ", ".join(self.voice_traits)
         parts = (
-            _lines({_NAME: self.persona_name, _BACKSTORY: backstory}),
-            _lines(
-                {
-                    "**Communication Style**: ": self.communication_tone,
-                    "**Voice Traits**: ": ", ".join(self.voice_traits),
-                }
-            ),
-            _lines({"**Core Values**:": values}),
-            f"**Behavioral Rules**:\n{rules}" if rules else "",
-            *self.further,
+            {_NAME: self.persona_name, _BACKSTORY: backstory},
+            {"**Communication Style**: ": tone, "**Voice Traits**: ": traits},
+            {"**Core Values**:\n": values},
+            {"**Behavioral Rules**:\n": _lines({"MUST: ": must, "MUST NOT: ": never})},
         )
-        return "\n\n".join(one for one in parts if one)
+        return "\n\n".join(one for one in (*map(_lines, parts), *self.further) if one)
 
 
 def _lines(told: Mapping[str, str]) -> str:
@@ -164,7 +158,8 @@ class OperationalState:
                 f"**System Status**: {self.system_status}",
             )
         )
-        return Section((Fragment.own(text, "state", "how the agent is"),))
+        said = Fragment(text=text, source="state", rationale="how the agent is", data=False)
+        return Section((said,))
 
     def _emotion(self) -> str:
         if not self.emotional_state:
@@ -227,12 +222,20 @@ def _read_soul(text: str) -> dict[str, Any]:
     """
     front, body = _parted(text)
     commented, end, rest = body.rpartition("-->")
-    soul = _Soul()
-    further = soul.take(front)
-    soul.read(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
-    soul.blocks.append(_Block())
-    soul.read(further)
-    return soul.told()
+    soul = _Soul(f"{_COMMENT.sub('', commented + end)}{rest}".splitlines())
+    said: dict[str, list[str]] = defaultdict(list)
+    beside = [one for one in _blocks_of(front) if not _taken(one, said)]
+    whole = [one for one in soul.blocks if not _taken(one, said)]
+    if (title := soul.title) is not None:
+        named, told = bool(said["persona_name"]), bool(_trimmed(title.lines))
+        if not named:
+            said["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
+        if not (named and told):
+            title.opener = ""
+    name, _, more = "\n".join(said.pop("persona_name", ())).partition("\n")
+    texts = {each: "\n\n".join(said.pop(each, ())) for each in _TEXTS[1:]}
+    further = [one for one in (more.strip(), *map(str, (*whole, *beside))) if one]
+    return {"persona_name": name, **texts, **said, "further": further}
 
 
 @dataclass(slots=True)
@@ -263,35 +266,13 @@ class _Block:
 class _Soul:
     """The parts of a file, read line by line."""
 
-    def __init__(self) -> None:
-        self._title: _Block | None = None
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.title: _Block | None = None
         """The text below the first heading of the first level."""
         self.blocks = [_Block()]
         """Each line belongs to the last one as it is read."""
         self._above: list[tuple[int, str]] = []
         """The headings above the next one that name no field."""
-        self._said: dict[str, list[str]] = defaultdict(list)
-
-    def take(self, front: Mapping[str, Any], above: str = "") -> list[str]:
-        """Take what a front matter says of fields; the rest of it, as lines of Markdown."""
-        further: list[str] = []
-        for key, value in front.items():
-            name, known, text = f"{above}{key}", _field(str(key)), isinstance(value, str)
-            if isinstance(value, dict) and known not in (*_TEXTS, *_LISTS):
-                further += self.take(value, f"{name} > ")
-            elif known in _TEXTS:
-                self._take_text(known, value if text else "\n".join(_listed(key, value)))
-            elif known in _LISTS:
-                items = _items(value.splitlines(), known) if text else [*_listed(key, value)]
-                if items is None:
-                    self.blocks.append(_Block(f"**{name}**:", None, 1, value.splitlines()))
-                self._take(known, items or ())
-            else:
-                further += [f"## {name}", *(f"- {each}" for each in _listed(key, value))]
-        return further
-
-    def read(self, lines: Iterable[str]) -> None:
-        """Take each line."""
         code, several = False, [one.expandtabs(4).rstrip() for one in lines]
         for place, line in enumerate(several):
             code ^= (fence := line.lstrip().startswith(_CODE))
@@ -306,9 +287,9 @@ class _Soul:
         """Begin at a heading; one below a list, or below a part without field, is part of it."""
         name = name.rstrip("#").rstrip() or name
         known, current = _field(name), self.blocks[-1]
-        if known is None and level == 1 and self._title is None:
-            self._title = _Block(f"**{name}**:")
-            self.blocks.append(self._title)
+        if known is None and level == 1 and self.title is None:
+            self.title = _Block(f"**{name}**:")
+            self.blocks.append(self.title)
             return
         self._above = [one for one in self._above if one[0] < level]
         path = " > ".join([*(one for _, one in self._above), name])
@@ -338,47 +319,27 @@ class _Soul:
         else:
             self.blocks.append(block)
 
-    def told(self) -> dict[str, Any]:
-        """Return the value of each field, and the further parts."""
-        named = self._said["persona_name"] or any(
-            one.known == "persona_name" and _trimmed(one.lines) for one in self.blocks
-        )
-        title = self._title
-        if title is not None and not named:
-            self._said["persona_name"].append(title.opener.removesuffix("**:").removeprefix("**"))
-        if title is not None and not (named and _trimmed(title.lines)):
-            title.opener = ""
-        further = [str(one) for one in self.blocks if not self._taken(one)]
-        name, _, beside = "\n".join(self._said.pop("persona_name")).partition("\n")
-        texts = {name: "\n\n".join(self._said.pop(name, ())) for name in _TEXTS[1:]}
-        kept = [one for one in (beside.strip(), *further) if one]
-        return {"persona_name": name, **texts, **self._said, "further": kept}
 
-    def _taken(self, block: _Block) -> bool:
-        """Take a block that says what a field is, and nothing else; False if it is none."""
-        known = block.known
-        if known in _TEXTS:
-            self._take_text(known, "\n".join(_trimmed(block.lines)))
-            return True
-        if known == _BOTH:
-            rules = _both_kinds(block.lines)
-            for name, items in rules or ():
-                self._take(name, items)
-            return rules is not None
-        found = None if known is None else _items(block.lines, known)
-        self._take(known or "", found or ())
-        return found is not None
+def _taken(block: _Block, said: dict[str, list[str]]) -> bool:
+    """Note what a block says of a field; False if it names none, or says anything else.
 
-    def _take_text(self, name: str, said: str) -> None:
-        if said.strip():
-            self._said[name].append(said.strip())
-
-    def _take(self, name: str, items: Iterable[str]) -> None:
-        """Take items; one that names a kind of rule itself goes to that kind."""
+    An item that names a kind of rule itself goes to that kind.
+    """
+    known, lines = block.known, _trimmed(block.lines)
+    if known in _TEXTS:
+        said[known] += ["\n".join(lines).strip()] if lines else []
+        return True
+    if known == _BOTH:
+        rules = _both_kinds(lines)
+    else:
+        items = None if known is None else _items(lines, known)
+        rules = None if known is None or items is None else [(known, items)]
+    for name, items in rules or ():
         for one in items:
             rule = _RULE.match(one)
-            said = rule["said"].strip() if rule else ""
-            self._said[_kind(rule) if rule and said else name].append(said or one)
+            told = rule["said"].strip() if rule else ""
+            said[_kind(rule) if rule and told else name].append(told or one)
+    return rules is not None
 
 
 # Lines, and the blocks that they open
@@ -428,38 +389,33 @@ def _trimmed(lines: Sequence[str]) -> list[str]:
 # Lists
 
 
-def _items(lines: Sequence[str], name: str) -> list[str] | None:
-    """Return the items of a list; None if anything else stands with them.
+def _items(lines: Sequence[str], name: str = "") -> list[str] | None:
+    """Return the items of a list, each with its further lines and its own list.
 
-    A single line is an item; commas part the voice's traits.
+    A line without a mark is one item, with the indented lines below it; commas part the voice's
+    traits. None if anything else stands there.
     """
     told = _trimmed(lines)
-    if not told or _BULLET.match(told[0].strip()):
-        return _bullets(told)
-    if name == "voice_traits" and not any(_BULLET.match(one.strip()) for one in told):
-        parts = (part.strip() for one in told for part in one.split(","))
+    marked = any(_BULLET.match(line.strip()) for line in told)
+    if name == "voice_traits" and not marked:
+        parts = (part.strip() for line in told for part in line.split(","))
         return [part for part in parts if part]
-    return [told[0].strip()] if len(told) == 1 else None
-
-
-def _bullets(lines: Sequence[str]) -> list[str] | None:
-    """Return bullets, each with its further lines and its own list; None if there is more."""
     items: list[str] = []
-    base = None
-    for line in lines:
+    listed, base = bool(told and _BULLET.match(told[0].strip())), 0
+    for line in told:
         said = line.strip()
-        depth = len(line) - len(line.lstrip())
-        base = depth if base is None else base
-        bullet = _BULLET.match(said)
-        if not said:
+        bullet, depth = _BULLET.match(said), len(line) - len(line.lstrip())
+        if not items:
+            base = depth
+            items.append(bullet["said"] if bullet else said)
+        elif not said and listed:
             continue
-        if said.startswith((_CODE, "#")) or depth < base or (not bullet and _RULE.match(said)):
-            return None
-        if bullet and depth < base + 2:
-            items.append(bullet["said"])
-        elif bullet:
-            items[-1] += f"\n{line[base:]}"
-        elif depth == base:
+        elif bullet and listed and depth >= base:
+            if depth < base + 2:
+                items.append(bullet["said"])
+            else:
+                items[-1] += f"\n{line[base:]}"
+        elif bullet or depth <= base or said.startswith((_CODE, "#")) or _RULE.match(said):
             return None
         else:
             items[-1] += f" {said}"
@@ -472,7 +428,7 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
     One rule, or a list of them, stands after each.
     """
     found: list[tuple[str, list[str]]] = []
-    for line in _trimmed(lines):
+    for line in lines:
         bullet = _BULLET.match(line.strip())
         rule = _RULE.match(bullet["said"] if bullet else line.strip())
         if rule:
@@ -481,21 +437,8 @@ def _both_kinds(lines: Sequence[str]) -> list[tuple[str, list[str]]] | None:
             found[-1][1].append(line)
         else:
             return None
-    told = [(name, items) for name, said in found if (items := _after(said)) is not None]
+    told = [(name, items) for name, said in found if (items := _items(said)) is not None]
     return told if len(told) == len(found) else None
-
-
-def _after(lines: Sequence[str]) -> list[str] | None:
-    """Return the rule, or the list of them, that stands after a MUST."""
-    told = _trimmed(lines)
-    if not told or _BULLET.match(told[0].strip()):
-        return _bullets(told)
-    first, *others = told
-    said = [line.strip() for line in others]
-    torn = any(not one or _BULLET.match(one) or one.startswith((_CODE, "#")) for one in said)
-    if torn or any(line == one for line, one in zip(others, said, strict=True)):
-        return None
-    return [" ".join([first.strip(), *said])]
 
 
 # The front matter
@@ -515,6 +458,20 @@ def _parted(text: str) -> tuple[dict[str, Any], str]:
             "a mark, or leave out the lines of ---"
         ) from error
     return (front, text[found.end() :]) if isinstance(front, dict) else ({}, text)
+
+
+def _blocks_of(front: Mapping[str, Any], above: str = "") -> Iterator[_Block]:
+    """The parts of a front matter, each as a part of the file that says the same."""
+    for key, value in front.items():
+        name, known = f"{above}{key}", _field(str(key))
+        if isinstance(value, dict) and known in (None, _BOTH):
+            yield from _blocks_of(value, f"{name} > ")
+            continue
+        mark = "" if known in _TEXTS else "- "
+        lines = [f"{mark}{each}" for each in _listed(key, value)]
+        if known is not None and isinstance(value, str):
+            lines = value.splitlines()
+        yield _Block(f"**{name}**:", known, 1, lines)
 
 
 def _listed(name: str, value: Any) -> Iterator[str]:

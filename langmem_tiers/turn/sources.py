@@ -7,7 +7,7 @@ the turn's memory. Functions are asked within their time, several side by side.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,12 +27,12 @@ from langmem_tiers.turn.persona import OperationalState, Persona
 
 _MOOD: Final = ("primary_emotion", "confidence_level")
 _GOALS: Final = "What are my active goals?"
-_QUERIES: Final = (
-    ("What is my core identity and charter?", "identity", False),
-    ("What mandates apply to my current mode?", "mandates", True),
-    ("What capabilities do I have?", "capabilities", True),
-    ("What governance rules apply?", "governance", False),
-)
+_QUERIES: Final = {
+    "What is my core identity and charter?": ("identity", False),
+    "What mandates apply to my current mode?": ("mandates", True),
+    "What capabilities do I have?": ("capabilities", True),
+    "What governance rules apply?": ("governance", False),
+}
 """What an identity is asked, where a mapping has the answer, and whether the mode is told."""
 _ASIDE: Final = Daemons(32)
 """Where functions are asked side by side, and those that are waited for no longer than so long; one
@@ -44,25 +44,20 @@ class FunctionSource:
     """What answers by a function, or by its async twin."""
 
     verb: Callable[..., Any]
-    averb: Callable[..., Any]
+    averb: Callable[..., Any] | None = None
     waits: bool = True
     """True if it may take time; a function that only arranges what is there takes none."""
-
-    @classmethod
-    def at_hand(cls, verb: Callable[..., Any]) -> FunctionSource:
-        """Make a source of a function that waits for nothing."""
-        return cls(verb, verb, waits=False)
 
 
 def built_in() -> dict[str, Any]:
     """The sources that a turn has by itself, by name."""
     recalling = ("working", "episodic", "semantic", "memories")
     return {
-        "identity": FunctionSource.at_hand(lambda *_: None),
+        "identity": FunctionSource(lambda *_: None, waits=False),
         "conversation": Conversation(),
         "goals": FromState((GOAL, TASK), _known_goals),
         "state": FromState((EMOTION, TASK), _known_state),
-        "tools": FunctionSource.at_hand(_tools),
+        "tools": FunctionSource(_tools, waits=False),
         **{name: MemorySource(name) for name in recalling},
     }
 
@@ -74,7 +69,7 @@ def as_source(name: str, given: Any) -> Any:
         InvalidTypeError: for what can answer nothing.
     """
     if name == "identity" and isinstance(given, Mapping):
-        return FunctionSource.at_hand(partial(_stated, given))
+        return FunctionSource(partial(_stated, given), waits=False)
     queried = getattr(given, "query", None)
     named = (getattr(given, one, None) for one in ("remember", "aremember"))
     verbs = [one for one in named if callable(one)]
@@ -150,8 +145,7 @@ def answered(
     functions = [one for one, _ in asked if isinstance(one, FunctionSource)]
     if len(functions) == len(asked):
         seconds = asked[0][1]["seconds"] if any(one.waits for one in functions) else None
-        calls = [(one.verb, one.averb, (prompt, told)) for one, told in asked]
-        return (yield from _outcomes(calls, seconds))
+        return (yield from _outcomes([(one, (prompt, told)) for one, told in asked], seconds))
     ((source, metadata),) = asked
     try:
         return [((yield from source.flow(prompt, metadata, memory)), None)]
@@ -160,7 +154,7 @@ def answered(
 
 
 def _outcomes(
-    asked: Sequence[tuple[Any, Any, tuple[Any, ...]]],
+    asked: Sequence[tuple[FunctionSource, tuple[Any, ...]]],
     seconds: float | None,
     *,
     at_once: bool = False,
@@ -170,11 +164,8 @@ def _outcomes(
     Blocking ones are called one after another unless there is a time limit, or `at_once` is set.
     """
     daemons = _ASIDE if at_once or seconds is not None else None
-    calls = [partial(_outcome, partial(_answer_of, verb, *given)) for verb, _, given in asked]
-    acalls = [
-        partial(_aoutcome, partial(answer_awaited, averb, *given, daemons=daemons))
-        for _, averb, given in asked
-    ]
+    calls = [partial(_outcome, one.verb, *given) for one, given in asked]
+    acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *given) for one, given in asked]
 
     def call() -> list[Outcome | None]:
         return [one() for one in calls] if daemons is None else done_by(seconds, calls, daemons)
@@ -184,37 +175,29 @@ def _outcomes(
     return [(None, late) if one is None else one for one in found]
 
 
-def _outcome(call: Callable[[], Any]) -> Outcome:
+def _outcome(verb: Any, *given: Any) -> Outcome:
+    """What a function answers at once; one that must be awaited is an error."""
     try:
-        return call(), None
+        answer = verb(*given)
+        if isinstance(answer, Future):
+            answer = answer.result()
+        elif inspect.isawaitable(answer):
+            if inspect.iscoroutine(answer):
+                answer.close()
+            return None, ConfigurationError(
+                "a source is async and cannot be asked here: use `async with` and "
+                "aassemble_context, or give it a blocking twin, `remember`"
+            )
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
+    return answer, None
 
 
-async def _aoutcome(call: Callable[[], Awaitable[Any]]) -> Outcome:
+async def _aoutcome(averb: Any, daemons: Daemons | None, *given: Any) -> Outcome:
     try:
-        return await call(), None
+        return await answer_awaited(averb, *given, daemons=daemons), None
     except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
         return None, error
-
-
-def _answer_of(verb: Any, *given: Any) -> Any:
-    """What a function answers at once.
-
-    Raises:
-        ConfigurationError: if it must be awaited.
-    """
-    answer = verb(*given)
-    if isinstance(answer, Future):
-        return answer.result()
-    if inspect.isawaitable(answer):
-        if inspect.iscoroutine(answer):
-            answer.close()
-        raise ConfigurationError(
-            "a source is async and cannot be asked here: use `async with` and "
-            "aassemble_context, or give it a blocking twin, `remember`"
-        )
-    return answer
 
 
 # Who the agent is
@@ -235,8 +218,8 @@ class Identity:
     ) -> Flow[Section]:
         """Return the answers in the order of the queries."""
         del prompt, memory
-        verb, mode = self.daemon.query, {"current_mode": metadata["mode"]}
-        asked = [(verb, verb, (text, mode if moded else {})) for text, _, moded in _QUERIES]
+        source, mode = FunctionSource(self.daemon.query), {"current_mode": metadata["mode"]}
+        asked = [(source, (text, mode if told else {})) for text, (_, told) in _QUERIES.items()]
         found = yield from _outcomes(asked, metadata["seconds"], at_once=True)
         for _, error in found:
             if error is not None:
@@ -244,48 +227,38 @@ class Identity:
         return _identity(answer for answer, _ in found)
 
 
-def _stated(answers: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
-    """Who the agent is by a mapping of what would be answered."""
-    return _identity(_of_mapping(answers, name, metadata["mode"]) for _, name, _ in _QUERIES)
-
-
-def _of_mapping(answers: Mapping[str, Any], name: str, mode: str | None) -> dict[str, Any]:
-    """What a mapping answers to a query; `mandates` may be one for each mode."""
-    told = answers.get(name, ())
-    if name == "mandates" and isinstance(told, Mapping):
-        told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
-    items = [{"content": one} if isinstance(one, str) else one for one in told]
-    return {"items": items, "effective_at": answers.get("effective_at")}
+def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
+    """Who the agent is by a mapping of what is answered; `mandates` may be one for each mode."""
+    mode, answers = metadata["mode"], []
+    for name, _moded in _QUERIES.values():
+        told = given.get(name, ())
+        if name == "mandates" and isinstance(told, Mapping):
+            told = (*told.get("*", ()), *(() if mode is None else told.get(mode, ())))
+        items = [{"content": one} if isinstance(one, str) else one for one in told]
+        answers.append({"items": items, "effective_at": given.get("effective_at")})
+    return _identity(answers)
 
 
 def _identity(answers: Iterable[Any]) -> Section:
     """Answers in the order of the queries; a text that two of them say stands once.
 
-    An `id` names an item within the answer to one query.
+    An `id` names an item within the answer to one query. An item that was there before says so.
     """
-    named = [
-        (question, one)
-        for (question, *_), answer in zip(_QUERIES, answers, strict=True)
-        for one in items_of(answer, "identity", question)
-    ]
-    return Section(tuple(_once(named)))
-
-
-def _once(named: Iterable[tuple[str, Fragment]]) -> Iterator[Fragment]:
-    """Return items, each by the question that it answers; one that was there before says so."""
-    ids: set[tuple[str, str]] = set()
     said: dict[str, str] = {}
-    for question, one in named:
-        text, why = words(one.text), ""
-        if (question, one.key) in ids:
-            why = f"another answer to {question!r} has the id {one.key!r}"
-        elif text in said:
-            why = f"the answer to {said[text]!r} says the same"
-        else:
-            said[text] = question
-        if one.key is not None:
-            ids.add((question, one.key))
-        yield replace(one, repeats=why)
+    found: list[Fragment] = []
+    for question, answer in zip(_QUERIES, answers, strict=True):
+        ids: set[str] = set()
+        for one in items_of(answer, "identity", question):
+            text, why = words(one.text), ""
+            if one.key in ids:
+                why = f"another answer to {question!r} has the id {one.key!r}"
+            elif text in said:
+                why = f"the answer to {said[text]!r} says the same"
+            else:
+                said[text] = question
+            ids |= set() if one.key is None else {one.key}
+            found.append(replace(one, repeats=why))
+    return Section(tuple(found))
 
 
 def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
@@ -308,7 +281,15 @@ def items_of(answer: Any, name: str, question: str) -> Iterator[Fragment]:
             )
         key = None if one.get("id") is None else str(one["id"])
         why = str(one.get("rationale") or question)
-        yield Fragment.own(f"- {one['content']}", name, why, rank=place, key=key, version=version)
+        yield Fragment(
+            text=f"- {one['content']}",
+            source=name,
+            version=version,
+            rationale=why,
+            key=key,
+            rank=place,
+            data=False,
+        )
 
 
 # What it is about and may do
@@ -369,7 +350,8 @@ def _tool(one: Any, place: int) -> Fragment:
         raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
     arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
     text = f"- {name}({arguments}): {' '.join(str(told('description', '')).split())}"
-    return Fragment.own(text, "tools", "the agent may call it", rank=place, key=name)
+    why = "the agent may call it"
+    return Fragment(text=text, source="tools", rationale=why, key=name, rank=place, data=False)
 
 
 def _typed(schema: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -11,9 +12,23 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
+from langmem_tiers.core.records import by, record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def limit(given: object, name: str) -> Any:
+    """A limit of a turn, or None for no limit."""
+    numbers = (int, float) if name == "seconds" else int
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, numbers):
+        kind = "a number" if name == "seconds" else "a whole number"
+        raise InvalidTypeError(f"{name} is {kind} or None, not {short(given)}")
+    if not 0 <= given <= sys.float_info.max:
+        raise InvalidInputError(f"{name} is {short(given)}: use 0 or more, or None for no limit")
+    return given
+
+
+@record
 class Budget:
     """What one turn may spend; None is no limit.
 
@@ -21,29 +36,14 @@ class Budget:
         InvalidInputError: for a limit below 0, or what is no number.
     """
 
-    tokens: int | None = 8000
+    tokens: Annotated[int | None, by(limit)] = 8000
     """Tokens of context that are assembled in the turn, all calls together (specification of the
     context pipeline: 8,000)."""
-    events: int | None = None
+    events: Annotated[int | None, by(limit)] = None
     """What the turn may do: assemble, track, memorize and note progress, each call once."""
-    seconds: float | None = None
+    seconds: Annotated[float | None, by(limit)] = None
     """The time that it may take, by the store's clock, waits for people included. A context is
     assembled by then, without the sources that have not answered. A commit is never too late."""
-
-    def __post_init__(self) -> None:
-        """Refuse what is no limit."""
-        for name in ("tokens", "events", "seconds"):
-            given = getattr(self, name)
-            numbers = (int, float) if name == "seconds" else int
-            if given is None:
-                continue
-            if isinstance(given, bool) or not isinstance(given, numbers):
-                kind = "a number" if name == "seconds" else "a whole number"
-                raise InvalidTypeError(f"{name} is {kind} or None, not {short(given)}")
-            if not 0 <= given <= sys.float_info.max:
-                raise InvalidInputError(
-                    f"{name} is {short(given)}: use 0 or more, or None for no limit"
-                )
 
     def status(self, tokens: int, events: int, seconds: float) -> BudgetStatus:
         """What is left of it once so much is spent."""

@@ -107,7 +107,10 @@ def test_a_title_that_a_text_begins_with_is_left_out_only_as_a_line_of_its_own(
 
 
 def test_a_fragment_without_fields_stands_as_it_is_in_a_stage_of_memories(memory: Any) -> None:
-    told = [Fragment(text="The gate is shut.", source="semantic"), Fragment.own("Now:", "x", "y")]
+    told = [
+        Fragment(text="The gate is shut.", source="semantic"),
+        Fragment(text="Now:", source="x", rationale="y", data=False),
+    ]
     with MemoryOrchestrator(memory, sources={"semantic": lambda *_: Section(tuple(told))}) as turn:
         text = turn.assemble_context("keys").text
 

@@ -39,7 +39,8 @@ def recalled(*memories: Recollection, source: str = "semantic") -> Section:
 
 
 def own(*texts: str, source: str = "identity") -> Section:
-    return Section(tuple(Fragment.own(text, source, "given") for text in texts))
+    told = {"source": source, "rationale": "given"}
+    return Section(tuple(Fragment(text=text, data=False, **told) for text in texts))
 
 
 def said(*texts: str) -> Section:
