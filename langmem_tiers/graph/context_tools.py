@@ -28,7 +28,7 @@ from langmem_tiers.core import memory as nouns
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
@@ -329,6 +329,20 @@ def _tells(one: Recollection) -> bool:
     return not isinstance(talk, int | float) or talk < TALKS
 
 
+def check_wanted(action: Action, id: object, content: object, *, pins: bool = False) -> None:  # noqa: A002 - langmem's word
+    """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
+
+    Raises:
+        InvalidInputError: for it, in words for the model.
+    """
+    if action == "create" and id is not None:
+        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
+    if action != "create" and id is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    if content is None and (action == "create" or (action == "update" and not pins)):
+        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+
+
 def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
     """Create, update or delete a memory, as a model decides.
 
@@ -336,12 +350,7 @@ def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
     memory, action, content, pin = asking.memory, wanted.action, wanted.content, wanted.pin
-    if action == "create" and wanted.id is not None:
-        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-    if action != "create" and wanted.id is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    if content is None and (action == "create" or (action == "update" and pin is None)):
-        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    check_wanted(action, wanted.id, content, pins=pin is not None)
     if wanted.id is None:
         said = _created(asking, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
         return (yield from said)
@@ -370,12 +379,12 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
         failed = last_failure(asking.messages)
         options["further"] = {} if failed is None else failure_fields(failed)
     result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
+    handle, refusal = yield from _stands(memory, result)
     if result.quarantined:
         held = {"key": result.key, "quarantined": True, "reason": result.reason}
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
+        return refusal, {"learned": [held]}
+    if refusal:
+        return refusal, {}
     word = "Pinned" if pin else "Noted"
     return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
 
@@ -440,10 +449,15 @@ def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
     return found
 
 
-def _handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
-    """Return the handle of the memory that has a key."""
+def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
+    """Return the handle of what was stored, and what a model is told where the gate refused it."""
+    if not result.stored:
+        return "", prompts.NOT_STORED.format(reason=result.reason)
+    key = str(result.key)
     found = yield from asked(memory.get, key)
-    return key if found is None else handle_of(found.namespace, found.key)
+    handle = key if found is None else handle_of(found.namespace, found.key)
+    held = prompts.HELD_BACK.format(id=handle, reason=result.reason)
+    return handle, held if result.quarantined else ""
 
 
 # Reminders
@@ -502,11 +516,9 @@ def _set(
     noted_as = {name: one for name, one in waits.items() if one is not None}
     noted_as |= {"trust": (yield from asking.trust()), "key": asking.key}
     result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
-    if result.quarantined:
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
+    handle, refusal = yield from _stands(memory, result)
+    if refusal:
+        return refusal, {}
     when = "" if moment is None else f" for {_clock(moment, memory)}"
     done = {"reminded": [{"action": "set", "id": handle}]}
     return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done

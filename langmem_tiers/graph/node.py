@@ -400,19 +400,6 @@ def text_of(message: BaseMessage | None) -> str:
     return "" if message is None else str(message.text).strip()
 
 
-def run_of(runtime: Any) -> Run:
-    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
-
-    Raises:
-        ConfigurationError: outside a graph.
-    """
-    info = getattr(runtime, "execution_info", None)
-    if info is None:
-        raise ConfigurationError(OUTSIDE)
-    root = trace_id() or info.run_id
-    return Run(str(info.task_id), None if root is None else str(root))
-
-
 # Where memory fails
 
 
@@ -494,8 +481,16 @@ class Step:
 
     @property
     def run(self) -> Run:
-        """The attempt that it makes; see `run_of`."""
-        return run_of(self.runtime)
+        """The attempt that it makes: the same when it is retried or resumed, new in each loop.
+
+        Raises:
+            ConfigurationError: outside a graph.
+        """
+        info = getattr(self.runtime, "execution_info", None)
+        if info is None:
+            raise ConfigurationError(OUTSIDE)
+        root = trace_id() or info.run_id
+        return Run(str(info.task_id), None if root is None else str(root))
 
     def read(self, key: str) -> Any:
         """What a key of its state holds; None without it."""

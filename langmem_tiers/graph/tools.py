@@ -34,7 +34,14 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.graph import node
-from langmem_tiers.graph.context_tools import Action, OwnTool, made, of_context, told_to_model
+from langmem_tiers.graph.context_tools import (
+    Action,
+    OwnTool,
+    check_wanted,
+    made,
+    of_context,
+    told_to_model,
+)
 from langmem_tiers.graph.node import Remembered, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import weights_for, words_of
@@ -241,12 +248,7 @@ def _managed(
     store: BaseStore, labels: tuple[str, ...], action: Action, given: UUID | None, content: Any
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
-    if action == "create" and given is not None:
-        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-    if action != "create" and given is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    if action != "delete" and content is None:
-        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    check_wanted(action, given, content)
     said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
