@@ -66,16 +66,27 @@ def _ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph c
     return new is not None and (old or new)
 
 
-class ConsolidationState(TypedDict, total=False):
-    """What the graph keeps between its nodes; all of it is plain data."""
+class Input(TypedDict, total=False):
+    """What the graph takes."""
 
     messages: list[Any]
     """Of the agent around it, if there is one; their turns are counted."""
     session_ended: bool
     """Whether the run's session, its context's or else its thread, is over; False again after the
     cycle."""
+
+
+class Output(TypedDict, total=False):
+    """What the graph gives."""
+
     consolidated: dict[str, Any]
     """The report of the last cycle; `ConsolidationReport.of` reads it."""
+    session_ended: bool
+
+
+class ConsolidationState(Input, Output, total=False):
+    """What the graph keeps between its nodes; all of it is plain data."""
+
     tenant: str
     cycle: str
     started_at: str
@@ -93,20 +104,6 @@ class ConsolidationState(TypedDict, total=False):
     decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
     counts: Annotated[Counts, with_counts]
-
-
-class Input(TypedDict, total=False):
-    """What the graph takes."""
-
-    messages: list[Any]
-    session_ended: bool
-
-
-class Output(TypedDict, total=False):
-    """What the graph gives."""
-
-    consolidated: dict[str, Any]
-    session_ended: bool
 
 
 class CycleRun(NamedTuple):

@@ -329,7 +329,7 @@ def _tells(one: Recollection) -> bool:
     return not isinstance(talk, int | float) or talk < TALKS
 
 
-def check_wanted(action: Action, id: object, content: object, *, pins: bool = False) -> None:  # noqa: A002 - langmem's word
+def check_wanted(action: Action, id: object, content: object, *, pins: bool = False) -> None:
     """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
 
     Raises:
@@ -380,11 +380,9 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
         options["further"] = {} if failed is None else failure_fields(failed)
     result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
     handle, refusal = yield from _stands(memory, result)
-    if result.quarantined:
-        held = {"key": result.key, "quarantined": True, "reason": result.reason}
-        return refusal, {"learned": [held]}
     if refusal:
-        return refusal, {}
+        held = {"key": result.key, "quarantined": True, "reason": result.reason}
+        return refusal, {"learned": [held]} if result.quarantined else {}
     word = "Pinned" if pin else "Noted"
     return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
 

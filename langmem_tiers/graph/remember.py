@@ -271,18 +271,14 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     return {HEARD: heard if keep else Heard(**{**heard, "left": []})}
 
 
-MemoryOf = Callable[[Mapping[str, Any]], MemoryCoordinator]
-"""Makes the memory of a context from its fields."""
-
-
 def store_heard(
-    memory_of: MemoryOf, heard: Heard | None
+    memory_of: Callable[[Mapping[str, Any]], MemoryCoordinator], heard: Heard | None
 ) -> Flow[tuple[Update, list[errors.TieredMemoryError]]]:
     """Store what was said and is not stored yet, after its recall and before its answer.
 
     If it were stored sooner, it and its words would count among what is recalled for it. It goes
-    to the memory of whoever said it. The errors of what could not be stored are returned too; what
-    is too large for the store is left no longer.
+    to the memory of whoever said it, which is made from the fields of a context. The errors of what
+    could not be stored are returned too; what is too large for the store is left no longer.
     """
     if not heard or not heard["left"]:
         return {}, []
@@ -325,7 +321,7 @@ def remember_turn(
     trust = yield from speakers.trusting(answer.after if answer else step.messages, gate, config)
     humans = speakers.unanswered(step.messages)
     left = None
-    if heard:  # else an earlier version began the run, and noted nothing
+    if heard:  # else nothing could be noted as the run began
         there = {one.id for one in humans}
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]

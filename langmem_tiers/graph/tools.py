@@ -309,9 +309,7 @@ def _store(given: BaseStore | None) -> BaseStore:
 # Keeping and finding in a store of ours, or in any
 
 
-def _changed(
-    store: OurStore, put: PutOp, action: str, trust: float = 1.0
-) -> Flow[StoreResult | None]:
+def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[StoreResult | None]:
     """Carry out what a model wants of a store of ours; None once something is deleted.
 
     Args:
