@@ -48,6 +48,8 @@ NOT_OURS = (
 )
 """What to do about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
+_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
+"""What of the state each node deals with."""
 
 
 class HeldTenant(NamedTuple):
@@ -327,23 +329,16 @@ def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> 
     """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
+    handled: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
     batch, batches = state.get("batch") or (0, len(now["batches"]))
     return {
         "consolidation": node,
         **{name: now[name] for name in ("tenant", "cycle", "step")},
         "batch": batch,
         "batches": batches,
-        "memories": _dealt_with(node, now),
+        "memories": sum(len(one) if isinstance(one, list) else 1 for one in handled),
         **{verdict: total(counts, verdict) for verdict in VERDICTS},
     }
-
-
-_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
-
-
-def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
-    several: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
-    return sum(len(one) if isinstance(one, list) else 1 for one in several)
 
 
 def _chunks(several: Sequence[T]) -> list[list[T]]:

@@ -329,15 +329,15 @@ def _tells(one: Recollection) -> bool:
     return not isinstance(talk, int | float) or talk < TALKS
 
 
-def check_wanted(action: Action, id: object, content: object, *, pins: bool = False) -> None:
+def check_wanted(action: Action, named: object, content: object, *, pins: bool = False) -> None:
     """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
 
     Raises:
         InvalidInputError: for it, in words for the model.
     """
-    if action == "create" and id is not None:
+    if action == "create" and named is not None:
         raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-    if action != "create" and id is None:
+    if action != "create" and named is None:
         raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
     if content is None and (action == "create" or (action == "update" and not pins)):
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))

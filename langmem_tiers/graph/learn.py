@@ -72,10 +72,7 @@ def create_reflexion_node(
             that return their errors as text.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_helpers(model, attempts=attempts, failed=failed)
 
@@ -111,10 +108,7 @@ def create_outcome_node(
             None nothing is credited.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_of_state(["success"], success=success)
 
@@ -148,10 +142,7 @@ def create_promotion_node(
         model: A chat model that generalises what is promoted; rules do if not given.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     promotion_policy(policy)  # refuses what is none
     node.checked_helpers(model)
@@ -198,10 +189,7 @@ def create_evolution_node(
         extract_entities: Finds who and what its texts are about; see `evolve`.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     told = {"interaction": interaction, "success_metrics": success_metrics}
     node.checked_of_state(told, **told, judged=judged)
@@ -241,10 +229,7 @@ def create_skill_node(
         min_support: Runs that a sequence of calls has to succeed in.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_of_state(["success"], success=success)
     skill_candidates((), min_support=min_support)  # refuses a number that cannot be

@@ -70,9 +70,7 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         on_error: As for the recall node.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
@@ -123,10 +121,7 @@ def create_acknowledge_node(
     refused, with a `ConfigurationError`.
 
     Args:
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     return node.node(name, _acknowledge, context, coordinator, keys=("reminders",))
 
