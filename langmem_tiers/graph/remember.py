@@ -14,11 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import errors
+from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.prompts import CORRECTED
-from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
@@ -153,7 +150,7 @@ class Told(NamedTuple):
     @property
     def says(self) -> list[dict[str, Any]]:
         """Return the answer as it is stored; nothing if it says nothing."""
-        if self.answer is None or not (answered := storable(self.answer.text)):
+        if self.answer is None or not (answered := values.storable(self.answer.text)):
             return []
         key = speakers.key_of(self.answer.message, self.step.config)
         note = speakers.kept(answered, self.step.memory, key)
@@ -230,7 +227,7 @@ def _superseded(
 def _revision(told: Told, judge: BaseChatModel | None) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
     question = told.question
-    if judge is None or question is None or not (text := storable(node.text_of(question))):
+    if judge is None or question is None or not (text := values.storable(node.text_of(question))):
         return Revision()
     name = told.speakers.of(question)["speaker"]
     speaker, key = None if name == "user" else name, speakers.key_of(question, told.step.config)
@@ -242,11 +239,11 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
     several = [
         one
         for one in revision.corrects
-        if notes and one.memory_type != PROSPECTIVE and len(one.content) <= _SHORT
+        if notes and one.memory_type != types.PROSPECTIVE and len(one.content) <= _SHORT
     ]
     for one in several:
         said = notes[0]["content"]
-        notes[0]["content"] = CORRECTED.format(said=said, earlier=one.content)
+        notes[0]["content"] = prompts.CORRECTED.format(said=said, earlier=one.content)
     return [one.key for one in several]
 
 
