@@ -182,19 +182,15 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     notes = [*_unstored([*before, *asking], told.left), *says]
     results = (yield from asked(memory.store_many, notes)) if notes else []
     if told.sets_reminder and asking:
-        yield from _mark_reminding(memory, str(asking[0]["key"]))
+        with suppress(errors.InvalidInputError):  # it is not stored
+            marking = mark_reminding(memory, str(asking[0]["key"]))
+            yield from asked(memory.tiered_store.run, marking)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
     by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
     if by is not None and by.stored and not by.quarantined:
         revised += yield from _superseded(memory, corrections, str(by.key), failed)
     return Kept(results, revised, failed)
-
-
-def _mark_reminding(memory: MemoryCoordinator, key: str) -> Flow[None]:
-    """Note of the message, if it is stored, that a reminder was set for it."""
-    with suppress(errors.InvalidInputError):  # it is not stored
-        yield from asked(memory.tiered_store.run, mark_reminding(memory, key))
 
 
 def _unstored(
