@@ -14,9 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import Checkpointer, RetryPolicy, Send
 
-from langmem_tiers.consolidate.archive import Archive
-from langmem_tiers.consolidate.cycle import steps
-from langmem_tiers.consolidate.models import judge_of, summariser_of
+from langmem_tiers.consolidate import archive, cycle, models, stored
 from langmem_tiers.consolidate.policy import (
     BY_TIME,
     ConsolidationPolicy,
@@ -24,12 +22,9 @@ from langmem_tiers.consolidate.policy import (
     due,
 )
 from langmem_tiers.consolidate.steps import CycleStep
-from langmem_tiers.consolidate.stored import claim_cycle, last_cycle
-from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_kind, checked_list
+from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import short
-from langmem_tiers.core.structured import checked_model
 from langmem_tiers.graph import consolidation_nodes as nodes
 from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
@@ -111,7 +106,7 @@ def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
             f"checkpointer is what compile takes, not {short(checkpointer)}"
         )
     known = [one.__name__ for one in _NODES]
-    stops = list(checked_list(names, "interrupt_before", "nodes"))
+    stops = list(checks.checked_list(names, "interrupt_before", "nodes"))
     for one in stops:
         if not isinstance(one, str) or one not in known:
             raise errors.InvalidInputError(
@@ -182,7 +177,7 @@ def consolidation_due(
         builder.add_conditional_edges("model", consolidation_due(schedule))
         ```
     """
-    checked_kind(schedule, ConsolidationSchedule, "schedule")
+    checks.checked_kind(schedule, ConsolidationSchedule, "schedule")
     whose = Remembered(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
@@ -192,8 +187,8 @@ def consolidation_due(
         _check_kept(schedule, state, known)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, last_cycle(tenant))
-            begins = claim_cycle(tenant, store.flows.now, every)
+            last = yield from asked(store.run, stored.last_cycle(tenant))
+            begins = stored.claim_cycle(tenant, store.flows.now, every)
         turns = nodes.turns_since(known.get("messages") or (), known.get("consolidated"))
         over, now = bool(known.get("session_ended")), store.flows.now
         reason = due(schedule, last, now=now, turns=turns, session_ended=over)
@@ -221,20 +216,20 @@ def _check_kept(schedule: ConsolidationSchedule, state: Any, known: Mapping[str,
 
 def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> dict[str, CycleStep]:
     chosen = ConsolidationPolicy() if given is None else given
-    policy = checked_kind(chosen, ConsolidationPolicy, "policy")
+    policy = checks.checked_kind(chosen, ConsolidationPolicy, "policy")
     asked_of: Any = {}
     if policy.archive is not None:
         from langmem_tiers.consolidate.files import ArchiveFiles  # noqa: PLC0415 - an extra of its own
 
-        asked_of["archive_step"] = Archive(policy.archive, ArchiveFiles())
+        asked_of["archive_step"] = archive.Archive(policy.archive, ArchiveFiles())
     if model is not None:
-        checked_model(model)
+        structured.checked_model(model)
         asked_of |= {
             "generaliser": generaliser_of(model),
-            "judge": judge_of(model),
-            "summariser": summariser_of(model),
+            "judge": models.judge_of(model),
+            "summariser": models.summariser_of(model),
         }
-    return {one.name: one for one in steps(policy, **asked_of)}
+    return {one.name: one for one in cycle.steps(policy, **asked_of)}
 
 
 def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any, Any]:

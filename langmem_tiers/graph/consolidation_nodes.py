@@ -48,6 +48,8 @@ NOT_OURS = (
 )
 """What to do about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
+_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
+"""What of the state each node deals with."""
 
 
 class HeldTenant(NamedTuple):
@@ -66,16 +68,27 @@ def _ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph c
     return new is not None and (old or new)
 
 
-class ConsolidationState(TypedDict, total=False):
-    """What the graph keeps between its nodes; all of it is plain data."""
+class Input(TypedDict, total=False):
+    """What the graph takes."""
 
     messages: list[Any]
     """Of the agent around it, if there is one; their turns are counted."""
     session_ended: bool
     """Whether the run's session, its context's or else its thread, is over; False again after the
     cycle."""
+
+
+class Output(TypedDict, total=False):
+    """What the graph gives."""
+
     consolidated: dict[str, Any]
     """The report of the last cycle; `ConsolidationReport.of` reads it."""
+    session_ended: bool
+
+
+class ConsolidationState(Input, Output, total=False):
+    """What the graph keeps between its nodes; all of it is plain data."""
+
     tenant: str
     cycle: str
     started_at: str
@@ -93,20 +106,6 @@ class ConsolidationState(TypedDict, total=False):
     decisions: list[list[StepDecision]]
     """What is going to be applied, in batches."""
     counts: Annotated[Counts, with_counts]
-
-
-class Input(TypedDict, total=False):
-    """What the graph takes."""
-
-    messages: list[Any]
-    session_ended: bool
-
-
-class Output(TypedDict, total=False):
-    """What the graph gives."""
-
-    consolidated: dict[str, Any]
-    session_ended: bool
 
 
 class CycleRun(NamedTuple):
@@ -330,23 +329,16 @@ def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> 
     """
     now = {**state, **update}
     counts = update.get("consolidated", update).get("counts") or {}
+    handled: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
     batch, batches = state.get("batch") or (0, len(now["batches"]))
     return {
         "consolidation": node,
         **{name: now[name] for name in ("tenant", "cycle", "step")},
         "batch": batch,
         "batches": batches,
-        "memories": _dealt_with(node, now),
+        "memories": sum(len(one) if isinstance(one, list) else 1 for one in handled),
         **{verdict: total(counts, verdict) for verdict in VERDICTS},
     }
-
-
-_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
-
-
-def _dealt_with(node: str, now: Mapping[str, Any]) -> int:
-    several: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
-    return sum(len(one) if isinstance(one, list) else 1 for one in several)
 
 
 def _chunks(several: Sequence[T]) -> list[list[T]]:

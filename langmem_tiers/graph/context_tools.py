@@ -23,16 +23,12 @@ from langgraph.runtime import get_runtime
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from langmem_tiers.core import errors, prompts
+from langmem_tiers.core import checks, errors, namespaces, prompts, types, values
 from langmem_tiers.core import memory as nouns
-from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
-from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.graph.messages import last_failure, noted, this_turn
 from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, ways
 from langmem_tiers.graph.remind import reminder_line
@@ -58,7 +54,7 @@ _TYPES: Final = {
     "fact": "semantic",
     "event": "episodic",
     "procedure": "procedural",
-    "lesson": REFLEXION,
+    "lesson": types.REFLEXION,
 }
 THIS: Final = "this"
 """By which a model names the message that it answers."""
@@ -146,7 +142,7 @@ class OwnTool(StructuredTool):
     def _marked(self, answer: Any) -> Any:
         if not isinstance(answer, ToolMessage):
             return answer
-        return noted(answer, {TRUST: min(map(trust_of, self.brought(answer)), default=1.0)})
+        return noted(answer, {TRUST: min(map(values.trust_of, self.brought(answer)), default=1.0)})
 
 
 @contextmanager
@@ -245,7 +241,7 @@ def of_context(
         with told_to_model():
             return (yield from does(asking, takes(**given)))
 
-    told = f"{text}\n{checked_kind(instructions, str, 'instructions')}"
+    told = f"{text}\n{checks.checked_kind(instructions, str, 'instructions')}"
     as_answer: Any = {"response_format": "content_and_artifact"}
     return made(doing, name, told, takes, _ContextTool, **as_answer)
 
@@ -314,9 +310,9 @@ def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
         options["limit"] = wanted.limit if query.strip() else max(wanted.limit, _KNOWN)
     found = yield from asked(memory.get_context, query, **options)
     told = [one for one in found if wanted.about is None or _tells(one)]
-    notes = [one for one in told if one.memory_type != PROSPECTIVE]
+    notes = [one for one in told if one.memory_type != types.PROSPECTIVE]
     lines: list[str] = []
-    if places := {one.place for one in told if one.memory_type == PROSPECTIVE}:
+    if places := {one.place for one in told if one.memory_type == types.PROSPECTIVE}:
         known = yield from asked(memory.intentions)
         lines = [reminder_line(one, memory.context.zone) for one in known if one.place in places]
     when: Any = {"now": memory.now, "asked": query or None}
@@ -329,6 +325,20 @@ def _tells(one: Recollection) -> bool:
     return not isinstance(talk, int | float) or talk < TALKS
 
 
+def check_wanted(action: Action, named: object, content: object, *, pins: bool = False) -> None:
+    """Refuse a change that lacks what it needs: an id, or a content unless the change only `pins`.
+
+    Raises:
+        InvalidInputError: for it, in words for the model.
+    """
+    if action == "create" and named is not None:
+        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
+    if action != "create" and named is None:
+        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
+    if content is None and (action == "create" or (action == "update" and not pins)):
+        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+
+
 def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
     """Create, update or delete a memory, as a model decides.
 
@@ -336,12 +346,7 @@ def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
     memory, action, content, pin = asking.memory, wanted.action, wanted.content, wanted.pin
-    if action == "create" and wanted.id is not None:
-        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-    if action != "create" and wanted.id is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    if content is None and (action == "create" or (action == "update" and pin is None)):
-        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    check_wanted(action, wanted.id, content, pins=pin is not None)
     if wanted.id is None:
         said = _created(asking, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
         return (yield from said)
@@ -365,17 +370,15 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
     memory = asking.memory
     trust = yield from asking.trust()
     options: Any = {"memory_type": memory_type, "trust": trust, "key": asking.key, "pinned": pin}
-    if memory_type == REFLEXION:
+    if memory_type == types.REFLEXION:
         options["personal"] = None if memory.context.user_id is None else True
         failed = last_failure(asking.messages)
         options["further"] = {} if failed is None else failure_fields(failed)
     result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
-    if result.quarantined:
+    handle, refusal = yield from _stands(memory, result)
+    if refusal:
         held = {"key": result.key, "quarantined": True, "reason": result.reason}
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {"learned": [held]}
+        return refusal, {"learned": [held]} if result.quarantined else {}
     word = "Pinned" if pin else "Noted"
     return f"{word} as {bracketed(handle)}.", {"noted": [{"key": result.key, "handle": handle}]}
 
@@ -423,12 +426,12 @@ def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
     if found is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
         raise InvalidInputError(absent.format(id=named, action=action))
-    whose = memory.tiered_store.options.user_of(encode(found.namespace))
+    whose = memory.tiered_store.options.user_of(namespaces.encode(found.namespace))
     own = memory.context.user_id is None or whose == memory.context.user_id
-    if not own and source_of(found.value) != nouns.Source.AGENT:
+    if not own and values.source_of(found.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
     trust = yield from asking.trust()
-    if trust < nouns.THRESHOLD and trust_of(found.value) > trust:
+    if trust < nouns.THRESHOLD and values.trust_of(found.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
     speaker = (found.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
@@ -440,10 +443,15 @@ def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
     return found
 
 
-def _handle_of_key(memory: MemoryCoordinator, key: str) -> Flow[str]:
-    """Return the handle of the memory that has a key."""
+def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, str]]:
+    """Return the handle of what was stored, and what a model is told where the gate refused it."""
+    if not result.stored:
+        return "", prompts.NOT_STORED.format(reason=result.reason)
+    key = str(result.key)
     found = yield from asked(memory.get, key)
-    return key if found is None else handle_of(found.namespace, found.key)
+    handle = key if found is None else handle_of(found.namespace, found.key)
+    held = prompts.HELD_BACK.format(id=handle, reason=result.reason)
+    return handle, held if result.quarantined else ""
 
 
 # Reminders
@@ -502,11 +510,9 @@ def _set(
     noted_as = {name: one for name, one in waits.items() if one is not None}
     noted_as |= {"trust": (yield from asking.trust()), "key": asking.key}
     result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
-    if not result.stored:
-        return prompts.NOT_STORED.format(reason=result.reason), {}
-    handle = yield from _handle_of_key(memory, str(result.key))
-    if result.quarantined:
-        return prompts.HELD_BACK.format(id=handle, reason=result.reason), {}
+    handle, refusal = yield from _stands(memory, result)
+    if refusal:
+        return refusal, {}
     when = "" if moment is None else f" for {_clock(moment, memory)}"
     done = {"reminded": [{"action": "set", "id": handle}]}
     return prompts.REMINDER_SET.format(id=bracketed(handle), when=when), done

@@ -13,12 +13,9 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph import node
-from langmem_tiers.graph.messages import steps_of
+from langmem_tiers.graph import messages, node, recall, speakers
 from langmem_tiers.graph.node import OfState, OnHookError, Scope, Step, Update, asked, of_state
-from langmem_tiers.graph.recall import MemoryState
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, nothing_due, remind
-from langmem_tiers.graph.speakers import speakers_in, trusting, unanswered
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
 from langmem_tiers.postgres.flow import Flow
@@ -36,7 +33,7 @@ def merged(known: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str
     return {**(known or {}), **(new or {})}
 
 
-class HookState(MemoryState, total=False):
+class HookState(recall.MemoryState, total=False):
     """A graph's state with what hooks read and write; subclass it, or name its keys in your own."""
 
     hooks: Annotated[dict[str, Any], merged]
@@ -158,8 +155,8 @@ def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) ->
     """Keep the prompts of people since the last answer, up to one that fails; tell of the last."""
     hooks = MemoryHooks(step.memory, **options)
     if prompt is None:
-        by = yield from speakers_in(step.config, step.memory.gate)
-        people = (one for one in unanswered(step.messages) if by.person(one))
+        by = yield from speakers.speakers_in(step.config, step.memory.gate)
+        people = (one for one in speakers.unanswered(step.messages) if by.person(one))
         said = [(storable(node.text_of(one)), one.id, by.of(one)["speaker"]) for one in people]
     else:
         said = [(str(of_state(step.state, prompt) or ""), None, "user")]
@@ -235,10 +232,10 @@ def _kept(
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored, trust = [], 1.0
     if fresh:
-        trust = yield from trusting(said, step.memory.gate, step.config)
+        trust = yield from speakers.trusting(said, step.memory.gate, step.config)
     question = node.last_question(said)
     for one in fresh:
-        done = {"steps": steps_of(one["content"], said), **one}
+        done = {"steps": messages.steps_of(one["content"], said), **one}
         of = str(None if question is None else question.id), str(one.get("id") or one["content"])
         how: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
         result = yield from asked(hooks.on_todo_write_complete, done, **how)
@@ -305,7 +302,7 @@ def _ended(
     if not over:
         return {"session": None}
     told = {name: of_state(step.state, one, None) for name, one in of.items() if one is not None}
-    told["trust"] = yield from trusting(step.messages, step.memory.gate, step.config)
+    told["trust"] = yield from speakers.trusting(step.messages, step.memory.gate, step.config)
     stopping = _stopped(step.memory, told, model)
     if step.memory.context.session_id is None:  # a mistake, which is raised
         return {"session": (yield from stopping)}

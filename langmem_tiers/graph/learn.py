@@ -10,20 +10,15 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core.checks import checked_list
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core import checks, errors, settings, values
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.settings import PromotionSettings
-from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import Failing
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.speakers import trusting
+from langmem_tiers.learn import promotion_rules, reflector, skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
-from langmem_tiers.learn.promotion_rules import promotion_policy
-from langmem_tiers.learn.reflector import Experience
 from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.learn.skills import MIN_SUPPORT, ToolCall, Trace, skill_candidates
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
@@ -72,10 +67,7 @@ def create_reflexion_node(
             that return their errors as text.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_helpers(model, attempts=attempts, failed=failed)
 
@@ -111,10 +103,7 @@ def create_outcome_node(
             None nothing is credited.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_of_state(["success"], success=success)
 
@@ -131,7 +120,7 @@ def create_outcome_node(
 
 def create_promotion_node(
     *,
-    policy: PromotionSettings | None = None,
+    policy: settings.PromotionSettings | None = None,
     model: BaseChatModel | None = None,
     on_error: OnError = "continue",
     context: Scope | None = None,
@@ -148,12 +137,9 @@ def create_promotion_node(
         model: A chat model that generalises what is promoted; rules do if not given.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    promotion_policy(policy)  # refuses what is none
+    promotion_rules.promotion_policy(policy)  # refuses what is none
     node.checked_helpers(model)
 
     def promote(step: Step) -> Flow[Update]:
@@ -198,10 +184,7 @@ def create_evolution_node(
         extract_entities: Finds who and what its texts are about; see `evolve`.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     told = {"interaction": interaction, "success_metrics": success_metrics}
     node.checked_of_state(told, **told, judged=judged)
@@ -223,7 +206,7 @@ def create_evolution_node(
 def create_skill_node(
     success: Success,
     *,
-    min_support: int = MIN_SUPPORT,
+    min_support: int = skills.MIN_SUPPORT,
     on_error: OnError = "continue",
     context: Scope | None = None,
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
@@ -241,13 +224,10 @@ def create_skill_node(
         min_support: Runs that a sequence of calls has to succeed in.
         on_error: `continue` goes on where Postgres or a model fails, and tells the log and the
             stream; `raise` leaves it to the graph and its retry policy.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     node.checked_of_state(["success"], success=success)
-    skill_candidates((), min_support=min_support)  # refuses a number that cannot be
+    skills.skill_candidates((), min_support=min_support)  # refuses a number that cannot be
 
     def learn(step: Step) -> Flow[Update]:
         if (trace := _trace(step, success)) is None:
@@ -263,7 +243,7 @@ def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
     """The failed attempts that a function of the caller's finds."""
     found: Any = attempts(state)
     several = [found] if isinstance(found, FailedAttempt) else () if found is None else found
-    return list(checked_list(several, "what attempts returned", "failed attempts"))
+    return list(checks.checked_list(several, "what attempts returned", "failed attempts"))
 
 
 def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAttempt]:
@@ -276,7 +256,7 @@ def _failed(step: Step, failed: Failing | None, *, every: bool) -> list[FailedAt
     of_node = FailedAttempt(
         task_id=messages.task_of(said),
         approach=f"ran the node {caught.node}",
-        error=storable(f"{type(caught.error).__name__}: {caught.error}"),
+        error=values.storable(f"{type(caught.error).__name__}: {caught.error}"),
         tool=caught.node,
     )
     return [of_node, *found]
@@ -290,8 +270,8 @@ def judged_of(state: Any, success: Success) -> bool | None:
     """
     judged = of_state(state, success)
     if judged is not None and not isinstance(judged, bool):
-        raise InvalidTypeError(
-            f"whether the run succeeded is True, False or None, not {short(judged)}"
+        raise errors.InvalidTypeError(
+            f"whether the run succeeded is True, False or None, not {errors.short(judged)}"
         )
     return judged
 
@@ -300,22 +280,22 @@ def _run(step: Step) -> str:
     """The run that the recall node noted."""
     run = step.read("recalled_run")
     if not run:
-        raise InvalidInputError(
+        raise errors.InvalidInputError(
             "the graph's state has no 'recalled_run': put the recall node before this one, and "
             "add the key to the state (MemoryState has it)"
         )
     return str(run)
 
 
-def _trace(step: Step, success: Success) -> Trace | None:
+def _trace(step: Step, success: Success) -> skills.Trace | None:
     """What this run called; None if nothing, or if it is not known how it ended."""
     judged, said = judged_of(step.state, success), step.messages
     calls = [
-        ToolCall(one.tool, frozenset(map(storable, one.call["args"])), not one.failed)
+        skills.ToolCall(one.tool, frozenset(map(values.storable, one.call["args"])), not one.failed)
         for one in messages.calls_of_turn(said)
         if one.tool is not None
     ]
-    return None if judged is None or not calls else Trace(step.run.id, calls, judged)
+    return None if judged is None or not calls else skills.Trace(step.run.id, calls, judged)
 
 
 # An agent learns when its turn is over: what failed, and later a model's lessons
@@ -363,14 +343,14 @@ class Reflecting(NamedTuple):
 
 def _experience(
     said: Sequence[BaseMessage], attempts: Sequence[FailedAttempt], *, failed: bool
-) -> Experience:
+) -> reflector.Experience:
     """What a turn went through, as its messages tell it."""
     earlier = said[: len(said) - len(messages.this_turn(said))]
     answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
-    return Experience(
+    return reflector.Experience(
         attempts=attempts,
-        asked=storable(node.text_of(node.last_question(said))),
+        asked=values.storable(node.text_of(node.last_question(said))),
         answered=messages.said_in(said).get("answer", ""),
-        before=storable(next(filter(None, answers), "")),
+        before=values.storable(next(filter(None, answers), "")),
         failed=failed,
     )

@@ -26,11 +26,7 @@ from langchain_core.tracers.context import register_configure_hook
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
-from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
-from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.settings import BOOKKEEPING
+from langmem_tiers.core import errors, memory, namespaces, reading, settings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import handed_over, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt
@@ -250,7 +246,7 @@ def failing(messages: Sequence[Any], failed: Failing | None) -> list[BaseMessage
         if failed is None or not isinstance(one, ToolMessage):
             continue
         if not isinstance(said := failed(one), bool):
-            raise InvalidTypeError(f"failed returns True or False, not {short(said)}")
+            raise errors.InvalidTypeError(f"failed returns True or False, not {errors.short(said)}")
         known[place] = noted(one, {FAILED: said})
     return known
 
@@ -268,7 +264,7 @@ def attempts_in(messages: Sequence[Any], ran: Ran | None = None) -> list[FailedA
         for one in calls
     ]
     for place, one in enumerate(calls):
-        if one.failed and one.call["name"] not in BOOKKEEPING:
+        if one.failed and one.call["name"] not in settings.BOOKKEEPING:
             cure = cure_of(place, tried)
             with_ = None if cure is None else calls[cure].approach
             told: Any = {"approach": one.approach, "error": one.error, "tool": one.tool}
@@ -324,7 +320,7 @@ def about_to_run(messages: Sequence[BaseMessage]) -> list[ToolCall]:
 def tool_of(call: ToolCall) -> str | None:
     """The tool of a call; None if no lesson can be of a tool so called: a model calls any name."""
     tool = call["name"]
-    named = tool == storable(tool) and 0 < len(tool.encode()) <= MAX_NAMESPACE_BYTES
+    named = tool == storable(tool) and 0 < len(tool.encode()) <= namespaces.MAX_NAMESPACE_BYTES
     return tool if named else None
 
 
@@ -362,7 +358,7 @@ def steps_of(content: str, messages: Sequence[BaseMessage]) -> list[str]:
             if status == IN_PROGRESS != before:
                 steps = []
         elif status == IN_PROGRESS and not one.failed:
-            steps.append(shortened(one.approach, _LONGEST_STEP))
+            steps.append(reading.shortened(one.approach, _LONGEST_STEP))
     return steps[-_MOST_STEPS:] if status in {IN_PROGRESS, COMPLETED} else []
 
 
@@ -394,7 +390,7 @@ def taught_in(messages: Sequence[BaseMessage]) -> set[str]:
     return {key for several in told for key in several}
 
 
-def taught(error: ToolMessage, lessons: Sequence[Recollection]) -> ToolMessage:
+def taught(error: ToolMessage, lessons: Sequence[memory.Recollection]) -> ToolMessage:
     """The error, with the lessons before it."""
     if not lessons:
         return error
@@ -408,7 +404,7 @@ def taught(error: ToolMessage, lessons: Sequence[Recollection]) -> ToolMessage:
 
 
 def with_taught(
-    messages: Sequence[Any], lessons: Mapping[str | None, Sequence[Recollection]]
+    messages: Sequence[Any], lessons: Mapping[str | None, Sequence[memory.Recollection]]
 ) -> list[Any]:
     """Put lessons before the answers that they belong to, by id, and return the messages."""
     return [

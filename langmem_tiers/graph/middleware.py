@@ -5,8 +5,9 @@ What the turn of an agent is shown is found once, and the same at each call of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
 
 from langchain_core.language_models import BaseChatModel
@@ -59,11 +60,11 @@ class Noted(TypedDict):
     """The run that its memories are credited by."""
     message_id: str | None
     """The id of the human message that it answers."""
-    asked: NotRequired[str]
+    asked: str
     """The part of that message that is a question to memory."""
     name: NotRequired[str]
     """The name of who asks, if the message bears one."""
-    begins: NotRequired[bool]
+    begins: bool
     """True if it is the first turn of its thread."""
     shown: NotRequired[list[list[Any]]]
     """The places of the memories that a model was shown, best first, as `[namespace, key]`."""
@@ -123,12 +124,9 @@ def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
     """Return the question of a turn, and the message that asks it, if there is one."""
     messages = node.messages_of(state)
     about = [one for one in messages if one.id == noted["message_id"] and one.id is not None]
-    said = noted.get("asked")
-    if said is None:  # an earlier version noted it
-        said = storable(node.text_of(node.last_question(messages)))
     if not about and noted["message_id"] is not None:
-        about = [HumanMessage(said, id=noted["message_id"], name=noted.get("name"))]
-    return said, about
+        about = [HumanMessage(noted["asked"], id=noted["message_id"], name=noted.get("name"))]
+    return noted["asked"], about
 
 
 class ShownTurns:
@@ -195,17 +193,15 @@ class ShownTurns:
 
         An intention that waits for a session to start is due in the first turn of a thread.
         """
-        begins = noted.get("begins", False)
-        return (
-            yield from asked(
-                step.memory.remind,
-                question or None,
-                state=step.state,
-                predicates={SESSION_STARTS: lambda _: begins, **(waits.predicates or {})},
-                lease_seconds=LEASE_SECONDS,
-                run_id=run,
-            )
+        reminding = asked(
+            step.memory.remind,
+            question or None,
+            state=step.state,
+            predicates={SESSION_STARTS: lambda _: noted["begins"], **(waits.predicates or {})},
+            lease_seconds=LEASE_SECONDS,
+            run_id=run,
         )
+        return (yield from reminding)
 
 
 def _again(memory: MemoryCoordinator, shown: Sequence[Sequence[Any]]) -> Flow[Recollections]:
@@ -431,7 +427,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         noted, heard, judged = noted_in(state), step.read(HEARD), None
         done = done_in(step.messages)
         # who began the turn
-        own = step if heard is None else replace(step, memory=self._of(runtime)(heard["whose"]))
+        own = step if heard is None else replace(step, memory=self._memory_of(step, heard["whose"]))
         with step.without("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
                 judged = judged_of(state, self._outcome)
@@ -458,9 +454,9 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _of(self, runtime: Runtime[Any]) -> remembering.MemoryOf:
-        """Make memories of contexts as a run's is made."""
-        return lambda whose: self._whose.memory_of(runtime, MemoryContext(**whose))
+    def _memory_of(self, step: Step, whose: Mapping[str, Any]) -> MemoryCoordinator:
+        """Make the memory of a context as the run's is made."""
+        return self._whose.memory_of(step.runtime, MemoryContext(**whose))
 
     def _store_heard(self, step: Step) -> Flow[Update]:
         """Store what was said, before it is answered, and return the update of the state."""
@@ -468,7 +464,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         if self._remember:
             with step.without("remember"):
                 update, failed = yield from remembering.store_heard(
-                    self._of(step.runtime), step.read(HEARD)
+                    partial(self._memory_of, step), step.read(HEARD)
                 )
                 for error in failed[:1]:
                     raise error

@@ -20,13 +20,9 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 
-from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_choice, checked_function
+from langmem_tiers.core import checks, errors, structured, threads, tracing
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.structured import checked_model
-from langmem_tiers.core.threads import Work, adone, done
-from langmem_tiers.core.tracing import trace_id
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow
@@ -54,14 +50,14 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return done(_driven(asking, Ask.ask))
+        return threads.done(_driven(asking, Ask.ask))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await adone(_driven(asking, Ask.aask))
+        return await threads.adone(_driven(asking, Ask.aask))
 
 
-def _driven(asking: Flow[T], ask: Callable[[Any], Any]) -> Work[T]:
+def _driven(asking: Flow[T], ask: Callable[[Any], Any]) -> threads.Work[T]:
     resume: Callable[[Any], Any] = asking.send
     answer: Any = None
     while True:
@@ -331,7 +327,7 @@ def checked_of_state(needed: Collection[str] = (), /, **several: object) -> None
             continue
         if not callable(given):
             raise InvalidTypeError(f"{what} is a key of the state, or a function of the state")
-        checked_function(given, what)
+        checks.checked_function(given, what)
 
 
 def checked_helpers(model: object = None, **functions: object) -> None:
@@ -341,10 +337,10 @@ def checked_helpers(model: object = None, **functions: object) -> None:
         InvalidTypeError: for either.
     """
     if model is not None:
-        checked_model(model)
+        structured.checked_model(model)
     for what, given in functions.items():
         if given is not None:
-            checked_function(given, what)
+            checks.checked_function(given, what)
 
 
 def check_keys(config: RunnableConfig, *names: str) -> None:
@@ -400,19 +396,6 @@ def text_of(message: BaseMessage | None) -> str:
     return "" if message is None else str(message.text).strip()
 
 
-def run_of(runtime: Any) -> Run:
-    """The attempt that a node makes: the same when it is retried or resumed, new in each loop.
-
-    Raises:
-        ConfigurationError: outside a graph.
-    """
-    info = getattr(runtime, "execution_info", None)
-    if info is None:
-        raise ConfigurationError(OUTSIDE)
-    root = trace_id() or info.run_id
-    return Run(str(info.task_id), None if root is None else str(root))
-
-
 # Where memory fails
 
 
@@ -465,7 +448,7 @@ def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue")
     Raises:
         InvalidInputError: for what is neither that word nor `raise`.
     """
-    checked_choice(on_error, (goes_on, "raise"), "on_error")
+    checks.checked_choice(on_error, (goes_on, "raise"), "on_error")
     if on_error == "raise":
         return Careful((), ())
     return GOING_ON if goes_on == "continue" else _TELLING
@@ -494,8 +477,16 @@ class Step:
 
     @property
     def run(self) -> Run:
-        """The attempt that it makes; see `run_of`."""
-        return run_of(self.runtime)
+        """The attempt that it makes: the same when it is retried or resumed, new in each loop.
+
+        Raises:
+            ConfigurationError: outside a graph.
+        """
+        info = getattr(self.runtime, "execution_info", None)
+        if info is None:
+            raise ConfigurationError(OUTSIDE)
+        root = tracing.trace_id() or info.run_id
+        return Run(str(info.task_id), None if root is None else str(root))
 
     def read(self, key: str) -> Any:
         """What a key of its state holds; None without it."""

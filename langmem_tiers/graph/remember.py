@@ -14,11 +14,8 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import errors
+from langmem_tiers.core import errors, prompts, types, values
 from langmem_tiers.core.memory import StoreResult
-from langmem_tiers.core.prompts import CORRECTED
-from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
@@ -153,7 +150,7 @@ class Told(NamedTuple):
     @property
     def says(self) -> list[dict[str, Any]]:
         """Return the answer as it is stored; nothing if it says nothing."""
-        if self.answer is None or not (answered := storable(self.answer.text)):
+        if self.answer is None or not (answered := values.storable(self.answer.text)):
             return []
         key = speakers.key_of(self.answer.message, self.step.config)
         note = speakers.kept(answered, self.step.memory, key)
@@ -185,19 +182,15 @@ def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
     notes = [*_unstored([*before, *asking], told.left), *says]
     results = (yield from asked(memory.store_many, notes)) if notes else []
     if told.sets_reminder and asking:
-        yield from _mark_reminding(memory, str(asking[0]["key"]))
+        with suppress(errors.InvalidInputError):  # it is not stored
+            marking = mark_reminding(memory, str(asking[0]["key"]))
+            yield from asked(memory.tiered_store.run, marking)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
     by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
     if by is not None and by.stored and not by.quarantined:
         revised += yield from _superseded(memory, corrections, str(by.key), failed)
     return Kept(results, revised, failed)
-
-
-def _mark_reminding(memory: MemoryCoordinator, key: str) -> Flow[None]:
-    """Note of the message, if it is stored, that a reminder was set for it."""
-    with suppress(errors.InvalidInputError):  # it is not stored
-        yield from asked(memory.tiered_store.run, mark_reminding(memory, key))
 
 
 def _unstored(
@@ -230,7 +223,7 @@ def _superseded(
 def _revision(told: Told, judge: BaseChatModel | None) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
     question = told.question
-    if judge is None or question is None or not (text := storable(node.text_of(question))):
+    if judge is None or question is None or not (text := values.storable(node.text_of(question))):
         return Revision()
     name = told.speakers.of(question)["speaker"]
     speaker, key = None if name == "user" else name, speakers.key_of(question, told.step.config)
@@ -242,11 +235,11 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
     several = [
         one
         for one in revision.corrects
-        if notes and one.memory_type != PROSPECTIVE and len(one.content) <= _SHORT
+        if notes and one.memory_type != types.PROSPECTIVE and len(one.content) <= _SHORT
     ]
     for one in several:
         said = notes[0]["content"]
-        notes[0]["content"] = CORRECTED.format(said=said, earlier=one.content)
+        notes[0]["content"] = prompts.CORRECTED.format(said=said, earlier=one.content)
     return [one.key for one in several]
 
 
@@ -271,18 +264,14 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
     return {HEARD: heard if keep else Heard(**{**heard, "left": []})}
 
 
-MemoryOf = Callable[[Mapping[str, Any]], MemoryCoordinator]
-"""Makes the memory of a context from its fields."""
-
-
 def store_heard(
-    memory_of: MemoryOf, heard: Heard | None
+    memory_of: Callable[[Mapping[str, Any]], MemoryCoordinator], heard: Heard | None
 ) -> Flow[tuple[Update, list[errors.TieredMemoryError]]]:
     """Store what was said and is not stored yet, after its recall and before its answer.
 
     If it were stored sooner, it and its words would count among what is recalled for it. It goes
-    to the memory of whoever said it. The errors of what could not be stored are returned too; what
-    is too large for the store is left no longer.
+    to the memory of whoever said it, which is made from the fields of a context. The errors of what
+    could not be stored are returned too; what is too large for the store is left no longer.
     """
     if not heard or not heard["left"]:
         return {}, []
@@ -325,7 +314,7 @@ def remember_turn(
     trust = yield from speakers.trusting(answer.after if answer else step.messages, gate, config)
     humans = speakers.unanswered(step.messages)
     left = None
-    if heard:  # else an earlier version began the run, and noted nothing
+    if heard:  # else nothing could be noted as the run began
         there = {one.id for one in humans}
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]

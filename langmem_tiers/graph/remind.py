@@ -13,11 +13,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_flag, checked_function
-from langmem_tiers.core.handles import bracketed, handle_of
-from langmem_tiers.core.values import storable
-from langmem_tiers.core.zones import zone_of
+from langmem_tiers.core import checks, handles, prompts, values, zones
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run
 from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked, of_state
@@ -70,9 +66,7 @@ def create_reminder_node(
             once, so that a model that fails has used it up.
         judge: A chat model that says which cues the question shows; see `MemoryCoordinator.remind`.
         on_error: As for the recall node.
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`, `{thread_id}` for instance.
-        coordinator, name: Those of every node; see `create_recall_node`.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
 
     Raises:
         InvalidInputError: for an option that cannot be.
@@ -123,10 +117,7 @@ def create_acknowledge_node(
     refused, with a `ConfigurationError`.
 
     Args:
-        context: Whose memory it is: a `MemoryContext` or a mapping of some of its fields;
-            `{name}` in one stands for `config["configurable"]["name"]`.
-        coordinator: Makes the coordinator from a store and `context`.
-        name: The node's name, in traces too.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
     """
     return node.node(name, _acknowledge, context, coordinator, keys=("reminders",))
 
@@ -147,17 +138,17 @@ class Reminding:
         """Refuse what could only fail in a run."""
         node.checked_of_state(query=self.query)
         for named, predicate in intentions.checked_predicates(self.predicates).items():
-            checked_function(predicate, f"the predicate {named!r}")
+            checks.checked_function(predicate, f"the predicate {named!r}")
         checked_limit(self.limit)
         checked_limit(self.at_start)
         intentions.checked_seconds(self.lease_seconds)
         node.checked_helpers(self.judge)
-        checked_flag(self.as_message, "as_message")
+        checks.checked_flag(self.as_message, "as_message")
 
     def question(self, step: Step) -> str | None:
         """What cues are looked for in."""
         if self.query is None:
-            return storable(node.text_of(node.last_question(step.messages))) or None
+            return values.storable(node.text_of(node.last_question(step.messages))) or None
         given = of_state(step.state, self.query)
         return None if given is None else str(given)
 
@@ -238,7 +229,7 @@ def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     told = [*_when(one, zone)]
     told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
     return prompts.REMINDERS_ONE.format(
-        handle=f"{bracketed(handle_of(one.namespace, one.key))} ",
+        handle=f"{handles.bracketed(handles.handle_of(one.namespace, one.key))} ",
         content=indented(quoted(one.content)),
         why=prompts.REMINDERS_WHY.format(why="; ".join(told)) if told else "",
     )
@@ -250,7 +241,7 @@ def _when(one: Reminder | Intention, zone: tzinfo) -> Iterator[str]:
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        there = one.due_at.astimezone(zone_of(trigger.timezone) if trigger.every else zone)
+        there = one.due_at.astimezone(zones.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"

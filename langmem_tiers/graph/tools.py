@@ -25,25 +25,26 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
-from langmem_tiers.core import prompts
+from langmem_tiers.core import namespaces, prompts, types, values
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source, StoreResult, Tier
-from langmem_tiers.core.namespaces import encode
-from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.graph import node
-from langmem_tiers.graph.context_tools import Action, OwnTool, made, of_context, told_to_model
+from langmem_tiers.graph.context_tools import (
+    Action,
+    OwnTool,
+    check_wanted,
+    made,
+    of_context,
+    told_to_model,
+)
 from langmem_tiers.graph.node import Remembered, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import weights_for, words_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, only
-from langmem_tiers.recall.floor import DEFAULT_FLOOR
-from langmem_tiers.recall.inquiry import Reader, RecallQuery, approximate_tokens, below, visibility
-from langmem_tiers.recall.question import asks_again
-from langmem_tiers.recall.ranking import PROFILES
+from langmem_tiers.recall import floor, inquiry, question, ranking
 from langmem_tiers.recall.recall import recall
 from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory, checked_text
@@ -241,12 +242,7 @@ def _managed(
     store: BaseStore, labels: tuple[str, ...], action: Action, given: UUID | None, content: Any
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
-    if action == "create" and given is not None:
-        raise InvalidInputError(prompts.NO_ID_TO_CREATE)
-    if action != "create" and given is None:
-        raise InvalidInputError(prompts.ID_NEEDED.format(action=action))
-    if action != "delete" and content is None:
-        raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
+    check_wanted(action, given, content)
     said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
@@ -307,9 +303,7 @@ def _store(given: BaseStore | None) -> BaseStore:
 # Keeping and finding in a store of ours, or in any
 
 
-def _changed(
-    store: OurStore, put: PutOp, action: str, trust: float = 1.0
-) -> Flow[StoreResult | None]:
+def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[StoreResult | None]:
     """Carry out what a model wants of a store of ours; None once something is deleted.
 
     Args:
@@ -342,7 +336,7 @@ def _changed(
 
 def _standing(one: Write, moment: Moment) -> Call:
     """Asks what stands under its key, and whether a recall shows it."""
-    params = {**keys_of([one]), "alive_at": moment.alive_at, **visibility(moment.now)}
+    params = {**keys_of([one]), "alive_at": moment.alive_at, **inquiry.visibility(moment.now)}
     return Call("standing_under_keys", params)
 
 
@@ -357,7 +351,7 @@ def _check_own(
     if not shown:
         raise InvalidInputError(prompts.NOT_THERE.format(id=key, action=action))
     most = trust if trust < THRESHOLD else _GATE.policy.trust.of_source(Source.AGENT)
-    if source_of(shown[0]) in PERSONS or trust_of(shown[0]) > most:
+    if values.source_of(shown[0]) in PERSONS or values.trust_of(shown[0]) > most:
         raise InvalidInputError(prompts.STANDS.format(id=key, action=action))
 
 
@@ -378,19 +372,19 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
     """
     flows, tiers = store.flows, (store.name,) if isinstance(store, TierView) else TIERS
     sought = ops.to_search(op, flows.options.bounds)
-    place = encode(op.namespace_prefix)
+    place = namespaces.encode(op.namespace_prefix)
     user = flows.options.user_of(place) or user_id
-    ask = RecallQuery(
+    ask = inquiry.RecallQuery(
         query=sought.text or "",
-        bounds=below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
+        bounds=inquiry.below(dict.fromkeys(tiers, sought.scope), place.tenant, user),
         tiers=frozenset(tiers),
         limit=sought.offset + sought.limit,
         conditions=sought.conditions,
-        profile=PROFILES["match"],  # what is read stays where it is on the next page
-        floor=DEFAULT_FLOOR,
+        profile=ranking.PROFILES["match"],  # what is read stays where it is on the next page
+        floor=floor.DEFAULT_FLOOR,
     )
-    how: Any = {"types": MemoryTypes(), "count_tokens": approximate_tokens}
-    reader = Reader(weights=weights_for(store), words=words_of(store), **how)
+    how: Any = {"types": types.MemoryTypes(), "count_tokens": inquiry.approximate_tokens}
+    reader = inquiry.Reader(weights=weights_for(store), words=words_of(store), **how)
     best = yield from only(recall([ask], reader, flows))
     return [
         SearchItem(
@@ -407,7 +401,7 @@ def _answers(store: BaseStore, op: SearchOp) -> Flow[list[SearchItem]]:
     while size and len(found) < wanted:
         about: Any = {"query": op.query, "filter": op.filter, "limit": size, "offset": start}
         items = yield from asked(store.search, op.namespace_prefix, **about)
-        found += [one for one in items if not asks_again(one.value, str(op.query))]
+        found += [one for one in items if not question.asks_again(one.value, str(op.query))]
         if len(items) < size:
             break
         start, size = start + size, max(size, _FURTHER)

@@ -29,20 +29,14 @@ from langchain_core.runnables import Runnable
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph import messages, node
-from langmem_tiers.graph.learn import Success, judged_of
+from langmem_tiers.graph import learn, messages, node, speakers, tool_calls
 from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked, of_state
-from langmem_tiers.graph.speakers import TRUST
-from langmem_tiers.graph.tool_calls import seconds_of
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, unit
-from langmem_tiers.turn import ending
-from langmem_tiers.turn.assembly import assemble_context
-from langmem_tiers.turn.keeping import memorize as memorized
+from langmem_tiers.turn import assembly, ending, keeping, spending
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
-from langmem_tiers.turn.spending import Budget
 from langmem_tiers.turn.turn import Router, checked_turn
 
 _log = logging.getLogger(__name__)
@@ -51,7 +45,7 @@ _log = logging.getLogger(__name__)
 class TurnOptions(TypedDict, total=False):
     """What the nodes of a turn have in common; give all of them the same."""
 
-    budget: Budget | None
+    budget: spending.Budget | None
     """What the turn may spend."""
     settings: OrchestratorSettings | None
     """See `MemoryOrchestrator`."""
@@ -183,7 +177,7 @@ def create_tool_tracking_node(
 
 def create_commit_node(
     *,
-    success: Success | None = None,
+    success: learn.Success | None = None,
     memorize: OfState | None = None,
     router: Router | None = None,
     name: str = "commit",
@@ -211,7 +205,7 @@ def create_commit_node(
     def commit(step: Step) -> Flow[Update]:
         turn = turns.going_on(step, router=router)
         yield from _keep(turn, None if memorize is None else of_state(step.state, memorize, None))
-        judged = None if success is None else judged_of(step.state, success)
+        judged = None if success is None else learn.judged_of(step.state, success)
         report = yield from unit(ending.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
@@ -221,7 +215,7 @@ def create_commit_node(
 def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
     """Track the tool calls since the last human message; what cannot be tracked is told."""
     for one in messages.calls_of_turn(said):
-        own = TRUST in one.answer.additional_kwargs
+        own = speakers.TRUST in one.answer.additional_kwargs
         if own and one.call["name"] in turn.settings.untracked_tools:
             continue
         try:
@@ -230,7 +224,7 @@ def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
                 one.call["args"],
                 result=one.said,
                 error=one.said if one.failed else None,
-                duration=seconds_of(one.answer),
+                duration=tool_calls.seconds_of(one.answer),
                 call_id=one.call["id"],
             )
         except (BudgetExceededError, InvalidInputError) as refused:  # a model calls any name
@@ -245,7 +239,7 @@ def _keep(turn: MemoryOrchestrator, items: Any) -> Flow[None]:
     several = ([items] if items else []) if alone else [] if items is None else items
     for one in turn.memory.tiered_store.options.bounds.batched(several):
         try:
-            yield from memorized(turn, one)
+            yield from keeping.memorize(turn, one)
         except BudgetExceededError as refused:
             _log.warning("something is not memorized: %s", refused)
 
@@ -257,7 +251,7 @@ def _context_of(turn: MemoryOrchestrator, step: Step, prompt: str, **options: An
     """
     said = step.messages or None
     try:
-        found = yield from assemble_context(turn, prompt, messages=said, **options)
+        found = yield from assembly.assemble_context(turn, prompt, messages=said, **options)
     except BudgetExceededError as refused:
         _log.warning("no context is assembled: %s", refused)
         return ""

@@ -27,7 +27,7 @@ from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
 from langmem_tiers.remind.times import LANGUAGES, checked_languages, time_in
-from langmem_tiers.remind.triggers import TRIGGERS, At, If, Trigger
+from langmem_tiers.remind.triggers import At, If, Trigger
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
 
@@ -128,11 +128,6 @@ def checked_options(languages: Sequence[str], expire_days: float | None) -> dict
     return {"languages": named, "expire_days": expire_days}
 
 
-def given(trigger: Trigger) -> dict[str, Any]:
-    """A trigger as the argument of `intend` that it is."""
-    return {name: trigger for name, kind in TRIGGERS.items() if isinstance(trigger, kind)}
-
-
 def on_session_start(
     hooks: MemoryHooks,
     query: str | None = None,
@@ -225,7 +220,9 @@ def _intend(
         known = next((one for one in same if normalised(one.content) == said), None)
     if known is not None:
         return StoreResult(stored=True, key=known.key, tier=known.tier, reason="it is intended")
-    lasts = hooks.expire_days is None or isinstance(trigger, At)
+    timed = isinstance(trigger, At)
+    lasts = timed or hooks.expire_days is None
+    waits: Any = {"at" if timed else "when": trigger}
     intended = reminding.intend(
         memory,
         found.content,
@@ -233,7 +230,7 @@ def _intend(
         key=key,
         speaker=speaker,
         expires_at=None if lasts else memory.now + timedelta(days=hooks.expire_days or 0),
-        **given(trigger),
+        **waits,
     )
     return (yield from unit(intended))
 
