@@ -206,7 +206,7 @@ class Merge(MovingStep):
             if self._judge is None:
                 findings += one.findings(fate, self._ending)
             for same in joined(one.told.items, one.sure, alike):
-                decisions += _merged(one.told.memories, same, fate, before)
+                decisions += _merged(one.told, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()), findings=findings)
 
@@ -294,17 +294,14 @@ def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> s
 
 
 def _merged(
-    memories: Mapping[int, Stored],
-    same: Same,
-    fate: dict[int, str],
-    before: Collection[tuple[int, int]],
+    told: Tellings, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
 ) -> Iterator[StepDecision]:
     """What lives on in the oldest that says the same, and why anything does not."""
     if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed
-    target = memories[same.survivor]
+    target = told.memories[same.survivor]
     _tell(fate, {target.id: OLDEST})
-    for source in (memories[one] for one in same.others):
+    for source in (told.memories[one] for one in same.others):
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
