@@ -316,9 +316,9 @@ ArchivedById: TypeAlias = Mapping[int, ArchivedMemory]
 """What a file holds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ArchiveFile:
-    """A file that memories went into."""
+    """A file that memories went into; a row of archives, the columns are in this order."""
 
     archive: str
     """Its name, which `restore_archive` takes."""
@@ -393,8 +393,7 @@ class Restoring(NamedTuple):
 def archives(tenant: str) -> Flow[list[ArchiveFile]]:
     """The archives of a tenant, oldest first."""
     rows = yield from rows_of("archives", tenant=tenant)
-    names = ("archive", "url", "checksum", "memories", "archived_at", "remaining")
-    return [ArchiveFile(**dict(zip(names, row, strict=True))) for row in rows]
+    return [ArchiveFile(*row) for row in rows]
 
 
 def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:

@@ -103,7 +103,7 @@ class Expire(CycleStep):
         params = {"tenant": cycle.tenant, "ids": [one["id"] for one in decisions]}
         removal = delete_expired_calls(gone, cycle.moment.now)
         *_, rows = yield Query((*removal, Call("stored_memories", params)), commit=True)
-        return _done_but(decisions, {row[0] for row in rows}, READ_SINCE)
+        return parts.carried_out(decisions, {row[0]: READ_SINCE for row in rows})
 
 
 class Decay(CycleStep):
@@ -128,16 +128,8 @@ class Decay(CycleStep):
         ids = {one["id"] for one in decisions}
         before = cycle.moment.now - LEAST
         rows = yield from rows_of("fade", **cycle.params, ids=[*ids], before=before)
-        return _done_but(decisions, ids - {row[0] for row in rows}, ACCESSED)
-
-
-def _done_but(decisions: Sequence[StepDecision], left: set[int], why: str) -> StepCounts:
-    """That all was carried out but what was left."""
-    return StepCounts(
-        done=parts.counted(one["reason"] for one in decisions if one["id"] not in left),
-        left=parts.counted(why for one in decisions if one["id"] in left),
-        moves=[],
-    )
+        left = dict.fromkeys(ids - {row[0] for row in rows}, ACCESSED)
+        return parts.carried_out(decisions, left)
 
 
 def steps(

@@ -53,6 +53,7 @@ class Tellings:
     """Memories of one home and type, by their texts and by the order in which they were true."""
 
     def __init__(self, group: Group) -> None:
+        self.memories = group.memories
         self.items = sorted(group.memories.values(), key=lambda one: one.order)
         self.text = {one.id: normalised(one.content) for one in self.items}
         self._first = {self.text[one.id]: one for one in reversed(self.items)}
@@ -90,14 +91,10 @@ class Tellings:
         the same.
         """
         home = {one: each.survivor for each in sure for one in each.others}
-        by_id = {one.id: one for one in self.items}
         found: set[Pair] = set()
         for id_, others in self._near.items():
             nearest = sorted((-how, other) for other, how in others.items() if how >= least)
-            pairs = (
-                self._pair(by_id[home.get(id_, id_)], by_id[home.get(other, other)])
-                for _, other in nearest
-            )
+            pairs = (self._pair(home.get(id_, id_), home.get(other, other)) for _, other in nearest)
             alike = dict.fromkeys(pair for pair in pairs if _alike(*pair))
             found.update(list(alike)[:DOUBTED])
         return sorted(found, key=lambda pair: (pair[0].id, pair[1].id))
@@ -107,9 +104,9 @@ class Tellings:
         equal = self.text[one.id] == self.text[other.id]
         return 1.0 if equal else self._near[one.id].get(other.id, 0.0)
 
-    def _pair(self, one: Stored, other: Stored) -> Pair:
+    def _pair(self, *ids: int) -> Pair:
         """The older one first; beside an equal text, the oldest of it."""
-        older, newer = sorted((one, other), key=lambda each: each.order)
+        older, newer = sorted((self.memories[one] for one in ids), key=lambda one: one.order)
         equal = self.text[older.id] == self.text[newer.id]
         return (self._first[self.text[older.id]] if equal else older), newer
 
@@ -209,7 +206,7 @@ class Merge(MovingStep):
             if self._judge is None:
                 findings += one.findings(fate, self._ending)
             for same in joined(one.told.items, one.sure, alike):
-                decisions += _merged(one.group, same, fate, before)
+                decisions += _merged(one.told, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()), findings=findings)
 
@@ -252,7 +249,6 @@ class Merge(MovingStep):
 class _Seen(NamedTuple):
     """What is seen of a group before anybody is asked."""
 
-    group: Group
     told: Tellings
     sure: Sequence[Same]
     """What was said twice in a row."""
@@ -274,7 +270,7 @@ class _Seen(NamedTuple):
                 doubts.append((older, newer))
             elif told.text[older.id] == told.text[newer.id]:
                 stays[newer.id] = against
-        return cls(group, told, sure, doubts, stays)
+        return cls(told, sure, doubts, stays)
 
     def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[Finding]:
         """What somebody is to look at; both stay as they are.
@@ -285,25 +281,27 @@ class _Seen(NamedTuple):
             if older.memory_type in ending and self.told.text[older.id] != self.told.text[newer.id]:
                 continue
             _tell(fate, {older.id: PROPOSED, newer.id: PROPOSED})
-            yield stored.finding(newer, MAYBE_SAME, older, self.told.nearness(older, newer))
+            near = self.told.nearness(older, newer)
+            yield steps.finding(newer, MAYBE_SAME, (older.namespace, older.key), near)
 
 
 def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> str | None:
     """Why two memories do not live on in one, whatever they say."""
     if not {(one.id, other.id), (other.id, one.id)}.isdisjoint(before):
         return TAKEN_APART
-    return None if one.told_to_last == other.told_to_last else ANOTHER_TIME
+    same_time = (one.valid_from, one.valid_to) == (other.valid_from, other.valid_to)
+    return None if same_time else ANOTHER_TIME
 
 
 def _merged(
-    group: Group, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
+    told: Tellings, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
 ) -> Iterator[StepDecision]:
     """What lives on in the oldest that says the same, and why anything does not."""
     if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed
-    target = group.memories[same.survivor]
+    target = told.memories[same.survivor]
     _tell(fate, {target.id: OLDEST})
-    for source in (group.memories[one] for one in same.others):
+    for source in (told.memories[one] for one in same.others):
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
@@ -362,7 +360,7 @@ class Supersede(MovingStep):
         if self._judge is None:
             fate |= {one.id: MAYBE_PROPOSED for one, _ in doubts if one.id in fate}
             findings = [
-                stored.finding(one, MAYBE_ENDED, newer, near)
+                steps.finding(one, MAYBE_ENDED, (newer.namespace, newer.key), near)
                 for (one, newer), near in doubts.items()
             ]
             return Proposal(decisions=[], kept=steps.counted(fate.values()), findings=findings)

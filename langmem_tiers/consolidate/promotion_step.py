@@ -68,7 +68,10 @@ class Promote(steps.CycleStep):
             if not one.worthy:
                 kept.append(UNPROVEN if one.settled is None else SETTLED)
                 if _is_near_miss(one):
-                    findings += [_alone(source, f"it lacks: {one.decision.lacks[0]}"), *_near(one)]
+                    findings += [
+                        steps.finding(source, f"it lacks: {one.decision.lacks[0]}"),
+                        *_near(one),
+                    ]
                 continue
             try:
                 told = yield from promote.told_to_all(one, how)
@@ -77,7 +80,7 @@ class Promote(steps.CycleStep):
                 continue
             if isinstance(told, str):
                 kept.append(promote.NEEDS)
-                findings.append(_alone(source, told))
+                findings.append(steps.finding(source, told))
                 continue
             words = None if told["content"] == source.content else told["content"]
             detail = {"general": words, "same": sorted(how.same.get(source.id, ()))}
@@ -119,11 +122,8 @@ class Promote(steps.CycleStep):
                 yield from self._promote(cycle, one)
         known = yield from _known(cycle, moves)
         went = set(chain.from_iterable(known.values()))
-        return steps.StepCounts(
-            done=steps.counted(one["reason"] for one in decisions if one["id"] in went),
-            left=steps.counted(NOT_NOW for one in decisions if one["id"] not in went),
-            moves=[one for one in moves if one in known],
-        )
+        left = {one["id"]: NOT_NOW for one in decisions if one["id"] not in went}
+        return steps.carried_out(decisions, left, [one for one in moves if one in known])
 
     def _promote(self, cycle: steps.Cycle, one: steps.StepDecision) -> Flow[None]:
         """Promote a memory as it was judged, unless what became known since holds it back."""
@@ -184,8 +184,12 @@ class Demote(MovingStep):
         self, cycle: steps.Cycle, todo: Sequence[steps.StepDecision], params: dict[str, Any]
     ) -> Sequence[Call]:
         """Demote them."""
-        moves = zip(todo, params["events"], strict=True)
-        return [_demotion(cycle, one, move) for one, move in moves]
+        calls = []
+        for one, move in zip(todo, params["events"], strict=True):
+            memory = one["id"], one["detail"].get("tier", Tier.LONG_TERM)
+            reasons = one["detail"]["reasons"]
+            calls.append(rollback.demotion_call(cycle.tenant, memory, move, reasons, cycle.moment))
+        return calls
 
 
 def _verdict(one: Doubted) -> str:
@@ -203,15 +207,9 @@ def _verdict(one: Doubted) -> str:
 def _credit(one: Doubted) -> steps.Finding:
     """What outcomes say of a memory, for the report."""
     reason = _verdict(one)
-    found = _alone(one, f"{reason} ({one.counts})")
+    found = steps.finding(one, f"{reason} ({one.counts})")
     credit = {HELPS: "helps", UNKNOWN: "unknown"}.get(reason, "harms")
     return {**found, "credit": credit, "content": shortened(one.content, LINE)}
-
-
-def _demotion(cycle: steps.Cycle, one: steps.StepDecision, move: str) -> Call:
-    told = one["detail"]
-    memory = one["id"], told.get("tier", Tier.LONG_TERM)
-    return rollback.demotion_call(cycle.tenant, memory, move, told["reasons"], cycle.moment)
 
 
 def _known(cycle: steps.Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
@@ -225,22 +223,9 @@ def _is_near_miss(one: Judged) -> bool:
     return one.settled is None and len(one.decision.lacks) == 1
 
 
-def _alone(one: Promotable | Doubted, reason: str) -> steps.Finding:
-    """What is found of a memory by itself."""
-    return steps.Finding(
-        namespace=one.namespace, key=one.key, target_namespace=None, target_key=None, reason=reason
-    )
-
-
 def _near(judged: Judged) -> Iterator[steps.Finding]:
     """That what is near to a memory does not go along with it."""
     for one in judged.unlike:
-        near = 1 - one["distance"]
-        yield steps.Finding(
-            namespace=judged.source.namespace,
-            key=judged.source.key,
-            target_namespace=one["namespace"],
-            target_key=one["key"],
-            reason=f"the same or the opposite? near ({near:.2f}), and not counted",
-            near=near,
-        )
+        near, other = 1 - one["distance"], (one["namespace"], one["key"])
+        reason = f"the same or the opposite? near ({near:.2f}), and not counted"
+        yield steps.finding(judged.source, reason, other, near)

@@ -161,7 +161,7 @@ class ConsolidationReport:
                 "no cycle has ended in this state: invoke the graph, or wait until one is due"
             )
         tenant, counts = said["tenant"], said["counts"]
-        alone = list(dict.fromkeys(_alone(tenant, counts)))
+        alone = dict.fromkeys(_alone(tenant, counts))
         return cls(
             tenant=tenant,
             cycle=said["cycle"],

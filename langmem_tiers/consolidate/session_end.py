@@ -168,12 +168,12 @@ def left_of(ended: EndedSession) -> Flow[Left]:
     said = yield from _said(ended)
     for home in homes(ended.session, notes, frozenset(row[0] for row in rows), said):
         summary = yield from _summary(ended.summariser, home)
-        found = yield from apart(
+        lifted, others = yield from apart(
             partial(worth, home, summary, stated=ended.stated),
             sum(len(one.content) for one in home.notes),
         )
-        keeps += found.keeps
-        against += found.passed_over
+        keeps += lifted
+        against += others
     return Left(notes, keeps, against, rising, said, expired_unread)
 
 
@@ -352,12 +352,11 @@ class SessionEnd(steps.CycleStep):
 
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """End them one by one, those that are as they were read."""
-        done: list[str] = []
-        left: list[str] = []
+        left = {}
         for one in decisions:
-            ends = yield from _ends(cycle, one)
-            (done if ends else left).append(one["reason"] if ends else stored.CHANGED)
-        return StepCounts(done=counted(done), left=counted(left), moves=[])
+            if not (yield from _ends(cycle, one)):
+                left[one["id"]] = stored.CHANGED
+        return steps.carried_out(decisions, left)
 
 
 @begun_anew

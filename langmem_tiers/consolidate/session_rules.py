@@ -90,16 +90,13 @@ def homes(
     ]
 
 
-class Worth(NamedTuple):
-    """What becomes of notes."""
+def worth(
+    home: Home, summary: Summary | None = None, *, stated: bool = False
+) -> tuple[list[Kept], list[str]]:
+    """What is kept of notes, and why each of the others is not lifted.
 
-    keeps: list[Kept]
-    passed_over: list[str]
-    """Why each of the notes that are not lifted is not; those that say the same once."""
-
-
-def worth(home: Home, summary: Summary | None = None, *, stated: bool = False) -> Worth:
-    """What becomes of notes: those that are lifted, once each, and a digest of all.
+    Those that are lifted are kept once each, and a digest of all; those that say the same and are
+    not lifted are told of once.
 
     A note is lifted by the first of these that holds: it is pinned, somebody told that it is
     important, or it was recalled in more than one turn. Where what the user `stated` is lifted too
@@ -120,7 +117,7 @@ def worth(home: Home, summary: Summary | None = None, *, stated: bool = False) -
     if summary is not None:
         facts += _concepts(home, summary, {normalised(one.value["content"]) for one in facts})
     told = {one.value["content"] for one in facts}
-    return Worth([*facts, *_digests(home, told, summary)], against)
+    return [*facts, *_digests(home, told, summary)], against
 
 
 def _when(one: Stored) -> tuple[datetime, int, int]:

@@ -176,6 +176,32 @@ def decision(
     )
 
 
+def finding(
+    one: MemoryRow, reason: str, other: tuple[str, str] | None = None, near: float | None = None
+) -> Finding:
+    """What is found of a memory, or of it and another one: by its namespace and key, so near."""
+    namespace, key = (None, None) if other is None else other
+    found = Finding(
+        namespace=one.namespace,
+        key=one.key,
+        target_namespace=namespace,
+        target_key=key,
+        reason=reason,
+    )
+    return found if near is None else {**found, "near": near}
+
+
+def carried_out(
+    decisions: Iterable[StepDecision], left: Mapping[int, str], moves: Iterable[str] = ()
+) -> StepCounts:
+    """That all of these were carried out but what was `left`, by id, with why."""
+    return StepCounts(
+        done=counted(one["reason"] for one in decisions if one["id"] not in left),
+        left=counted(left.values()),
+        moves=[*moves],
+    )
+
+
 def counted(reasons: Iterable[str]) -> dict[str, int]:
     """How often each reason was given."""
     return added([{reason: 1} for reason in reasons])

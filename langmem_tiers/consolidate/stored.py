@@ -14,7 +14,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.steps import Cycle, Finding, StepCounts, StepDecision
+from langmem_tiers.consolidate.steps import Cycle, StepCounts, StepDecision
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
@@ -101,11 +101,6 @@ class Stored(NamedTuple):
         return *by, "", self.namespace, self.session or ""
 
     @property
-    def told_to_last(self) -> tuple[datetime | None, datetime | None]:
-        """From when, and until when, somebody said that it is true."""
-        return self.valid_from, self.valid_to
-
-    @property
     def told_at(self) -> datetime:
         """When it happened, if that was told, else when it was stored."""
         return self.occurred_at or self.created_at
@@ -151,23 +146,6 @@ class LockedRows(NamedTuple):
             return move in self.moves
         several = self.moves[move]
         return several is None or one["id"] in several
-
-    def against(self, one: StepDecision, tiers: Collection[str]) -> str | None:
-        """Why a decision cannot be carried out on its memory any more."""
-        held = self.memories.get(one["id"])
-        if held is None or not held.alive:
-            return GONE
-        as_judged = held.updated_at == datetime.fromisoformat(one["version"])
-        fits = as_judged and held.state is None and held.tier in tiers
-        return None if fits else CHANGED
-
-    def target_against(self, one: StepDecision, states: Collection[str | None]) -> str | None:
-        """Why it cannot be carried out any more on account of its target."""
-        held = self.memories.get(one["target"] or 0)
-        judged = one["target_version"]
-        if held is None or not held.alive or judged is None or held.state not in states:
-            return TARGET_CHANGED
-        return None if held.updated_at == datetime.fromisoformat(judged) else TARGET_CHANGED
 
 
 def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
@@ -238,10 +216,20 @@ class MovingStep(steps.CycleStep):
 
     def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
         """Why a decision cannot be carried out any more; None if it can."""
-        why = held.against(one, self.tiers)
-        if why is None and one["target"] is not None:
-            return held.target_against(one, self.target_states)
-        return why
+        memory = held.memories.get(one["id"])
+        if memory is None or not memory.alive:
+            return GONE
+        if memory.state is not None or memory.tier not in self.tiers:
+            return CHANGED
+        if steps.version(memory.updated_at) != one["version"]:
+            return CHANGED
+        if one["target"] is None:
+            return None
+        target = held.memories.get(one["target"])
+        if target is None or not target.alive or target.state not in self.target_states:
+            return TARGET_CHANGED
+        as_judged = steps.version(target.updated_at) == one["target_version"]
+        return None if as_judged else TARGET_CHANGED
 
     def records(
         self,
@@ -261,13 +249,10 @@ class MovingStep(steps.CycleStep):
         """
         moves = self.moves(cycle, decisions)
         held = yield from hold(cycle, decisions, moves.values())
-        done = {one["id"] for one in decisions if held.has_done(moves[one["id"]], one)}
-        why = {
-            one["id"]: self.against(held, one, moves[one["id"]])
-            for one in decisions
-            if one["id"] not in done
-        }
-        todo = [one for one in decisions if one["id"] in why and why[one["id"]] is None]
+        open_ = [one for one in decisions if not held.has_done(moves[one["id"]], one)]
+        against = {one["id"]: self.against(held, one, moves[one["id"]]) for one in open_}
+        left = {one: why for one, why in against.items() if why is not None}
+        todo = [one for one in open_ if one["id"] not in left]
         params = {
             **cycle.params,
             "ids": [one["id"] for one in todo],
@@ -276,24 +261,8 @@ class MovingStep(steps.CycleStep):
             "reasons": [one["reason"] for one in todo],
         }
         yield Query(tuple(self.records(cycle, todo, params)) if todo else (), commit=True)
-        moved = [one for one in decisions if why.get(one["id"]) is None]
-        return StepCounts(
-            done=steps.counted(one["reason"] for one in moved),
-            left=steps.counted(reason for reason in why.values() if reason is not None),
-            moves=list(dict.fromkeys(moves[one["id"]] for one in moved)),
-        )
-
-
-def finding(one: Stored, reason: str, other: Stored, near: float) -> Finding:
-    """That two memories, so near, are to be looked at by somebody."""
-    return Finding(
-        namespace=one.namespace,
-        key=one.key,
-        target_namespace=other.namespace,
-        target_key=other.key,
-        reason=reason,
-        near=near,
-    )
+        moved = dict.fromkeys(moves[one["id"]] for one in decisions if one["id"] not in left)
+        return steps.carried_out(decisions, left, moved)
 
 
 class Group(NamedTuple):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
@@ -102,24 +102,19 @@ def revise(
     Raises:
         InvalidInputError: for what is no text, no model or no key; nothing was asked.
     """
-    asks = decider_of(judge)
+    ask, aask = ways_to_ask(judge, Acts, lambda message: [message], lambda read, _: read[0])
     said = own_words(checked_text(text, "text"))
     named = None if key is None else memory_key(key)
-    return _revised(memory, asks, said, named, label(speaker, "speaker"))
-
-
-def _revised(
-    memory: Memory, asks: Ways, said: str, key: str | None, speaker: str | None
-) -> Flow[Revision]:
+    who = label(speaker, "speaker")
     flows, context = memory.tiered_store.flows, memory.context
-    if not said or (key is not None and (yield from find(context, key, TIERS, flows))):
+    if not said or (named is not None and (yield from find(context, named, TIERS, flows))):
         return Revision()
-    earlier = yield from _earlier(memory, said, key, speaker)
+    earlier = yield from _earlier(memory, said, named, who)
     if not earlier:
         return Revision()
     message = Message(said, earlier, context.session_id)
     try:
-        told = yield Ask(partial(asks[0], message), partial(asks[1], message))
+        told = yield Ask(partial(ask, message), partial(aask, message))
     except ModelError as error:
         return _failed(error)
     corrects, retracted = list[Recollection](), list[Retraction]()
@@ -129,7 +124,7 @@ def _revised(
             corrects.append(before)
             continue
         try:
-            retracted.append((yield from _retracted(memory, before, one.stands.strip(), key)))
+            retracted.append((yield from _retracted(memory, before, one.stands.strip(), named)))
         except InvalidInputError as error:  # it was deleted meanwhile
             return _failed(error, retracted)
     return Revision(
@@ -265,19 +260,6 @@ class Message(NamedTuple):
         """Whether nothing of a memory is taken back."""
         whole = self.earlier[one.memory - 1].content
         return one.act == "retract" and one.stands.strip() == whole
-
-
-Ways: TypeAlias = tuple[Callable[[Message], Acts], Callable[[Message], Awaitable[Acts]]]
-"""Both ask a model what a message does, and raise ModelError if it does not say."""
-
-
-def decider_of(model: BaseChatModel) -> Ways:
-    """Two functions that ask a chat model once, one that blocks and one that is awaited.
-
-    Raises:
-        InvalidTypeError: for what is no chat model.
-    """
-    return ways_to_ask(model, Acts, lambda message: [message], lambda read, _: read[0])
 
 
 def own_words(text: str) -> str:

@@ -11,7 +11,7 @@ from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
-from langmem_tiers.consolidate.models import Summariser, summariser_of
+from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
@@ -87,7 +87,7 @@ def session_ended(
 ) -> Flow[SessionReport]:
     """End a session; what the user `stated` is lifted too, if the hook of specifications asks."""
     summariser = None if model is None else summariser_of(model)
-    ending = _ending(memory, session_id, summariser)._replace(stated=stated)
+    ending = _ending(memory, session_id)._replace(summariser=summariser, stated=stated)
     yield from memory.tiered_store.flows.flush()  # what was read a moment ago counts
     yield from memory.tiered_store.flows.refresh_state()
     return (yield from end_session(ending))
@@ -104,11 +104,11 @@ def session_notes(memory: Memory, session_id: str | None = None) -> Flow[list[Se
     Raises:
         InvalidInputError: if no session is named.
     """
-    found = yield from notes_of(_ending(memory, session_id, None))
+    found = yield from notes_of(_ending(memory, session_id))
     return [SessionNote(one.key, one.content, one.told_at, one.state, one.value) for one in found]
 
 
-def _ending(memory: Memory, session_id: str | None, summariser: Summariser | None) -> EndedSession:
+def _ending(memory: Memory, session_id: str | None) -> EndedSession:
     session = label(session_id, "session_id") or memory.context.session_id
     if session is None:
         raise InvalidInputError("no session is named: pass session_id, or a context with one")
@@ -127,7 +127,6 @@ def _ending(memory: Memory, session_id: str | None, summariser: Summariser | Non
         projects=None if project is None else [project],
         namespaces=[encode(one).namespace for one in own],
         user_id=memory.context.user_id,
-        summariser=summariser,
     )
 
 

@@ -36,7 +36,7 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
 def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[Kept]:
     """What a session leaves in its one project."""
     (home,) = homes("chat", notes)
-    return worth(home, summary).keeps
+    return worth(home, summary)[0]
 
 
 def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
@@ -72,11 +72,11 @@ def test_a_note_is_lifted_as_somebody_pinned_it_or_told_that_it_is_important(
 def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other() -> None:
     notes = [note(1), note(2, "Sorting mail"), note(3, "reading mail.")]
     (home,) = homes("chat", notes, frozenset({3}))
-    found = worth(home)
-    assert [(one.value["content"], one.reason) for one in found.keeps[:-1]] == [
+    keeps, passed_over = worth(home)
+    assert [(one.value["content"], one.reason) for one in keeps[:-1]] == [
         ("Reading mail", RECALLED)
     ]
-    assert found.passed_over == [UNTOLD]
+    assert passed_over == [UNTOLD]
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_the_hook_of_the_specification_lifts_what_the_user_stated_too(
     one: Stored, why: str | None
 ) -> None:
     (home,) = homes("chat", [one])
-    found = worth(home, stated=True)
-    assert [each.reason for each in found.keeps] == [*([why] if why else []), None]
-    by_a_model = worth(home, Summary("It was mended.", ()), stated=True)
-    assert STATED not in [each.reason for each in by_a_model.keeps]
+    keeps, _ = worth(home, stated=True)
+    assert [each.reason for each in keeps] == [*([why] if why else []), None]
+    by_a_model, _ = worth(home, Summary("It was mended.", ()), stated=True)
+    assert STATED not in [each.reason for each in by_a_model]
 
 
 def test_what_is_noted_again_is_lifted_once_with_what_all_of_it_says() -> None:
