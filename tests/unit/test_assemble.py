@@ -39,8 +39,9 @@ def recalled(*memories: Recollection, source: str = "semantic") -> Section:
 
 
 def own(*texts: str, source: str = "identity") -> Section:
-    told = {"source": source, "rationale": "given"}
-    return Section(tuple(Fragment(text=text, data=False, **told) for text in texts))
+    return Section(
+        tuple(Fragment(text=one, source=source, rationale="given", data=False) for one in texts)
+    )
 
 
 def said(*texts: str) -> Section:
