@@ -115,13 +115,11 @@ class TieredStore(SweepingStore):
         )
         config.check_ttl(ttl)
         self.index_config, self.ttl_config = index, ttl
-        told = checked_clock(clock)
-        self.flows = StoreFlows(self.options, clock=told, ttl=lambda: self.ttl_config)
+        clock, own = checked_clock(clock), _server_of(conn_string, server)
+        self.flows = StoreFlows(self.options, clock=clock, ttl=lambda: self.ttl_config)
         """What the store can do, as flows that `run` and `arun` take."""
-        server = _server_of(conn_string, server)
-        target = Target(conn_string, self.options, _embeddings(index), pool_config, server)
-        self.runner = Runner(target, self.flows.set_up)
-        self.flows.runner = self.runner
+        target = Target(conn_string, self.options, _embeddings(index), pool_config, own)
+        self.runner = self.flows.runner = Runner(target, self.flows.set_up)
 
     def __repr__(self) -> str:
         """Its tiers, and how it is searched; never how it connects."""
