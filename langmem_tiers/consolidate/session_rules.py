@@ -93,7 +93,7 @@ def homes(
 def worth(
     home: Home, summary: Summary | None = None, *, stated: bool = False
 ) -> tuple[list[Kept], list[str]]:
-    """What is kept of notes, and why each of the others is not lifted.
+    """Return what is kept of notes, and why each of the others is not lifted.
 
     Those that are lifted are kept once each, and a digest of all; those that say the same and are
     not lifted are told of once.

@@ -179,7 +179,7 @@ def decision(
 def finding(
     one: MemoryRow, reason: str, other: tuple[str, str] | None = None, near: float | None = None
 ) -> Finding:
-    """What is found of a memory, or of it and another one: by its namespace and key, so near."""
+    """Report a memory, alone or beside `other` (its namespace and key), to which it is so near."""
     namespace, key = (None, None) if other is None else other
     found = Finding(
         namespace=one.namespace,
@@ -194,7 +194,7 @@ def finding(
 def carried_out(
     decisions: Iterable[StepDecision], left: Mapping[int, str], moves: Iterable[str] = ()
 ) -> StepCounts:
-    """That all of these were carried out but what was `left`, by id, with why."""
+    """Count decisions as carried out, but those `left`: by id, each with the reason."""
     return StepCounts(
         done=counted(one["reason"] for one in decisions if one["id"] not in left),
         left=counted(left.values()),

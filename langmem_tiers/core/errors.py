@@ -42,7 +42,7 @@ from typing import Final
 
 _HEAD: Final = 1_600
 _TAIL: Final = 300
-"""How many characters of a message are kept: what it is about, and what to do."""
+"""A message keeps so many characters: they say what it is about, and what to do."""
 
 
 class TieredMemoryError(Exception):

@@ -49,7 +49,7 @@ NOT_OURS = (
 """What to do about a checkpoint that no cycle of the tenant has written."""
 LEFT_OUT = "the policy leaves this step out by now"
 _HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
-"""What of the state each node deals with."""
+"""Names the part of the state that each node deals with."""
 
 
 class HeldTenant(NamedTuple):
@@ -87,7 +87,7 @@ class Output(TypedDict, total=False):
 
 
 class ConsolidationState(Input, Output, total=False):
-    """What the graph keeps between its nodes; all of it is plain data."""
+    """State that the graph keeps between its nodes; all of it is plain data."""
 
     tenant: str
     cycle: str

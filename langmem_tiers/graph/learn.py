@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core import checks, errors, settings, values
+from langmem_tiers.core.checks import share
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import Failing
@@ -22,7 +23,6 @@ from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
-from langmem_tiers.remember.new import share
 
 Attempts = Callable[[Any], FailedAttempt | Iterable[FailedAttempt] | None]
 """What failed, of a graph's state."""

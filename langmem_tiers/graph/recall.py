@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable
 from langgraph.graph.message import add_messages
 from typing_extensions import TypedDict
 
+from langmem_tiers.core.checks import share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections, facts
@@ -28,7 +29,6 @@ from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.floor import HELPS, TURN_FLOOR, Floor
-from langmem_tiers.remember.new import share
 
 DEFAULT_LESSONS = 3
 """Lessons that come before what is recalled."""

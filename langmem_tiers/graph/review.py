@@ -13,13 +13,14 @@ from langgraph.types import interrupt
 from typing_extensions import TypedDict
 
 from langmem_tiers.core import prompts
+from langmem_tiers.core.checks import parsed_moment
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
 from langmem_tiers.graph.node import Scope, Step, Update, asked, node
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import labelled, quoted
-from langmem_tiers.remember.new import checked_text, parsed_moment
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined
 
 _DONE: Final = {"release": "released", "reject": "rejected"}

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
+from langmem_tiers.core.checks import normalised_tags, share
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.importers.records import Said
 from langmem_tiers.importers.source import Element
-from langmem_tiers.remember.new import normalised_tags, share
 
 
 def recognises(value: object) -> bool:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
+from langmem_tiers.core.checks import label, normalised_tags
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError
@@ -17,7 +18,7 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.types import ATTEMPT, REFLEXION
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.new import NewMemory, Part, checked_text, label, normalised_tags
+from langmem_tiers.remember.new import NewMemory, Part, checked_text
 from langmem_tiers.store.write import LOCK, lock_call
 
 PATTERN = "pattern"

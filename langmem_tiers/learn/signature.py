@@ -18,9 +18,9 @@ from itertools import chain, dropwhile, groupby
 from textwrap import dedent
 from typing import Any, Final, NamedTuple
 
+from langmem_tiers.core.checks import label
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.remember.new import label
 
 LONGEST: Final = 400
 """Bytes of a signature as it is stored and looked up."""

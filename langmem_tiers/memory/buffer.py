@@ -10,7 +10,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from langmem_tiers.core.checks import checked_list
+from langmem_tiers.core.checks import checked_list, share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
@@ -22,7 +22,6 @@ from langmem_tiers.postgres.flow import Flow, Runs, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import titled_text
 from langmem_tiers.recall.inquiry import checked_tokens
-from langmem_tiers.remember.new import share
 
 FADE = 0.5
 """What is left of the relevance of a memory that the next context does not call up: our own choice.

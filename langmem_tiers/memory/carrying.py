@@ -8,13 +8,12 @@ from pathlib import Path
 
 from langmem_tiers.carry.exporting import Exporting, ExportReport, export
 from langmem_tiers.carry.importing import Importing, ImportReport, import_all
-from langmem_tiers.core.checks import checked_flag, checked_path
+from langmem_tiers.core.checks import checked_flag, checked_path, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.base import Memory, model_of
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import OTHER
-from langmem_tiers.remember.new import label
 from langmem_tiers.remember.trust import TrustPolicy
 from langmem_tiers.store.store import TieredStore
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from langmem_tiers.core.checks import label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
@@ -16,7 +17,6 @@ from langmem_tiers.learn.outcome import OutcomeReport, Run, Said, noted, settle
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Flow, then, unit
-from langmem_tiers.remember.new import label
 
 if TYPE_CHECKING:
     from langsmith.schemas import Feedback

@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.core.checks import checked_list, is_number
+from langmem_tiers.core.checks import checked_list, is_number, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Source, StoreResult
@@ -22,7 +22,7 @@ from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory import recalling, remembering, reminding, short_term, tending
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, apart, both, unit
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
 from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in

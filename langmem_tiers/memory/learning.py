@@ -15,7 +15,13 @@ from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import checked_function, checked_kind, is_number
+from langmem_tiers.core.checks import (
+    checked_function,
+    checked_kind,
+    is_number,
+    label,
+    normalised_tags,
+)
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidTypeError, TieredMemoryError, short
 from langmem_tiers.core.memory import Recollections, StoreResult, Tier
@@ -41,7 +47,7 @@ from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, apart, extent, unhurried
-from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from, label, normalised_tags
+from langmem_tiers.remember.new import NewMemory, checked_text, drawn_from
 
 _log = logging.getLogger(__name__)
 Failure = BaseException | str | Signature

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
 from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
-from langmem_tiers.core.checks import checked_flag, checked_list
+from langmem_tiers.core.checks import checked_flag, checked_list, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.namespaces import Place, utf8_bytes
@@ -30,7 +30,7 @@ from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Call, Flow, Query, unhurried
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import find
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.store.write import Write
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Unpack
 
+from langmem_tiers.core.checks import label, share
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
@@ -18,7 +19,6 @@ from langmem_tiers.recall.ranking import ProfileFunction, profile_of
 from langmem_tiers.recall.recall import find
 from langmem_tiers.recall.replay import Replay
 from langmem_tiers.recall.replay import replay as replayed
-from langmem_tiers.remember.new import label, share
 from langmem_tiers.store.ops import to_tier
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 
+from langmem_tiers.core.checks import label, parsed_moment
 from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
@@ -19,7 +20,7 @@ from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, ne
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.topics import topics_of
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.new import NewMemory, checked_content, label, parsed_moment
+from langmem_tiers.remember.new import NewMemory, checked_content
 from langmem_tiers.remember.pipeline import admitted_as, passed, result_of
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import intentions as told

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, parsed_moment
 from langmem_tiers.core.errors import InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.memory.asking import checked_limit, memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.remember import quarantine
-from langmem_tiers.remember.new import checked_text, parsed_moment
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
 from langmem_tiers.remember.room import Located
 

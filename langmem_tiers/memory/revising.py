@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field
 
 from langmem_tiers.consolidate.truth import Retraction
 from langmem_tiers.core import prompts
+from langmem_tiers.core.checks import label
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
 from langmem_tiers.core.namespaces import encode
@@ -36,7 +37,7 @@ from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.recall.inquiry import RecallQuery
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 
 _log = logging.getLogger(__name__)
 

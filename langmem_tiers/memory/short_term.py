@@ -10,11 +10,12 @@ from functools import cached_property
 from typing import Any, cast
 from uuid import uuid4
 
+from langmem_tiers.core.checks import label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.postgres.flow import Flow, both, then
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.state import flows
 from langmem_tiers.state import state as nouns
 from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced

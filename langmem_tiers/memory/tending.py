@@ -15,14 +15,13 @@ from langmem_tiers.consolidate.models import summariser_of
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.checks import checked_flag, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow, unhurried
-from langmem_tiers.remember.new import label
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def sought_for(
 
 
 class Answer(NamedTuple):
-    """What a recall answers to a question, and all that it was chosen from."""
+    """The answer of a recall to a question, with all that it was chosen from."""
 
     sought: Sought
     rows: Sequence[Row]

@@ -50,7 +50,7 @@ REVIEWED = 3
 
 @lru_cache(maxsize=1024)
 def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str, str | None]:
-    """Where a recall in that context looks: under its prefix in each of these tiers."""
+    """Return the bounds of a recall in a context: its prefix in each of these tiers."""
     prefixes = {tier: scope(context.namespace(tier)) for tier in tiers}
     return below(prefixes, context.root, context.user_id)
 
@@ -58,7 +58,7 @@ def reach(context: MemoryContext, tiers: Sequence[Tier] = TIERS) -> Mapping[str,
 def below(
     prefixes: Mapping[Tier, Scope], tenant: str, user_id: str | None
 ) -> Mapping[str, str | None]:
-    """The parameters by which a statement looks below these prefixes of a tenant, and for whom.
+    """Return the parameters by which a statement looks below these prefixes, and for whom.
 
     A tier that is not asked has no room between its bounds.
     """
@@ -148,7 +148,7 @@ class Vectors(dict[str, PackedVector | None]):
     """The vectors of questions by their text, which the recalls of a turn share."""
 
     failed: str | None = None
-    """What the embedding model failed by: it is asked no more, and words alone are sought."""
+    """The model's failure, if it failed: it is asked no more, and words alone are sought."""
 
     def add(self, queries: Iterable[str], options: StoreOptions) -> Flow[None]:
         """Embed those that have no vector yet; the log says if the model fails.

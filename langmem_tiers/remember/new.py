@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.core import checks
+from langmem_tiers.core.checks import label, normalised_tags, parsed_moment, share
 from langmem_tiers.core.config import Bounds, IndexOptions
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -23,8 +24,6 @@ from langmem_tiers.recall.means import means
 from langmem_tiers.recall.question import SMALL_TALK
 from langmem_tiers.store.write import Write
 
-label, share = checks.label, checks.share
-normalised_tags, parsed_moment = checks.normalised_tags, checks.parsed_moment
 FIELD = "content"
 """The name of a memory's one indexed field."""
 _TYPED: Final = 300

@@ -12,12 +12,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.core.checks import checked_amount, checked_list
+from langmem_tiers.core.checks import checked_amount, checked_list, label, parsed_moment
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.remember.new import label, parsed_moment
 from langmem_tiers.remind.triggers import TRIGGERS, At, NextCall, Trigger
 
 

@@ -10,10 +10,17 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import StrictInt
 
-from langmem_tiers.core.checks import checked_amount, checked_list, checked_mapping
+from langmem_tiers.core.checks import (
+    checked_amount,
+    checked_list,
+    checked_mapping,
+    label,
+    parsed_moment,
+    share,
+)
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.records import by, record
-from langmem_tiers.remember.new import checked_text, label, parsed_moment, share
+from langmem_tiers.remember.new import checked_text
 
 MOST_DELTAS = 100
 """Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from langmem_tiers.core.checks import checked_amount, checked_flag, checked_list
+from langmem_tiers.core.checks import checked_amount, checked_flag, checked_list, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.state.state import Task
 
 COMPLETED: Final = "completed"

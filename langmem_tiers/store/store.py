@@ -117,7 +117,7 @@ class TieredStore(SweepingStore):
         self.index_config, self.ttl_config = index, ttl
         clock, own = checked_clock(clock), _server_of(conn_string, server)
         self.flows = StoreFlows(self.options, clock=clock, ttl=lambda: self.ttl_config)
-        """What the store can do, as flows that `run` and `arun` take."""
+        """The store's operations, as flows that `run` and `arun` take."""
         target = Target(conn_string, self.options, _embeddings(index), pool_config, own)
         self.runner = self.flows.runner = Runner(target, self.flows.set_up)
 

@@ -27,7 +27,7 @@ ROOM = "\0room"
 """The key that those lock who come into a place that holds only so many."""
 
 _CHUNK_BYTES = 8_000_000
-"""What is put at once, so that no parameter outgrows what Postgres takes."""
+"""A batch of puts stays at or below this, so that no parameter outgrows what Postgres takes."""
 
 _PUT = (
     *("values", "texts", "ttls", "into", "noted", "users"),

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from langmem_tiers.core.checks import checked_strings
+from langmem_tiers.core.checks import checked_strings, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, route, trust_in
-from langmem_tiers.remember.new import NewMemory, label, origin_keys, read_once, recalled_texts
+from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
 from langmem_tiers.remember.pipeline import Judged, passed, result_of
 from langmem_tiers.state.flows import GOAL, Whose, look
 from langmem_tiers.state.state import ProgressDelta, checked_id, to_value

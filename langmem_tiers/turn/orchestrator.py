@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Self
 
+from langmem_tiers.core.checks import label
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.values import storable
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.postgres.flow import Flow, both, plain, rows_of
-from langmem_tiers.remember.new import checked_text, label
+from langmem_tiers.remember.new import checked_text
 from langmem_tiers.turn import assembly, ending, keeping
 from langmem_tiers.turn.trace import EndedTurn, TurnTrace, trace_of
 from langmem_tiers.turn.turn import Turn

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.core.checks import checked_mapping
+from langmem_tiers.core.checks import checked_mapping, share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
@@ -20,7 +20,7 @@ from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure
 from langmem_tiers.learn.retries import Tried, cure_of
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
-from langmem_tiers.remember.new import NewMemory, checked_text, share
+from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.state.state import ProgressDelta
 from langmem_tiers.turn.layout import Fragment
 from langmem_tiers.turn.trace import TurnEvent

@@ -176,7 +176,7 @@ def _outcomes(
 
 
 def _outcome(verb: Any, *given: Any) -> Outcome:
-    """What a function answers at once; one that must be awaited is an error."""
+    """Return what a function answers at once; one that must be awaited is an error."""
     try:
         answer = verb(*given)
         if isinstance(answer, Future):
@@ -228,7 +228,7 @@ class Identity:
 
 
 def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
-    """Who the agent is by a mapping of what is answered; `mandates` may be one for each mode."""
+    """Say who the agent is by a mapping of answers; `mandates` may be one for each mode."""
     mode, answers = metadata["mode"], []
     for name, _moded in _QUERIES.values():
         told = given.get(name, ())

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, Self
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_flag, checked_kind
+from langmem_tiers.core.checks import checked_flag, checked_kind, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
@@ -23,7 +23,7 @@ from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Runs
-from langmem_tiers.remember.new import NewMemory, checked_text, label
+from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
