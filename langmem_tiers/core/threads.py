@@ -11,17 +11,21 @@ import asyncio
 import inspect
 import os
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 
 Work: TypeAlias = Generator[Any, Any, T]
+
+_Job: TypeAlias = tuple[Future[Any], Callable[[], Any]]
 
 
 def done(work: Work[T]) -> T:
@@ -58,10 +62,12 @@ async def adone(work: Work[T]) -> T:
 
 
 class Daemons:
-    """At most so many threads, begun when there is something to do; each ends when there is not."""
+    """At most so many threads, begun when there is something to do; each ends when it is idle."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, idle_seconds: float = 0.0) -> None:
+        """Set up; a thread waits for so many seconds for its next call before it ends."""
         self._most = most
+        self._idle_seconds = idle_seconds
         self._begin_anew()
 
     def submit(self, call: Callable[[], T]) -> Future[T]:
@@ -70,35 +76,60 @@ class Daemons:
             self._begin_anew()  # threads do not survive a fork
         future: Future[T] = Future()
         with self._lock:
-            self._waiting.append((future, partial(copy_context().run, call)))
-            if self._running == self._most:
+            self._waiting.put((future, partial(copy_context().run, call)))
+            self._free -= 1
+            if self._free >= 0 or self._running == self._most:
                 return future
             self._running += 1
+            self._free += 1
         threading.Thread(target=self._work, name="langmem-tiers", daemon=True).start()
         return future
 
+    def end_idle(self) -> None:
+        """End the threads that wait for a call, and return when they have ended."""
+        ended: SimpleQueue[threading.Thread] = SimpleQueue()
+        with self._lock:
+            idle = max(0, self._free if self._pid == os.getpid() else 0)
+            self._free -= idle
+            for _ in range(idle):
+                self._waiting.put(ended)
+        for _ in range(idle):
+            ended.get().join()
+
     def _begin_anew(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._waiting: SimpleQueue[_Job | SimpleQueue[threading.Thread]] = SimpleQueue()
         self._running = 0
+        self._free = 0
+        """Idle threads less the calls that wait for one."""
         self._pid = os.getpid()
 
     def _work(self) -> None:
         while (job := self._next()) is not None:
+            if isinstance(job, SimpleQueue):
+                with self._lock:
+                    self._running -= 1
+                return job.put(threading.current_thread())
             future, call = job
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
-                future.set_exception(error)
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(call())
+                except BaseException as error:  # noqa: BLE001 - it is raised where the result is asked for
+                    future.set_exception(error)
+            del job, future, call  # an idle thread holds nothing of a caller's
+            with self._lock:
+                self._free += 1
+        return None
 
-    def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._running -= 1
-            return None
+    def _next(self) -> _Job | SimpleQueue[threading.Thread] | None:
+        while True:
+            with suppress(Empty):
+                return self._waiting.get(timeout=self._idle_seconds)
+            with self._lock:
+                if self._waiting.empty():
+                    self._running -= 1
+                    self._free -= 1
+                    return None
 
 
 def done_by(
@@ -112,12 +143,14 @@ def done_by(
     Whoever waits goes on at the deadline. What was not begun by then never is; a blocking call ends
     in its own time, on a thread that no interpreter waits for, and an awaited one is cancelled.
     """
+    until = None if seconds is None else monotonic() + seconds
     futures = [daemons.submit(call) for call in calls]
     try:
-        done, _ = wait(futures, timeout=seconds)
-    finally:
         for one in futures:
-            one.cancel()
+            with suppress(TimeoutError):
+                one.exception(None if until is None else max(0.0, until - monotonic()))
+    finally:
+        done = {one for one in futures if not one.cancel() and one.done()}
     return [one.result() if one in done else late() for one in futures]
 
 

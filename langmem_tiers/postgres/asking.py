@@ -24,8 +24,9 @@ from langmem_tiers.postgres.work import AWAITED, Side
 
 _LONGEST_ERROR = 400
 """Characters of a model's error that are told: our own choice."""
-_THREADS = Daemons(100)
-"""The threads for models that only block: one that never answers holds a thread, and no call."""
+THREADS = Daemons(100, idle_seconds=5.0)
+"""The threads for models that only block: one that never answers holds a thread, and no call. To
+begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
 _SILENT = (
     "it gave no answer within {:g} of the {:g} seconds that a call has; for more time open the "
     "store with bounds=Bounds(call_timeout_ms=…)"
@@ -83,7 +84,7 @@ def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
 
 async def _aside(call: Any, given: Any) -> Any:
     """Ask a model that only blocks, without a thread of the loop's own."""
-    return await answer_awaited(call, given, daemons=_THREADS)
+    return await answer_awaited(call, given, daemons=THREADS)
 
 
 def _in_time(ask: Ask, side: Side, limit: Deadline) -> Work[Any]:
@@ -92,5 +93,5 @@ def _in_time(ask: Ask, side: Side, limit: Deadline) -> Work[Any]:
     if side is AWAITED:
         (found,) = yield answers_awaited_by(limit.left, [ask.aask])
     else:
-        (found,) = answers_by(limit.left, [ask.ask], _THREADS)
+        (found,) = answers_by(limit.left, [ask.ask], THREADS)
     return found

@@ -65,6 +65,13 @@ class Deadline:
             return None
         return min(self.seconds / _PARTS, self.left)
 
+    @property
+    def part_passed(self) -> bool:
+        """Tell whether the first way has had its fourth of the time."""
+        if self.seconds is None or self._until is None:
+            return False
+        return monotonic() >= self._until - self.seconds * (1 - 1 / _PARTS)
+
     def within(self, limit: float) -> float:
         """Return the seconds to wait for something that has a limit of its own."""
         return limit if self.left is None else min(limit, self.left)

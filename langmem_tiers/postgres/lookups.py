@@ -10,12 +10,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.flow import Lookup, Rows
 
 MAX_LOOKUPS = 256
 """Keys in one statement."""
+
+_TICK_SECONDS = 0.02
+"""How often the lookups are asked whether they wait for too long: our own choice. A timer for each
+would cost a tenth of a lookup."""
+
+
+class _Passenger(NamedTuple):
+    """A lookup that waits, and where its rows will be; None tells it to ask alone."""
+
+    lookup: Lookup
+    found: asyncio.Future[Rows | None]
+    deadline: Deadline
 
 
 class Lookups:
@@ -26,7 +39,9 @@ class Lookups:
     ) -> None:
         """Set up; `read` answers the rows of keys by a deadline; for None it has one of its own."""
         self._read = read
-        self._waiting: list[tuple[Lookup, asyncio.Future[Rows]]] = []
+        self._waiting: list[_Passenger] = []
+        self._flying: list[_Passenger] = []
+        self._watched = False
         self._busy = False
         self._flight: asyncio.Task[None] | None = None
 
@@ -46,22 +61,25 @@ class Lookups:
 
     async def _wait(self, lookup: Lookup, deadline: Deadline) -> Rows:
         """Wait for the next statement to bring the rows; ask alone where it does not set out."""
-        found: asyncio.Future[Rows] = asyncio.get_running_loop().create_future()
-        mine = (lookup, found)
-        self._waiting.append(mine)
-        try:
-            await asyncio.wait({found}, timeout=deadline.part)
-        except asyncio.CancelledError:
-            found.cancel()
-            raise
-        if not found.done() and mine in self._waiting:
-            self._waiting.remove(mine)
-            return await self._read([lookup], deadline)
-        try:
-            async with asyncio.timeout(deadline.left):
-                return await found
-        except TimeoutError:
-            raise deadline.late("reads that came before it had no answer") from None
+        found: asyncio.Future[Rows | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Passenger(lookup, found, deadline))
+        if not self._watched:
+            self._watch()
+        rows = await found
+        return await self._read([lookup], deadline) if rows is None else rows
+
+    def _watch(self) -> None:
+        """Let who has waited for too long ask alone, and whose time has passed give up."""
+        for one in [one for one in self._waiting if one.deadline.part_passed]:
+            self._waiting.remove(one)
+            _answer(one, None)
+        for one in self._flying:
+            if one.deadline.passed and not one.found.done():
+                late = one.deadline.late("reads that came before it had no answer")
+                one.found.set_exception(late)
+        self._watched = bool(self._waiting or self._flying)
+        if self._watched:
+            asyncio.get_running_loop().call_later(_TICK_SECONDS, self._watch)
 
     async def drain(self) -> None:
         """Wait until nothing is on its way."""
@@ -76,27 +94,33 @@ class Lookups:
             self._busy = False
 
     async def _fly(self) -> None:
-        passengers, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
+        flying, self._waiting = self._waiting[:MAX_LOOKUPS], self._waiting[MAX_LOOKUPS:]
+        self._flying = flying
         try:
-            rows = await self._read([lookup for lookup, _ in passengers], None)
+            rows = await self._read([one.lookup for one in flying], None)
         except BaseException as error:
-            for _, found in passengers:
-                if not found.done():
-                    found.set_exception(error)
+            for one in flying:
+                if not one.found.done():
+                    one.found.set_exception(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            _hand_out(passengers, rows)
+            _hand_out(flying, rows)
         finally:
+            self._flying = []
             self._go_on()
 
 
-def _hand_out(passengers: Sequence[tuple[Lookup, asyncio.Future[Rows]]], rows: Rows) -> None:
+def _hand_out(flying: Sequence[_Passenger], rows: Rows) -> None:
     """Give everybody a row of their own, also those who asked for the same key."""
     by_key: dict[Lookup, Rows] = {}
     for row in rows:
         by_key.setdefault(Lookup(*row[:3]), []).append(row)
-    for lookup, found in passengers:
-        mine = by_key.get(lookup)
-        if not found.done():
-            found.set_result([mine.pop()] if mine else [])
+    for one in flying:
+        mine = by_key.get(one.lookup)
+        _answer(one, [mine.pop()] if mine else [])
+
+
+def _answer(one: _Passenger, rows: Rows | None) -> None:
+    if not one.found.done():
+        one.found.set_result(rows)

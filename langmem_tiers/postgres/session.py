@@ -14,7 +14,7 @@ from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres import errors
-from langmem_tiers.postgres.asking import vectors
+from langmem_tiers.postgres.asking import THREADS, vectors
 from langmem_tiers.postgres.connection import Connections
 from langmem_tiers.postgres.deadline import Deadline
 from langmem_tiers.postgres.driving import driven
@@ -46,6 +46,8 @@ _WAITS = "a flow asks models, and runs others, outside its transaction: no conne
 _PLANNING_MS = 1_000
 """The milliseconds more for a statement that is yet to be planned: our own choice."""
 _LIMIT = "limit_time"
+_BESIDE = (Together, Lookup, Lasts)
+_OUTSIDE = (Embed, Ask, Aside, Unit)
 
 
 class Session:
@@ -89,12 +91,12 @@ class Session:
 
     def perform(self, effect: Effect, /) -> Work[Any]:
         """Do what a flow asked for."""
-        if isinstance(effect, Embed | Ask | Aside | Unit):
+        if isinstance(effect, _BESIDE):
+            return (yield from self._beside(effect))
+        if isinstance(effect, _OUTSIDE):
             if self._open and not isinstance(effect, Aside):
                 raise RuntimeError(_WAITS)
             return (yield from self._outside(effect))
-        if isinstance(effect, Together | Lookup | Lasts):
-            return (yield from self._beside(effect))
         try:
             if isinstance(effect, Script):
                 return (yield from self._script(effect))
@@ -342,6 +344,7 @@ class Database(Connections):
                 yield self._lookups.drain()
             yield from self.writes.drain()
             yield from super().close()
+            THREADS.end_idle()
         finally:
             yield self.side.aside(self.target.stop)
 

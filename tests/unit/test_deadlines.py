@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from contextvars import ContextVar
 from functools import partial
 
@@ -12,6 +13,7 @@ import pytest
 
 from langmem_tiers.core.threads import Daemons, adone_by, done_by
 from langmem_tiers.postgres.deadline import Deadline
+from tests.support.servers import wait_until
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -51,6 +53,42 @@ def test_no_more_are_made_at_once_than_there_are_threads_and_none_is_kept() -> N
     done_by(None, [one] * 50, daemons)
     assert 1 <= most[0] <= 3
     assert daemons.submit(lambda: threading.current_thread().daemon).result(30)
+
+
+def test_an_idle_thread_takes_the_next_call_holds_nothing_and_ends_when_told() -> None:
+    daemons, me = Daemons(3, idle_seconds=60), threading.current_thread
+    first = daemons.submit(me).result(30)
+    wait_until(lambda: daemons._free == 1)
+    assert daemons.submit(me).result(30) is first
+
+    class Held:
+        pass
+
+    held = Held()
+    gone = weakref.ref(held)
+    daemons.submit(partial(id, held)).result(30)
+    del held
+    wait_until(lambda: gone() is None)
+
+    together = threading.Barrier(3, timeout=30)
+    several = [daemons.submit(lambda: (together.wait(), me())[1]) for _ in range(3)]
+    threads = {one.result(30) for one in several}
+    wait_until(lambda: daemons._free == 3)
+    daemons.end_idle()
+    assert [one for one in threads if one.is_alive()] == []
+    assert daemons.submit(me).result(30) not in threads
+
+
+def test_one_that_is_at_work_is_not_waited_for() -> None:
+    daemons, go = Daemons(2, idle_seconds=60), threading.Event()
+    slow = daemons.submit(lambda: go.wait(30))
+    daemons.end_idle()
+    go.set()
+    assert slow.result(30)
+    brief = Daemons(1)
+    thread = brief.submit(threading.current_thread).result(30)
+    thread.join(30)
+    assert not thread.is_alive()
 
 
 def test_what_is_not_done_in_time_is_none_and_what_was_not_begun_never_is() -> None:
