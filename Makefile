@@ -88,6 +88,10 @@ contracts: $(VENV)/.dev-stamp ## Check that imports go down only, and that no fi
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@$(BIN)/python -m benchmarks.package_size --check
 
+.PHONY: sql
+sql: $(VENV)/.dev-stamp ## Write the SQL as it is sent to langmem_tiers/postgres/sql/generated.sql
+	@$(BIN)/python -m benchmarks.sent_sql
+
 .PHONY: format
 format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 	@$(BIN)/ruff check --quiet --fix .

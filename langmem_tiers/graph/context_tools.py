@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
@@ -314,7 +314,11 @@ def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
     lines: list[str] = []
     if places := {one.place for one in told if one.memory_type == types.PROSPECTIVE}:
         known = yield from asked(memory.intentions)
-        lines = [reminder_line(one, memory.context.zone) for one in known if one.place in places]
+        lines = [
+            reminder_line(one, memory.context.zone, memory.now)
+            for one in known
+            if one.place in places
+        ]
     when: Any = {"now": memory.now, "asked": query or None}
     text = recalled_text(notes, pinned=pins, intended=lines, **when)
     return text or prompts.NOTHING_FOUND, [dict(one.value) for one in (*pins, *told)]
@@ -393,9 +397,13 @@ def _updated(
     """
     memory, store = asking.memory, asking.memory.tiered_store
     current = memory.flows.standing([old.place], memory.context)
+    handle = handle_of(old.namespace, old.key)
     if not (yield from asked(store.run, current)):
-        handle = bracketed(handle_of(old.namespace, old.key))
-        raise InvalidInputError(prompts.NOT_CURRENT.format(id=handle))
+        done = yield from asked(memory.get, asking.key)
+        if done is not None and done.replaces is not None and done.replaces.handle == handle:
+            text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
+            return text.format(new=bracketed(done.handle), old=bracketed(handle)), {}
+        raise InvalidInputError(prompts.NOT_CURRENT.format(id=bracketed(handle)))
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
     if stays_pinned:
         yield from asked(store.run, check_room(memory, content, but=old.key))
@@ -406,7 +414,6 @@ def _updated(
     move = yield from asked(memory.supersede, old.key, by=new["key"])
     if stays_pinned:
         yield from asked(memory.pin, new["key"])  # the old one's room is free now
-    handle = handle_of(old.namespace, old.key)
     revised = {"superseded": old.key, "handle": handle, "move": move}
     text = prompts.MEMORY_UPDATED.format(new=bracketed(new["handle"]), old=bracketed(handle))
     return text, {**done, "revised": [revised]}
@@ -476,7 +483,8 @@ def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
             raise InvalidInputError(prompts.TIME_NEEDED)
         yield from asked(memory.snooze, named, moment)
         done = {"reminded": [{"action": action, "id": named}]}
-        return prompts.REMINDER_SNOOZED.format(id=named, when=_clock(moment, memory)), done
+        told = {"id": _shown(named), "when": _clock(moment, memory)}
+        return prompts.REMINDER_SNOOZED.format_map(told), done
     return (yield from _close(memory, named, done=action == "done"))
 
 
@@ -485,17 +493,24 @@ def _close(memory: MemoryCoordinator, named: str, *, done: bool) -> Flow[Told]:
     if (yield from asked(memory.get, named)) is None:
         raise InvalidInputError(prompts.NO_REMINDER.format(id=named))
     if not (yield from asked(memory.complete if done else memory.cancel, named)):
-        return prompts.REMINDER_WAS_CLOSED.format(id=named), {}
+        return prompts.REMINDER_WAS_CLOSED.format(id=_shown(named)), {}
     said = {"reminded": [{"action": "done" if done else "cancel", "id": named}]}
     if not done:
-        return prompts.REMINDER_CANCELLED.format(id=named), said
-    name = named.strip().strip("[]")
+        return prompts.REMINDER_CANCELLED.format(id=_shown(named)), said
     still_open = yield from asked(memory.intentions)
-    again = next((one for one in still_open if name in (one.key, one.handle)), None)
+    again = next((one for one in still_open if _bare_id(named) in (one.key, one.handle)), None)
     if again is None:
-        return prompts.REMINDER_DONE.format(id=named), said
+        return prompts.REMINDER_DONE.format(id=_shown(named)), said
     when = _clock(again.due_at, memory)
-    return prompts.REMINDER_COMES_AGAIN.format(id=named, when=when), said
+    return prompts.REMINDER_COMES_AGAIN.format(id=_shown(named), when=when), said
+
+
+def _bare_id(named: str) -> str:
+    return named.strip().strip("[]")
+
+
+def _shown(named: str) -> str:
+    return bracketed(_bare_id(named))
 
 
 def _set(
@@ -529,7 +544,8 @@ def _local_moment(text: str, memory: MemoryCoordinator) -> datetime:
     except ValueError as error:
         raise InvalidInputError(prompts.NO_TIME.format(at=text)) from error
     if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=memory.context.zone)
+        # what a clock skips in spring is the hour after, also where it is confirmed
+        moment = moment.replace(tzinfo=memory.context.zone).astimezone(UTC)
     if moment < memory.now.replace(second=0, microsecond=0):
         raise InvalidInputError(prompts.TIME_OVER.format(at=text, now=_clock(memory.now, memory)))
     return moment

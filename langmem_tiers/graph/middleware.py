@@ -178,7 +178,7 @@ class ShownTurns:
         lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
         still = [one for one in standing if one.place not in {one.place for one in due}]
         stands: list[Reminder | Intention] = [*due, *still]
-        lines = [reminder_line(one, memory.context.zone) for one in stands]
+        lines = [reminder_line(one, memory.context.zone, memory.now) for one in stands]
         told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
         turn = Shown(
             others, pinned, due, bool(lines), recalled_text(others, lessons, lines, **told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, tzinfo
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
@@ -173,7 +173,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
         run_id=step.run,
         judge=asking.judge,
     )
-    text = reminders_text(raised, zone=memory.context.zone)
+    text = reminders_text(raised, zone=memory.context.zone, now=memory.now)
     told = [{**intentions.facts(one), "after": answer} for one in raised]
     update: Update = {"reminders": told, "reminders_text": text}
     if before is None:
@@ -208,10 +208,12 @@ def _newer(answer: str | int, before: str | int | None) -> bool:
     return bool(answer) and before is not None and answer != before
 
 
-def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
+def reminders_text(
+    reminders: Sequence[Reminder], *, zone: tzinfo = UTC, now: datetime | None = None
+) -> str:
     """Write reminders as one text for a prompt, a line each; nothing if there are none.
 
-    Times are told in the zone.
+    Times are told in the zone; of what recurs, with `now`, the latest that has come.
 
     Example:
         ```python
@@ -220,13 +222,15 @@ def reminders_text(reminders: Sequence[Reminder], *, zone: tzinfo = UTC) -> str:
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
     """
-    return recalled_text((), reminders=[reminder_line(one, zone) for one in reminders])
+    return recalled_text((), reminders=[reminder_line(one, zone, now) for one in reminders])
 
 
-def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
+def reminder_line(
+    one: Reminder | Intention, zone: tzinfo = UTC, now: datetime | None = None
+) -> str:
     """Write a reminder as a line of a prompt: its handle, what is to be done, when, how urgent."""
     usual = one.priority is intentions.Priority.MEDIUM
-    told = [*_when(one, zone)]
+    told = [*_when(one, zone, now)]
     told += [] if usual else [prompts.REMINDERS_PRIORITY.format(priority=one.priority)]
     return prompts.REMINDERS_ONE.format(
         handle=f"{handles.bracketed(handles.handle_of(one.namespace, one.key))} ",
@@ -235,13 +239,14 @@ def reminder_line(one: Reminder | Intention, zone: tzinfo = UTC) -> str:
     )
 
 
-def _when(one: Reminder | Intention, zone: tzinfo) -> Iterator[str]:
+def _when(one: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iterator[str]:
     """Tell when, or why, a reminder is raised; nothing of one that waits for no moment."""
     trigger = one.trigger
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        there = one.due_at.astimezone(zones.zone_of(trigger.timezone) if trigger.every else zone)
+        due_at = one.due_at if now is None else trigger.latest(one.due_at, now)
+        there = due_at.astimezone(zones.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"

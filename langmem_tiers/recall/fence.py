@@ -16,7 +16,7 @@ from langmem_tiers.core.checks import checked_kind, checked_list, checked_string
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.handles import LENGTH, bracketed
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
-from langmem_tiers.core.reading import sentences_of, unseen
+from langmem_tiers.core.reading import normalised, sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.question import MONTHS, WEEKDAYS
@@ -77,6 +77,7 @@ def recalled_text(
     """
     zone = None if now is None else _zone(now)
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
+    pins = list({normalised(one.content): one for one in reversed(pins)}.values())[::-1]
     taken = {one.place for one in (*pins, *taught)}
     known = _recollections(recollections, "recollections")
     rest = [one for one in known if one.place not in taken]
@@ -296,13 +297,15 @@ LONGEST: Final = (1000, 1000, 300, 140, 100)
 length answer one question of 150 more, and take 9 tokens more each."""
 
 _LEFT_OUT: Final = "…"
+_WORD: Final = re.compile(r"\w+")
 
 
 def excerpt(text: str, asked: str, most: int) -> str:
     """The sentences of a text that share most words with what is asked, in their order.
 
     They have `most` characters together, and `…` stands for what is left out; of sentences that
-    share as much, the first ones are taken. A text that is no longer is returned as it is.
+    share as much, the first ones are taken. Of a sentence that alone is longer, what stands around
+    its first such word is taken. A text that is no longer is returned as it is.
 
     Example:
         >>> excerpt("Tea is fine. Coffee at ten. Sleep well.", "When is coffee?", 20)
@@ -311,25 +314,33 @@ def excerpt(text: str, asked: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    parts = sentences_of(text)
+    parts, sought = sentences_of(text), frozenset(words(asked))
+    near = [_nearness(part, sought) for part in parts]
+    ranked = sorted(range(len(parts)), key=near.__getitem__, reverse=True)
     kept, room = set[int](), most
-    for place in _nearest(parts, asked):
+    for place in ranked:
         if len(parts[place]) <= room:
             kept.add(place)
             room -= len(parts[place]) + 1
-    if not kept:
-        return text[: most - 1].rstrip() + _LEFT_OUT
+    if ranked[0] not in kept and not any(near[place] for place in kept):
+        return _window(parts[ranked[0]], sought, most)
     return " ".join(_joined(parts, kept))
 
 
-def _nearest(parts: Sequence[str], asked: str) -> list[int]:
-    sought = frozenset(words(asked))
+def _nearness(part: str, sought: frozenset[str]) -> float:
+    found = frozenset(words(part))
+    return sum(map(len, found & sought)) / math.sqrt(1 + len(found))  # short words are common
 
-    def near(place: int) -> float:
-        found = frozenset(words(parts[place]))
-        return sum(map(len, found & sought)) / math.sqrt(1 + len(found))  # short words are common
 
-    return sorted(range(len(parts)), key=near, reverse=True)
+def _window(part: str, sought: frozenset[str], most: int) -> str:
+    """What stands around the first word that is sought, of a sentence that is too long."""
+    hits = (one.start() for one in _WORD.finditer(part) if sought & frozenset(words(one[0])))
+    hit = next(hits, 0)
+    if hit < most:
+        return part[: most - 1].rstrip() + _LEFT_OUT
+    start = min(hit - most // 4, len(part) - most + 2)
+    end = start + most - 3
+    return f"{_LEFT_OUT} {part[start:end].strip()}{_LEFT_OUT if end < len(part) else ''}"
 
 
 def _joined(parts: Sequence[str], kept: set[int]) -> Iterator[str]:

@@ -137,6 +137,15 @@ class At:
         found: datetime | None = times.after(now)
         return None if found is None or (ends and ends <= found) else found.astimezone(UTC)
 
+    def latest(self, due_at: datetime, now: datetime) -> datetime:
+        """Return the last time that it was due: of what recurs and was missed, the latest."""
+        if self.every is None or self.moment is None or due_at >= now:
+            return due_at
+        since = self.moment.astimezone(zone_of(self.timezone))
+        times: rrule = rrulestr(self.every, dtstart=since)
+        found: datetime | None = times.before(now, inc=True)
+        return due_at if found is None else max(due_at, found)
+
     @property
     def found_by(self) -> None:
         """It is found by its time."""

@@ -191,7 +191,7 @@ async def test_a_model_closes_what_it_was_reminded_of_within_its_runs_context(wa
     agent = agent_on(way.store, model, tools=[create_manage_reminder_tool()])
     state = await way(agent, said("It is done."), **within())
     done, none = [one.text for one in state["messages"] if isinstance(one, ToolMessage)]
-    assert done == "The reminder bank is done."
+    assert done == "The reminder [bank] is done."
     assert "other" in none
     assert [len(await one.aintentions()) for one in (memory, other)] == [0, 1]
     assert state["messages"][-1].text == "Done."

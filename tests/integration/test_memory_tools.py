@@ -398,6 +398,51 @@ def test_a_recall_node_shows_what_is_intended_only_if_its_type_is_named(ready: T
     assert found == [{"vet"}, {"vet", "call"}]
 
 
+def test_an_update_that_is_carried_out_again_is_told_as_it_was(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ANN)
+    memory.store("I like jazz music", memory_type="semantic", key="jazz")
+    call = manages("update", id=handle(memory, "jazz"), content="Likes blues")
+    model = scripted(call, "Noted.")
+    first = told(asked(agent(ready, model), "I like blues"))
+    then(model, call, "Noted.")
+    assert told(asked(agent(ready, model), "I like blues")) == first
+    assert "replaces" in first[0]
+    found = [one.content for one in memory.get_context("", limit=20, min_match=0)]
+    assert found.count("Likes blues") == 1
+
+
+def test_what_is_pinned_twice_is_shown_once(ready: TieredStore) -> None:
+    memory = MemoryCoordinator(ready, context=ANN)
+    for key, content in (("1", "Allergic to peanuts"), ("2", "allergic to  peanuts.")):
+        memory.store(content, memory_type="semantic", key=key, pinned=True)
+    model = scripted("No.")
+    asked(agent(ready, model), "May I have a snack with peanuts?")
+    assert shown(model).lower().count("allergic to") == 1
+
+
+def test_a_reminder_that_was_missed_shows_when_it_was_due_last(
+    ready: TieredStore, clock: Clock
+) -> None:
+    first = (clock.now + timedelta(days=1)).replace(hour=9, minute=0, second=0, microsecond=0)
+    at = f"{first:%Y-%m-%dT%H:%M}"
+    model = scripted(reminds("set", content="Take pills", at=at, every="FREQ=DAILY"), "I will.")
+    made = agent(ready, model)
+    asked(made, "Remind me of the pills")
+    clock.now = first + timedelta(days=4, hours=2)
+    then(model, "Hello.")
+    asked(made, "Good morning")
+    last = first + timedelta(days=4)
+    assert f"Take pills ({last:%A} {last.day} {last:%B %Y}, 09:00; repeats" in shown(model)
+
+
+def test_a_time_that_a_clock_skips_is_confirmed_as_the_hour_after(ready: TieredStore) -> None:
+    there = MemoryContext(tenant="acme", user_id="ann", timezone="Europe/Berlin")
+    skipped = "2030-03-31T02:30"
+    model = scripted(reminds("set", content="Wake up", at=skipped), "I will.")
+    (done,) = told(asked(agent(ready, model), "Wake me", context=there))
+    assert "31 March 2030, 03:30" in done
+
+
 def test_a_reminder_that_repeats_tells_its_next_time_and_is_done_when_it_is_due(
     ready: TieredStore, clock: Clock
 ) -> None:

@@ -20,6 +20,11 @@ def test_of_a_long_text_what_is_asked_for_is_kept_and_what_is_left_out_is_marked
     assert excerpt("word " * 50, "word", 20) == "word word word word…"
     assert excerpt("水はやらない。春に剪定する。", "春に", 8).startswith("水はやらない。")
     assert excerpt(TALK, "roses", len(TALK)) == TALK
+    endless = (
+        "Well. " + "and so on " * 30 + "the roses are cut to the third bud " + "and so on " * 30
+    )
+    assert "roses are cut" in excerpt(endless, "How far do I cut the roses?", 60)
+    assert len(excerpt(endless, "roses", 60)) <= 60
 
 
 @given(sentences, st.text(max_size=20), st.integers(1, 80))

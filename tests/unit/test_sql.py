@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import langmem_tiers
+from benchmarks import sent_sql
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.vectors import Distance, VectorOptions
 from langmem_tiers.postgres import sql
@@ -24,6 +25,10 @@ def texts(options: StoreOptions, vector: VectorOptions | None = None) -> dict[st
 
 def sources() -> str:
     return "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+
+
+def test_what_is_sent_can_be_read_in_full() -> None:
+    assert sent_sql.FILE.read_text(encoding="utf-8") == sent_sql.generated(), "run `make sql`"
 
 
 def test_every_statement_is_used() -> None:
