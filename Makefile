@@ -52,23 +52,19 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-# What stands on the coordinator, the worker or a graph sends no statement of its own, a cut
-# connection is the client's, bad input is refused before anything is sent, and what the conformance
-# kit finds in other stores is theirs: these are tested on one Postgres.
-SURFACES := agents_without_database archive_races conformance_peers consolidation_graph \
-	consolidation_subgraph coordinator_bounds cuts damaged_checkpoints evolution \
-	feedback hook_nodes hooks learning_edges learning_nodes middleware model_reviews \
-	nodes orchestrator promotion_models relevance_review reminder_nodes reminding_agents \
-	retriever review_node revising revival skill_memories store_bad_input store_loops \
-	store_sweeper tool_calls tools tracing tracing_learning turn_gate \
-	turn_input turn_nodes turn_reviews turn_stages worker working_memory_buffer
-# It starts servers of versions that it names itself: here it would do the same again.
-OWN_SERVERS := embedded private_folders
+# What a version of Postgres makes of our statements: how it plans each of them, and what becomes of
+# rows. All else stands on the same statements, and is tested on one Postgres.
+ON_16 := accesses archive archive_files audit backup call_deadlines carrying concurrency \
+	consolidation_across_sessions consolidation_plans crashes cycle_steps deleted_twins faults \
+	few_of_many forgetting forgotten_for_good gate_in_store gate_plans handles_and_pins \
+	interop_views leases learning_plans lock_order migrations outcomes plans pooler promotion \
+	prospective recall recall_growth recall_planning recall_plans reminder_plans reminders replay \
+	scale session_end store_contract store_tiers store_ttl store_vectors truth truth_plans \
+	turn_plans turns vectors_elsewhere wall_plans walls
 
-test-16: $(VENV)/.dev-stamp ## Run the integration tests, but for slow ones and surfaces, on PostgreSQL 16
+test-16: $(VENV)/.dev-stamp ## Run the tests of statements and of what becomes of rows on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
-		$(patsubst %,--ignore=tests/integration/test_%.py,$(SURFACES) $(OWN_SERVERS)) \
-		tests/integration $(ARGS)
+		$(ON_16:%=tests/integration/test_%.py) $(ARGS)
 
 .PHONY: test-peers
 test-peers: $(PEERS_VENV)/.dev-stamp ## Run the tests that need langchain-postgres, langmem or deepagents

@@ -1,7 +1,7 @@
 """Flows: what the package does, written once and driven both ways.
 
 A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, …)
-and is sent the answer. `run` and `arun` of `session.py` drive it, blocking or awaiting. Everything
+and is sent the answer. `run` and `arun` of `driving.py` drive it, blocking or awaiting. Everything
 above is therefore written once and never blocks by itself.
 
 A flow is one transaction, opened at its first `Query` and committed when the flow returns, or

@@ -1,4 +1,4 @@
-"""How memories are written: validated, screened, placed and committed, in this order.
+"""How memories are written: screened, validated, placed and committed, in this order.
 
 The gate screens what a caller stores (`admit`); what is derived from memories or imported is
 trusted as its source is (`remember`). A turn and a reminder take the same steps one by one.

@@ -14,7 +14,16 @@ from tests.support.agents import WAYS, Way
 from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
-from tests.support.opening import Clock, Opened, Opener, empty, leave, opened_store, text_index
+from tests.support.opening import (
+    Clock,
+    Opened,
+    Opener,
+    empty,
+    leave,
+    lent,
+    opened_store,
+    text_index,
+)
 from tests.support.servers import databases, fresh_database, name_of
 
 _ONE = [("sync", "batch")]
@@ -55,10 +64,17 @@ def url(shared_url: str) -> str:
     return shared_url
 
 
+@pytest.fixture(scope="session")
+def lender(shared_url: str) -> Iterator[TieredStore]:
+    """Whose connections the stores of tests use: to open new ones takes longer than most tests."""
+    with TieredStore(shared_url, index=text_index()) as opened:
+        yield opened
+
+
 @pytest.fixture
-def store(url: str, clock: Clock) -> Iterator[TieredStore]:
+def store(url: str, clock: Clock, lender: TieredStore) -> Iterator[TieredStore]:
     """A store on `url`, opened blocking; its time is the test's."""
-    with TieredStore(url, index=text_index(), clock=clock) as opened:
+    with lent(TieredStore(url, index=text_index(), clock=clock), lender) as opened:
         yield opened
 
 

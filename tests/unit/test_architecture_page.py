@@ -22,7 +22,7 @@ def test_the_files_and_folders_that_it_names_are_there() -> None:
     assert drawn
     assert {*re.findall(r"(\w+)/ ", drawn[1])} == {
         one.name for one in PACKAGE.iterdir() if (one / "__init__.py").is_file()
-    } - {"testing"}
+    }
 
 
 def test_the_functions_that_it_names_are_in_their_files() -> None:
