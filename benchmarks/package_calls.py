@@ -13,8 +13,18 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from langchain.agents import create_agent
+from langchain_core.language_models import FakeListChatModel
+from langchain_core.messages import HumanMessage
+
 import langmem_tiers
-from langmem_tiers import CoordinatorSettings, MemoryContext, MemoryCoordinator, TieredStore
+from langmem_tiers import (
+    CoordinatorSettings,
+    MemoryContext,
+    MemoryCoordinator,
+    TieredMemoryMiddleware,
+    TieredStore,
+)
 
 _HOME = str(Path(langmem_tiers.__file__).parent) + os.sep
 _PATIENT = CoordinatorSettings(query_timeout_ms=60_000)
@@ -77,7 +87,7 @@ def _listening() -> Iterator[_Listener]:
 
 
 def calls() -> dict[str, Calls]:
-    """What `get_context` and `store` run once a process has done each before.
+    """What `get_context`, `store` and a turn of an agent run once each was done before.
 
     A recall that finds accesses due writes them along, once a second: the least of three counts.
     """
@@ -96,4 +106,24 @@ def calls() -> dict[str, Calls]:
                 key=lambda one: one.functions,
             ),
             "store": listener.of(lambda: memory.store(_NEW)),
+            "turn of an agent": _turn(listener, store),
         }
+
+
+def _turn(listener: _Listener, store: TieredStore) -> Calls:
+    """What the middleware runs in a turn whose model answers at once."""
+    model = FakeListChatModel(responses=["On Mondays."])
+    agent: Any = create_agent(
+        model,
+        middleware=[TieredMemoryMiddleware()],
+        context_schema=MemoryContext,
+        store=store,
+    )
+    whose = MemoryContext(tenant="acme", user_id="ada")
+
+    def turn(question: str) -> Callable[[], object]:
+        said = {"messages": [HumanMessage(question, id=question)]}
+        return lambda: agent.invoke(said, context=whose)
+
+    turn("Who prefers bullet points?")()
+    return listener.of(turn(_QUESTION))

@@ -25,6 +25,7 @@ from benchmarks.package_source import (
     Module,
     Sized,
     async_functions,
+    check_lines,
     code_lines,
     functions,
     lines_below,
@@ -70,6 +71,8 @@ def sizes(read: Sequence[Module], project: Path) -> Iterator[tuple[str, str]]:
     yield "the median function", f"{statistics.median(map(_length, found)):g} lines"
     yield f"the longest function, {longest.name}", f"{longest.lines:,} lines"
     yield f"functions over {FUNCTION_LINES} lines", _listed(_over(found, FUNCTION_LINES))
+    checks = sum(check_lines(one.tree) for one in read)
+    yield "lines that check arguments by hand, docstrings included", f"{checks:,}"
     yield "files and folders at the top of the package", f"{entries(read[0].path.parent):,}"
     yield "names in __all__", f"{names_offered(read[0].tree):,}"
     for folder in ("tests", "benchmarks"):

@@ -20,6 +20,7 @@ _SILENT = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
+_CHECKS = ("check", "refuse", "post_init__")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -109,6 +110,19 @@ def functions(tree: ast.AST, prefix: str = "") -> Iterator[Sized]:
         if isinstance(node, _Function):
             yield Sized(name, (node.end_lineno or node.lineno) - node.lineno + 1)
         yield from functions(node, name)
+
+
+def check_lines(tree: ast.AST) -> int:
+    """Return how many lines check arguments by hand.
+
+    They are those of functions that are called `check…`, `refuse…` or `__post_init__`, and
+    elsewhere those of an `if` that does nothing but raise.
+    """
+    if isinstance(tree, _Function) and tree.name.lstrip("_").startswith(_CHECKS):
+        return (tree.end_lineno or tree.lineno) - tree.lineno + 1
+    if isinstance(tree, ast.If) and not tree.orelse and isinstance(tree.body[0], ast.Raise):
+        return (tree.end_lineno or tree.lineno) - tree.lineno + 1
+    return sum(map(check_lines, ast.iter_child_nodes(tree)))
 
 
 def async_functions(tree: ast.Module) -> int:

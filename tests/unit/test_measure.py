@@ -11,6 +11,7 @@ from benchmarks.package_size import breaches, entries, sizes
 from benchmarks.package_source import (
     Sized,
     async_functions,
+    check_lines,
     code_lines,
     functions,
     modules,
@@ -104,6 +105,26 @@ def test_a_function_is_as_long_as_its_signature_and_its_body() -> None:
         Sized("Kept.method", 1),
     ]
     assert async_functions(tree) == 1
+
+
+def test_lines_that_check_are_those_of_checks_and_of_what_only_raises() -> None:
+    tree = ast.parse(
+        dedent("""
+        def _checked(a):
+            if a:
+                raise ValueError
+            return a
+
+        def other(a):
+            if a:
+                raise ValueError(
+                    a)
+            if a:
+                return a
+            return _checked(a)
+        """)
+    )
+    assert check_lines(tree) == 4 + 3
 
 
 def test_modules_in_a_circle_are_one_on_the_longest_path(
