@@ -72,9 +72,10 @@ def lender(shared_url: str) -> Iterator[TieredStore]:
 
 
 @pytest.fixture
-def store(url: str, clock: Clock, lender: TieredStore) -> Iterator[TieredStore]:
+def store(url: str, shared_url: str, clock: Clock, lender: TieredStore) -> Iterator[TieredStore]:
     """A store on `url`, opened blocking; its time is the test's."""
-    with lent(TieredStore(url, index=text_index(), clock=clock), lender) as opened:
+    made = TieredStore(url, index=text_index(), clock=clock)
+    with lent(made, lender) if url == shared_url else made as opened:
         yield opened
 
 
