@@ -23,7 +23,7 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
-from langmem_tiers.remind.triggers import At
+from langmem_tiers.remind.triggers import At, latest_of
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -245,7 +245,7 @@ def _when(one: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iter
     if not isinstance(trigger, At):
         yield labelled(quoted(str(trigger)))
     elif trigger.moment is not None:
-        due_at = one.due_at if now is None else trigger.latest(one.due_at, now)
+        due_at = one.due_at if now is None else latest_of(trigger, one.due_at, now)
         there = due_at.astimezone(zones.zone_of(trigger.timezone) if trigger.every else zone)
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:

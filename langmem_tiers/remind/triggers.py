@@ -137,15 +137,6 @@ class At:
         found: datetime | None = times.after(now)
         return None if found is None or (ends and ends <= found) else found.astimezone(UTC)
 
-    def latest(self, due_at: datetime, now: datetime) -> datetime:
-        """Return the last time that it was due: of what recurs and was missed, the latest."""
-        if self.every is None or self.moment is None or due_at >= now:
-            return due_at
-        since = self.moment.astimezone(zone_of(self.timezone))
-        times: rrule = rrulestr(self.every, dtstart=since)
-        found: datetime | None = times.before(now, inc=True)
-        return due_at if found is None else max(due_at, found)
-
     @property
     def found_by(self) -> None:
         """It is found by its time."""
@@ -160,6 +151,16 @@ class At:
             return "as soon as possible"
         again = "" if self.every is None else f", {self.every} in {self.timezone}"
         return f"at {self.moment.astimezone(zone_of(self.timezone)).isoformat()}{again}"
+
+
+def latest_of(trigger: At, due_at: datetime, now: datetime) -> datetime:
+    """Return the last time that something was due: of what recurs and was missed, the latest."""
+    if trigger.every is None or trigger.moment is None or due_at >= now:
+        return due_at
+    since = trigger.moment.astimezone(zone_of(trigger.timezone))
+    times: rrule = rrulestr(trigger.every, dtstart=since)
+    found: datetime | None = times.before(now, inc=True)
+    return due_at if found is None else max(due_at, found)
 
 
 @dataclass(frozen=True, slots=True)
