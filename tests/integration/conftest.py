@@ -14,16 +14,7 @@ from tests.support.agents import WAYS, Way
 from tests.support.coordinating import Caller, calling
 from tests.support.graphs import ACME
 from tests.support.learning import Team, broken, team
-from tests.support.opening import (
-    Clock,
-    Opened,
-    Opener,
-    empty,
-    leave,
-    lent,
-    opened_store,
-    text_index,
-)
+from tests.support.opening import Clock, Opened, Opener, empty, leave, opened_store, text_index
 from tests.support.servers import databases, fresh_database, name_of
 
 _ONE = [("sync", "batch")]
@@ -64,18 +55,10 @@ def url(shared_url: str) -> str:
     return shared_url
 
 
-@pytest.fixture(scope="session")
-def lender(shared_url: str) -> Iterator[TieredStore]:
-    """Whose connections the stores of tests use: to open new ones takes longer than most tests."""
-    with TieredStore(shared_url, index=text_index()) as opened:
-        yield opened
-
-
 @pytest.fixture
-def store(url: str, shared_url: str, clock: Clock, lender: TieredStore) -> Iterator[TieredStore]:
+def store(url: str, clock: Clock) -> Iterator[TieredStore]:
     """A store on `url`, opened blocking; its time is the test's."""
-    made = TieredStore(url, index=text_index(), clock=clock)
-    with lent(made, lender) if url == shared_url else made as opened:
+    with TieredStore(url, index=text_index(), clock=clock) as opened:
         yield opened
 
 

@@ -52,24 +52,6 @@ class FailingEmbeddings(TrigramEmbeddings):
         return super().embed_query(text)
 
 
-@contextmanager
-def lent(store: TieredStore, by: TieredStore) -> Iterator[TieredStore]:
-    """Open a store on another one's connections, which know their statements and stay open."""
-    lender = by.runner
-    if lender._database is not None and lender._database.pool.closed:  # a test closed it
-        lender._database = None
-    lender.open()
-    store.runner._database = lender._database
-    try:
-        yield store
-    finally:
-        store.stop_ttl_sweeper()
-        if store.runner._database is lender._database:
-            store.run(store.flows.flush_last())
-            store.runner._database = None
-        store.close()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opener:
     """Opens stores in one way, and calls them in one way."""
