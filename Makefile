@@ -52,8 +52,8 @@ test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, o
 	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-# What a version of Postgres makes of our statements: how it plans each of them, and what becomes of
-# rows. All else stands on the same statements, and is tested on one Postgres.
+# These test how a version of Postgres plans our statements, and what becomes of rows. All else
+# stands on the same statements, and is tested on one Postgres.
 ON_16 := accesses archive archive_files audit backup call_deadlines carrying concurrency \
 	consolidation_across_sessions consolidation_plans crashes cycle_steps deleted_twins faults \
 	few_of_many forgetting forgotten_for_good gate_in_store gate_plans handles_and_pins \

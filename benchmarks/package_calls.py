@@ -87,7 +87,7 @@ def _listening() -> Iterator[_Listener]:
 
 
 def calls() -> dict[str, Calls]:
-    """What `get_context`, `store` and a turn of an agent run once each was done before.
+    """Count what `get_context`, `store` and a turn of an agent run once each was done before.
 
     A recall that finds accesses due writes them along, once a second: the least of three counts.
     """
@@ -111,7 +111,7 @@ def calls() -> dict[str, Calls]:
 
 
 def _turn(listener: _Listener, store: TieredStore) -> Calls:
-    """What the middleware runs in a turn whose model answers at once."""
+    """Count what the middleware runs in a turn whose model answers at once."""
     model = FakeListChatModel(responses=["On Mondays."])
     agent: Any = create_agent(
         model,

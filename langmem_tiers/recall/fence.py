@@ -63,10 +63,10 @@ def recalled_text(
     its order, then lessons, then what is `intended` and what reminders are due, each of which is a
     line already. A line begins with the handle, by which a tool takes a memory. It names who said
     it, unless that was the user, and where it comes from, if that is doubtful. Each memory stands
-    once. What could end the fence, or pass for a handle, is written in another way, and further
-    lines of a memory are indented; all else is verbatim. With `now` the text tells which day it is,
-    and days are those of its zone. With what was `asked`, long messages are cut to what they say
-    about it, the more the further down.
+    once, and so do pins that say the same. What could end the fence, or pass for a handle, is
+    written in another way, and further lines of a memory are indented; all else is verbatim. With
+    `now` the text tells which day it is, and days are those of its zone. With what was `asked`,
+    long messages are cut to what they say about it, the more the further down.
 
     Example:
         ```python
@@ -77,12 +77,14 @@ def recalled_text(
     """
     zone = None if now is None else _zone(now)
     pins, taught = _recollections(pinned, "pinned"), _recollections(lessons, "lessons")
-    pins = list({normalised(one.content): one for one in reversed(pins)}.values())[::-1]
     taken = {one.place for one in (*pins, *taught)}
+    distinct: dict[str, Recollection] = {}
+    for one in pins:
+        distinct.setdefault(normalised(one.content), one)
     known = _recollections(recollections, "recollections")
     rest = [one for one in known if one.place not in taken]
     sections = (
-        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in pins]),
+        (prompts.PINNED_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in distinct.values()]),
         (prompts.REST_HEAD, _by_days(rest, zone, now, asked)),
         (prompts.LESSONS_HEAD, [_line(prompts.RECALLED_NOTE, one) for one in taught]),
         (prompts.INTENDED_HEAD, checked_strings(intended, "intended")),
@@ -333,7 +335,7 @@ def _nearness(part: str, sought: frozenset[str]) -> float:
 
 
 def _window(part: str, sought: frozenset[str], most: int) -> str:
-    """What stands around the first word that is sought, of a sentence that is too long."""
+    """Cut a sentence that is too long to the text around the first word that is sought."""
     hits = (one.start() for one in _WORD.finditer(part) if sought & frozenset(words(one[0])))
     hit = next(hits, 0)
     if hit < most:

@@ -31,6 +31,7 @@ from langmem_tiers import (
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.graph.context_tools import create_manage_reminder_tool, memory_tools
 from langmem_tiers.graph.node import Remembered
+from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.question import REMINDER_SET
 from tests.support.agents import ScriptedModel, Way, agent_on, scripted
 from tests.support.opening import Clock
@@ -418,6 +419,9 @@ def test_what_is_pinned_twice_is_shown_once(ready: TieredStore) -> None:
     model = scripted("No.")
     asked(agent(ready, model), "May I have a snack with peanuts?")
     assert shown(model).lower().count("allergic to") == 1
+    pins = memory.pinned()
+    assert len(pins) == 2
+    assert recalled_text(pins, pinned=pins).lower().count("allergic to") == 1
 
 
 def test_a_reminder_that_was_missed_shows_when_it_was_due_last(
