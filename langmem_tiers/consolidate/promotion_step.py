@@ -16,8 +16,8 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.learn import promote, rollback
-from langmem_tiers.learn.chances import LIKELY_HARM
 from langmem_tiers.learn.general import Generaliser, identifying
+from langmem_tiers.learn.outcome import LIKELY_HARM
 from langmem_tiers.learn.promote import Judged, Promotable, Promoting
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from langmem_tiers.learn.rollback import Doubted

@@ -17,9 +17,9 @@ from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import Failing
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.speakers import trusting
-from langmem_tiers.learn import promotion_rules, reflector, skills
+from langmem_tiers.learn import promotion_rules, skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
-from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.reflexion import Experience, FailedAttempt
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import begin_reflection, learned_lately
 from langmem_tiers.postgres.flow import Flow
@@ -343,11 +343,11 @@ class Reflecting(NamedTuple):
 
 def _experience(
     said: Sequence[BaseMessage], attempts: Sequence[FailedAttempt], *, failed: bool
-) -> reflector.Experience:
+) -> Experience:
     """What a turn went through, as its messages tell it."""
     earlier = said[: len(said) - len(messages.this_turn(said))]
     answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
-    return reflector.Experience(
+    return Experience(
         attempts=attempts,
         asked=values.storable(node.text_of(node.last_question(said))),
         answered=messages.said_in(said).get("answer", ""),

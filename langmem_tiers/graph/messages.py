@@ -29,8 +29,7 @@ from langgraph.types import Command
 from langmem_tiers.core import errors, memory, namespaces, reading, settings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph.node import handed_over, is_humans, last_question, since, text_of
-from langmem_tiers.learn.reflexion import FailedAttempt
-from langmem_tiers.learn.retries import Tried, cure_of
+from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import recalled_text

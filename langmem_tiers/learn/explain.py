@@ -14,7 +14,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import shown_beside
-from langmem_tiers.learn.chances import Interval, beta_interval
+from langmem_tiers.learn.outcome import Interval, beta_interval
 from langmem_tiers.learn.promote import Near, Promotable, Promoting, evidence, judge
 from langmem_tiers.learn.promotion_rules import PromotionDecision
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row

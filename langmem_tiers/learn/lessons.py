@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.types import REFLEXION
-from langmem_tiers.learn.retries import is_transient
+from langmem_tiers.learn.reflexion import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.answering import sought_for

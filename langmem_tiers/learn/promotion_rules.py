@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, get_args
 from langmem_tiers.core.checks import checked_choice, checked_number, checked_whole
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
-from langmem_tiers.learn.chances import ENOUGH, chance_at_most
+from langmem_tiers.learn.outcome import ENOUGH, chance_at_most
 
 Rule = Literal["thresholds", "beta"]
 Verdict = Literal["promote", "demote", "stay"]

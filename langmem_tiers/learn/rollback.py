@@ -15,8 +15,7 @@ from langmem_tiers.core.errors import InvalidInputError, RollbackError
 from langmem_tiers.core.memory import TIERS, Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.learn import promotion_rules as rules
-from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm
-from langmem_tiers.learn.outcome import LEARNED
+from langmem_tiers.learn.outcome import ENOUGH, LEARNED, HoldoutCounts, chance_of_harm
 from langmem_tiers.learn.promote import EVERYBODYS, PAGE
 from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call

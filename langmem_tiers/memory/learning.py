@@ -32,12 +32,15 @@ from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities, names_in
 from langmem_tiers.learn.evolve import evolve as evolved
 from langmem_tiers.learn.lessons import lessons
 from langmem_tiers.learn.outcome import Run, noted
-from langmem_tiers.learn.reflector import Drawn, Experience, Reflector, reflector_of
 from langmem_tiers.learn.reflexion import (
     PATTERN,
+    Drawn,
+    Experience,
     FailedAttempt,
+    Reflector,
     Reflexion,
     record_lessons,
+    reflector_of,
     stable_key,
 )
 from langmem_tiers.learn.signature import Signature, signature

@@ -16,8 +16,13 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place
 from langmem_tiers.core.values import storable
-from langmem_tiers.learn.reflexion import FAILED_ATTEMPT, FailedAttempt, failure_fields
-from langmem_tiers.learn.retries import Tried, cure_of
+from langmem_tiers.learn.reflexion import (
+    FAILED_ATTEMPT,
+    FailedAttempt,
+    Tried,
+    cure_of,
+    failure_fields,
+)
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory, checked_text

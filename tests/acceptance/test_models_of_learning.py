@@ -12,8 +12,7 @@ from langchain_openai import ChatOpenAI
 
 from langmem_tiers.core.errors import ModelError
 from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.learn.reflector import Drawn, Experience, reflector_of
-from langmem_tiers.learn.reflexion import FailedAttempt, Reflexion
+from langmem_tiers.learn.reflexion import Drawn, Experience, FailedAttempt, Reflexion, reflector_of
 from tests.support.learning import model_of
 from tests.support.wayward_chat import SILENCE, Wayward, says, wayward
 

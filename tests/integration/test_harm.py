@@ -19,8 +19,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.learn.chances import ENOUGH, HoldoutCounts, chance_of_harm, doubted
-from langmem_tiers.learn.outcome import HOLDOUT
+from langmem_tiers.learn.outcome import ENOUGH, HOLDOUT, HoldoutCounts, chance_of_harm, doubted
 from tests.support.coordinating import coordinator
 from tests.support.opening import Clock
 

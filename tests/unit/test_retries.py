@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from langmem_tiers.learn.retries import Tried, cure_of, is_transient
+from langmem_tiers.learn.reflexion import Tried, cure_of, is_transient
 from langmem_tiers.learn.signature import signature
 
 COMMA = "ValueError: the amount '1,234' has a comma"

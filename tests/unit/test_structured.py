@@ -17,8 +17,7 @@ from pydantic import BaseModel
 from langmem_tiers.core.errors import InvalidTypeError, ModelError
 from langmem_tiers.core.structured import HEAD, TAIL, aask, ask
 from langmem_tiers.learn.general import generaliser_of
-from langmem_tiers.learn.reflector import Experience, reflector_of
-from langmem_tiers.learn.reflexion import FailedAttempt
+from langmem_tiers.learn.reflexion import Experience, FailedAttempt, reflector_of
 from langmem_tiers.recall.fence import quoted
 
 QUESTION: list[BaseMessage] = [HumanMessage("What is the answer?")]

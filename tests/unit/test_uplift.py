@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_tiers.learn.chances import (
+from langmem_tiers.learn.outcome import (
     HoldoutCounts,
     beta_interval,
     chance_at_most,
     difference_interval,
+    held_out,
     uplifts,
 )
-from langmem_tiers.learn.outcome import held_out
 
 
 def integrated(successes: int, failures: int, rate: float, steps: int = 4000) -> float:
