@@ -30,7 +30,7 @@ from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.trust import TrustPolicy, derived_trust
 from langmem_tiers.remind.intentions import PRIORITIES, STORED_AS
 from langmem_tiers.remind.triggers import of_json
-from langmem_tiers.state import flows as states
+from langmem_tiers.state import state as states
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task, of_value
 
 MOST_ID: Final = 2**62

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
 from langmem_tiers.core.checks import label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
+from langmem_tiers.core.values import encode_value
 from langmem_tiers.memory.asking import checked_limit
-from langmem_tiers.postgres.flow import Flow, both, then
+from langmem_tiers.postgres.flow import Flow, Query, anew, begun_anew, both, rows_of, then
 from langmem_tiers.remember.new import checked_text
-from langmem_tiers.state import flows
-from langmem_tiers.state import state as nouns
-from langmem_tiers.state.flows import EMOTION, GOAL, MOST_MESSAGES, TASK, Whose, goal_advanced
+from langmem_tiers.state import state as states
 from langmem_tiers.state.state import DailySpend, EmotionalState, Goal, Message, Task
 from langmem_tiers.store.store import TieredStore
 
+_KIND_OF: Final[Mapping[type[Task | Goal], str]] = {Task: states.TASK, Goal: states.GOAL}
+S = TypeVar("S", Task, Goal)
 
-def snapshot(state: ShortTermState, limit: int = 20) -> Flow[nouns.ShortTermSnapshot]:
+
+def snapshot(state: ShortTermState, limit: int = 20) -> Flow[states.ShortTermSnapshot]:
     """All that is going on, with up to `limit` messages, in one round trip."""
-    return _look(state, limit, flows.KINDS)
+    return _look(state, limit, states.KINDS)
 
 
 def add_interaction(
@@ -58,7 +60,16 @@ def add_interaction(
         metadata={} if metadata is None else metadata,
         agent_id=state.context.agent_id,
     )
-    return flows.add_message(state.whose, said)
+    names = ("role", "content", "metadata", "agent_id")
+    told = {
+        "name": said.message_id,
+        "value": encode_value({name: getattr(said, name) for name in names}, state.whose.bounds),
+        "now": said.at,
+        "expires_at": said.at + states.WINDOW,
+        "most": states.MOST_MESSAGES,
+    }
+    adding = rows_of("add_message", **state.whose.owner, **told)
+    return then(adding, lambda rows: replace(said, at=rows[0][0]))
 
 
 def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Message]]:
@@ -68,7 +79,8 @@ def get_recent_context(state: ShortTermState, limit: int = 20) -> Flow[list[Mess
 
 def clear_conversation(state: ShortTermState) -> Flow[int]:
     """Forget what was said in the session; how many messages."""
-    return flows.clear_messages(state.whose, state.now)
+    clearing = rows_of("clear_messages", **state.whose.owner, since=state.now - states.WINDOW)
+    return then(clearing, lambda rows: int(rows[0][0]))
 
 
 def start_task(
@@ -107,7 +119,7 @@ def start_task(
         confidence_so_far=confidence_so_far,
         metadata={} if metadata is None else metadata,
     )
-    return flows.change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
+    return _change(state.whose, Task, task.task_id, lambda one: one or task, task.created_at)
 
 
 def update_task(
@@ -133,25 +145,25 @@ def update_task(
         "metadata": metadata,
     }
     changes = {field: one for field, one in told.items() if one is not None}
-    name = nouns.checked_id(task_id, "task_id")
+    name = states.checked_id(task_id, "task_id")
 
     def changed(before: Task | None) -> Task:
         if before is None:
             raise InvalidInputError(f"no task {task_id!r} is active: start it first")
         return before.updated(**changes)
 
-    return flows.change(state.whose, Task, name, changed, state.now)
+    return _change(state.whose, Task, name, changed, state.now)
 
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
-    name, last = nouns.checked_id(task_id, "task_id"), checked_text(status, "status")
-    return flows.close(state.whose, Task, name, last)
+    name, last = states.checked_id(task_id, "task_id"), checked_text(status, "status")
+    return _close(state.whose, Task, name, last)
 
 
 def get_active_tasks(state: ShortTermState) -> Flow[list[Task]]:
     """What the agent is at, in the order in which it was started."""
-    return then(_look(state, kinds=[TASK]), lambda found: list(found.tasks))
+    return then(_look(state, kinds=[states.TASK]), lambda found: list(found.tasks))
 
 
 def set_goal(
@@ -188,7 +200,7 @@ def set_goal(
             return goal
         return replace(goal, progress=before.progress, deltas=before.deltas)
 
-    return flows.change(state.whose, Goal, goal.goal_id, said, state.now)
+    return _change(state.whose, Goal, goal.goal_id, said, state.now)
 
 
 def advance_goal(
@@ -206,22 +218,22 @@ def advance_goal(
     Raises:
         InvalidInputError: if there is no such goal, or for what is no delta.
     """
-    step = nouns.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
-    name = nouns.checked_id(goal_id, "goal_id")
-    return flows.change(
-        state.whose, Goal, name, lambda goal: goal_advanced(goal_id, goal, step), step.at
+    step = states.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
+    name = states.checked_id(goal_id, "goal_id")
+    return _change(
+        state.whose, Goal, name, lambda goal: states.goal_advanced(goal_id, goal, step), step.at
     )
 
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
-    name, last = nouns.checked_id(goal_id, "goal_id"), checked_text(status, "status")
-    return flows.close(state.whose, Goal, name, last)
+    name, last = states.checked_id(goal_id, "goal_id"), checked_text(status, "status")
+    return _close(state.whose, Goal, name, last)
 
 
 def get_goals(state: ShortTermState) -> Flow[list[Goal]]:
     """What the agent is after, by priority, the highest first."""
-    return then(_look(state, kinds=[GOAL]), lambda found: list(found.goals))
+    return then(_look(state, kinds=[states.GOAL]), lambda found: list(found.goals))
 
 
 def set_emotional_state(
@@ -250,12 +262,15 @@ def set_emotional_state(
         conversation_sentiment=conversation_sentiment,
         stress_indicators={} if stress_indicators is None else stress_indicators,
     )
-    return flows.set_emotional_state(state.whose, mood)
+    value = states.to_value(mood)
+    put = state.whose.put(states.EMOTION, "", value, mood.last_updated, states.MOOD)
+    yield Query((put,), commit=True)
+    return mood
 
 
 def get_emotional_state(state: ShortTermState) -> Flow[EmotionalState | None]:
     """The mood that the agent is in; None if it was not said within the last hour."""
-    return then(_look(state, kinds=[EMOTION]), lambda found: found.emotional_state)
+    return then(_look(state, kinds=[states.EMOTION]), lambda found: found.emotional_state)
 
 
 def add_spend(
@@ -271,8 +286,28 @@ def add_spend(
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
     """
-    exact, once = nouns.amount(spent), label(transaction_id, "transaction_id")
-    return flows.add_spend(state.whose, exact, once, state.now)
+    exact, once = states.amount(spent), label(transaction_id, "transaction_id")
+    return _add_spend(state.whose, exact, once, state.now)
+
+
+@begun_anew
+def _add_spend(
+    whose: states.Whose, spent: Decimal, transaction_id: str | None, now: dt.datetime
+) -> Flow[DailySpend]:
+    today, once = now.date(), [] if transaction_id is None else [transaction_id]
+    names = [(states.SPEND, today.isoformat()), *((states.TRANSACTION, one) for one in once)]
+    reads = [whose.call("one_state", kind=kind, name=name, now=now) for kind, name in names]
+    _, rows, *counted = yield Query((whose.call("lock_states", kind=states.SPEND), *reads))
+    before = states.read(DailySpend, rows) or DailySpend(date=today)
+    if any(counted):
+        return before
+    after = before.plus(spent, now)
+    values = [states.to_value(after), *({} for _ in once)]
+    puts = [
+        whose.put(*name, value, now, states.DAY) for name, value in zip(names, values, strict=True)
+    ]
+    yield Query(tuple(puts), commit=True)
+    return after
 
 
 def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[DailySpend]:
@@ -281,15 +316,51 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
     A day is known for 24 hours after its last transaction; nothing was spent on any other.
     """
     now = state.now
-    day = now.date() if date is None else nouns.checked_day(date, "date")
-    return flows.daily_spend(state.whose, day, now)
+    day = now.date() if date is None else states.checked_day(date, "date")
+    about = {"kind": states.SPEND, "name": day.isoformat(), "now": now}
+    known = rows_of("one_state", **state.whose.owner, **about)
+    return then(known, lambda rows: states.read(DailySpend, rows) or DailySpend(date=day))
 
 
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
-) -> Flow[nouns.ShortTermSnapshot]:
-    most = checked_limit(limit, MOST_MESSAGES)
-    return flows.look(state.whose, state.now, limit=most, kinds=kinds)
+) -> Flow[states.ShortTermSnapshot]:
+    most = checked_limit(limit, states.MOST_MESSAGES)
+    return states.look(state.whose, state.now, limit=most, kinds=kinds)
+
+
+def _change(
+    whose: states.Whose,
+    kind_of: type[S],
+    name: str,
+    rule: Callable[[S | None], S],
+    now: dt.datetime,
+) -> Flow[S]:
+    """Turn a state into what a rule makes of it; nobody else changes one of its kind meanwhile."""
+    kind = _KIND_OF[kind_of]
+    lock = whose.call("lock_states", kind=kind)
+    reading = whose.call("one_state", kind=kind, name=name, now=now)
+
+    def changed() -> Flow[S]:
+        _, rows = yield Query((lock, reading))
+        before = states.read(kind_of, rows)
+        after = rule(before)
+        if after != before:
+            yield Query((whose.put(kind, name, states.to_value(after), now),), commit=True)
+        return after
+
+    return anew(changed)
+
+
+def _close(whose: states.Whose, kind_of: type[S], name: str, status: str) -> Flow[S | None]:
+    """Remove a state: as it was, with its last status, or None if there was none."""
+    kind = _KIND_OF[kind_of]
+    lock, closing = (
+        whose.call("lock_states", kind=kind),
+        whose.call("close_state", kind=kind, name=name),
+    )
+    _, rows = yield Query((lock, closing), commit=True)
+    return kind_of(**{**rows[0][0], "status": status}) if rows else None
 
 
 class ShortTermState:
@@ -351,6 +422,6 @@ class ShortTermState:
         return self._store.flows.now.astimezone(dt.UTC)
 
     @cached_property
-    def whose(self) -> Whose:
+    def whose(self) -> states.Whose:
         """Whose state it is, as the database names them."""
-        return Whose.of(self.context, self._store.options.bounds)
+        return states.Whose.of(self.context, self._store.options.bounds)

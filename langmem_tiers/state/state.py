@@ -1,11 +1,12 @@
-"""What is going on: messages, tasks, goals, a mood and a day's spend; how they change; as JSON."""
+"""What is going on: messages, tasks, goals, a mood and a day's spend; how they are kept."""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from decimal import Context, Decimal, InvalidOperation
+from functools import reduce
 from typing import Annotated, Any, TypeVar
 
 from pydantic import StrictInt
@@ -18,10 +19,25 @@ from langmem_tiers.core.checks import (
     parsed_moment,
     share,
 )
+from langmem_tiers.core.config import Bounds
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.records import by, record
+from langmem_tiers.core.values import encode_value
+from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
 from langmem_tiers.remember.new import checked_text
 
+WINDOW = dt.timedelta(hours=1)
+"""How far back a conversation is remembered (specification)."""
+MOST_MESSAGES = 200
+"""Messages that a conversation keeps, the newest: our own choice."""
+MOOD = dt.timedelta(hours=1)
+"""How long a mood lasts (specification)."""
+DAY = dt.timedelta(hours=24)
+"""How long a day's spend is kept after its last transaction (specification), and for how long the
+same transaction is counted once."""
 MOST_DELTAS = 100
 """Deltas that a goal keeps, the newest: our own choice. Its progress holds all of them."""
 MOST_SPENT = Decimal(10**12)
@@ -229,13 +245,22 @@ def amount(spent: object) -> Decimal:
     return exact
 
 
-State = Task | EmotionalState | Goal | DailySpend
 S = TypeVar("S", Message, Task, EmotionalState, Goal, DailySpend, ProgressDelta)
 
 
-def to_value(one: State | ProgressDelta) -> dict[str, Any]:
+def to_value(one: Task | EmotionalState | Goal | DailySpend | ProgressDelta) -> dict[str, Any]:
     """A state as JSON; its class takes it as keyword arguments."""
     return {each.name: _plain(getattr(one, each.name)) for each in fields(one)}
+
+
+def _plain(found: Any) -> Any:
+    if isinstance(found, dt.date):
+        return found.isoformat()
+    if isinstance(found, Decimal):
+        return f"{found:f}"
+    if isinstance(found, ProgressDelta):
+        return to_value(found)
+    return [_plain(one) for one in found] if isinstance(found, tuple) else found
 
 
 def of_value(kind: type[S], value: object) -> S:
@@ -249,11 +274,102 @@ def of_value(kind: type[S], value: object) -> S:
     return kind(**value)
 
 
-def _plain(found: Any) -> Any:
-    if isinstance(found, dt.date):
-        return found.isoformat()
-    if isinstance(found, Decimal):
-        return f"{found:f}"
-    if isinstance(found, ProgressDelta):
-        return to_value(found)
-    return [_plain(one) for one in found] if isinstance(found, tuple) else found
+# In the database
+
+TASK, GOAL, EMOTION, SPEND, TRANSACTION = "task", "goal", "emotion", "spend", "transaction"
+KINDS = (TASK, GOAL, EMOTION, SPEND)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """Whose state it is, as the database names them: an agent by one label, a session by two.
+
+    The label of the user follows, where one is named: nobody else reads it.
+    """
+
+    owner: Mapping[str, str]
+    """The tenant, the session and the agent, as statements ask for them."""
+    bounds: Bounds | None = None
+    """What a state may take, where a caller gives it."""
+
+    @classmethod
+    def of(cls, context: MemoryContext, bounds: Bounds | None = None) -> Whose:
+        """The agent and the session of a context, `_` where none is named.
+
+        Raises:
+            InvalidInputError: if a name is too long.
+        """
+        agent = replace(context, project_id=context.agent_id)
+        owner = {
+            "tenant": context.root,
+            "session": encode(context.namespace(Tier.SHORT_TERM, personal=True)).namespace,
+            "agent": encode(agent.namespace(Tier.WORKING, personal=True)).namespace,
+        }
+        return cls(owner=owner, bounds=bounds)
+
+    def call(self, statement: str, **params: Any) -> Call:
+        """A call of a statement of this tenant, session and agent."""
+        return Call(statement, {**self.owner, **params})
+
+    def put(
+        self,
+        kind: str,
+        name: str,
+        value: Mapping[str, Any],
+        now: dt.datetime,
+        life: dt.timedelta | None = None,
+    ) -> Call:
+        """The call that stores a state as it is from now on, for as long as it lives."""
+        told = encode_value(value, self.bounds)
+        ends = None if life is None else now + life
+        return self.call("put_state", kind=kind, name=name, value=told, now=now, expires_at=ends)
+
+
+def look(
+    whose: Whose,
+    now: dt.datetime,
+    *,
+    limit: int = 0,
+    kinds: Sequence[str] = (),
+    agent_id: str | None = None,
+) -> Flow[ShortTermSnapshot]:
+    """What is going on: the newest messages, and what there is of these kinds.
+
+    The messages are those of all agents, or of one that is named, and those of none.
+    """
+    about = {"since": now - WINDOW, "now": now, "limit": limit, "kinds": list(kinds)}
+    rows = yield from rows_of("states", **whose.owner, **about, reader=agent_id)
+    found: dict[str, list[Row]] = {kind: [] for kind in ("message", *KINDS)}
+    for row in rows:
+        found[row[0]].append(row)
+    tasks = (Task(**row[2]) for row in found[TASK])
+    goals = (Goal(**row[2]) for row in found[GOAL])
+    moods = (EmotionalState(**row[2]) for row in found[EMOTION])
+    spends = (DailySpend(**row[2]) for row in found[SPEND])
+    today = (one for one in spends if one.date == now.date())
+    return ShortTermSnapshot(
+        messages=tuple(
+            Message(**{"message_id": row[1], "at": row[3], **row[2]})
+            for row in sorted(found["message"], key=lambda row: (row[3], row[4]))
+        ),
+        tasks=tuple(sorted(tasks, key=lambda one: (one.created_at, one.task_id))),
+        goals=tuple(sorted(goals, key=lambda one: (-one.priority, one.goal_id))),
+        emotional_state=next(moods, None),
+        daily_spend=next(today, DailySpend(date=now.date())),
+    )
+
+
+def read(state: type[S], rows: Sequence[Row]) -> S | None:
+    """A state as it was read, or None."""
+    return state(**rows[0][0]) if rows else None
+
+
+def goal_advanced(goal_id: str, before: Goal | None, *steps: ProgressDelta) -> Goal:
+    """A goal after these steps.
+
+    Raises:
+        InvalidInputError: if there is no such goal.
+    """
+    if before is None:
+        raise InvalidInputError(f"there is no goal {goal_id!r}: set it first")
+    return reduce(Goal.advanced, steps, before)

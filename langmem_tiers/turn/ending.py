@@ -20,8 +20,7 @@ from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, ro
 from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
-from langmem_tiers.state.flows import Whose, goal_advanced, put_goal, read, reading_goals
-from langmem_tiers.state.state import Goal
+from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
@@ -144,7 +143,7 @@ class _Commit:
         """The traces that its skills were found in; None if none were looked for."""
         self.lost = dict[tuple[Place, str], str]()
         """Why each of what is pending that cannot be written is not."""
-        self.goals = dict[str, Goal]()
+        self.goals = dict[str, states.Goal]()
         """What it brought nearer, as that will be; known once it `stands`."""
         self.closed = dict[str, str]()
         """The reason for the refusal of each step whose goal is gone by then."""
@@ -280,7 +279,9 @@ class _Commit:
     def _looks(self, moment: Moment) -> list[Call]:
         """What is read then: how the turn ended, the project's traces, and the goals."""
         seen = [] if self.seen is None else [skills.recent_traces(self.context, moment)]
-        goals = reading_goals(Whose.of(self.context), list(self.steps), moment.now)
+        whose, about = states.Whose.of(self.context), {"kind": states.GOAL}
+        goals = [whose.call("one_state", **about, name=one, now=moment.now) for one in self.steps]
+        goals = [whose.call("lock_states", **about), *goals] if goals else []
         return [traces.ended_call(self.context, self.record.turn), *seen, *goals]
 
     def _stands(self, answers: list[Rows]) -> bool:
@@ -290,8 +291,8 @@ class _Commit:
             return False
         before = others[len(others) - len(self.steps) :]
         for (goal, steps), rows in zip(self.steps.items(), before, strict=True):
-            if (known := read(Goal, rows)) is not None:
-                self.goals[goal] = goal_advanced(goal, known, *steps)
+            if (known := states.read(states.Goal, rows)) is not None:
+                self.goals[goal] = states.goal_advanced(goal, known, *steps)
             else:
                 why = f"the goal {short(goal)} is closed by now: it is no nearer"
                 self.closed |= {str(one.delta_id): why for one in steps}
@@ -307,8 +308,12 @@ class _Commit:
             call = self.lessons.get(one.key)
             lessons.append(replace(one, sources=tuple(each for each in places if each[1] == call)))
         derived = derive_calls(lessons, now, lambda one: self.record.key("lesson", one.key))
-        states = [put_goal(Whose.of(self.context), one, now) for one in self.goals.values()]
-        return [*derived, *states, traces.record_call(self.context, self.report.trace)]
+        whose = states.Whose.of(self.context)
+        goals = [
+            whose.put(states.GOAL, name, states.to_value(one), now)
+            for name, one in self.goals.items()
+        ]
+        return [*derived, *goals, traces.record_call(self.context, self.report.trace)]
 
     def _reported(self, applied: Applied, now: datetime) -> traces.CommitReport:
         """Report a commit, now that it is known what it writes; a retry is told the same."""

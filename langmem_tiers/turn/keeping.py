@@ -14,8 +14,7 @@ from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, route, trust_in
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
 from langmem_tiers.remember.pipeline import Judged, passed, result_of
-from langmem_tiers.state.flows import GOAL, Whose, look
-from langmem_tiers.state.state import ProgressDelta, checked_id, to_value
+from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, checked_id, look, to_value
 from langmem_tiers.turn.record import Invocation, called
 from langmem_tiers.turn.trace import beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend

@@ -28,8 +28,7 @@ from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.fence import brief, fields_of, labelled
 from langmem_tiers.recall.inquiry import RecallQuery, Vectors
-from langmem_tiers.state.flows import MOST_MESSAGES, Whose, look
-from langmem_tiers.state.state import Message
+from langmem_tiers.state.state import MOST_MESSAGES, Message, Whose, look
 from langmem_tiers.turn.layout import CUT, EPISODES, Fragment, Section
 
 WEIGHT: Final = 0.5

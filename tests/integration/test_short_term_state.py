@@ -13,8 +13,7 @@ import pytest
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.state.flows import MOST_MESSAGES
-from langmem_tiers.state.state import DailySpend, Message, ShortTermSnapshot
+from langmem_tiers.state.state import MOST_MESSAGES, DailySpend, Message, ShortTermSnapshot
 from langmem_tiers.testing import StoreDriver
 from tests.support.coordinating import Verbs, at_once, coordinator
 from tests.support.opening import Clock, Opener, text_index, tiered
@@ -252,10 +251,11 @@ async def test_sixteen_at_once_lose_nothing_and_their_retries_count_once(coder: 
 async def test_a_full_conversation_takes_messages_from_many_at_once(
     coder: Verbs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_tiers.state.flows.MOST_MESSAGES", 10)
-    await sixteen(coder, ("add_interaction", "user", "hello"))
-    for n in range(3):
-        await coder("add_interaction", "user", f"last {n}")
+    with monkeypatch.context() as small:
+        small.setattr("langmem_tiers.state.state.MOST_MESSAGES", 10)
+        await sixteen(coder, ("add_interaction", "user", "hello"))
+        for n in range(3):
+            await coder("add_interaction", "user", f"last {n}")
     kept = await coder("get_recent_context", 100)
     assert said(kept)[-3:] == ["last 0", "last 1", "last 2"]
     assert len(kept) == 10
