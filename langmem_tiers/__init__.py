@@ -19,14 +19,9 @@ if TYPE_CHECKING:
     from langmem_tiers.core.types import MemoryType, MemoryTypes
     from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
     from langmem_tiers.graph.context_tools import create_manage_reminder_tool
-    from langmem_tiers.graph.hooks import (
-        HookState,
-        create_completed_task_node,
-        create_session_end_node,
-        create_session_start_node,
-        create_user_prompt_node,
-    )
     from langmem_tiers.graph.learn import (
+        ToolLessons,
+        ToolReminders,
         create_evolution_node,
         create_outcome_node,
         create_promotion_node,
@@ -34,17 +29,24 @@ if TYPE_CHECKING:
         create_skill_node,
     )
     from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-    from langmem_tiers.graph.recall import MemoryState, create_recall_node
+    from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
     from langmem_tiers.graph.remember import create_remember_node
-    from langmem_tiers.graph.remind import create_acknowledge_node, create_reminder_node
-    from langmem_tiers.graph.retriever import TieredMemoryRetriever
+    from langmem_tiers.graph.remind import (
+        HookState,
+        create_acknowledge_node,
+        create_completed_task_node,
+        create_reminder_node,
+        create_session_end_node,
+        create_session_start_node,
+        create_user_prompt_node,
+    )
     from langmem_tiers.graph.review import create_review_node
-    from langmem_tiers.graph.tool_calls import ToolClock, ToolLessons, ToolReminders
     from langmem_tiers.graph.tools import (
         create_manage_memory_tool,
         create_search_memory_tool,
     )
     from langmem_tiers.graph.turn import (
+        ToolClock,
         create_assemble_node,
         create_commit_node,
         create_tool_tracking_node,
@@ -185,7 +187,7 @@ _MODULES = {
     "FailedAttempt": "learn.reflexion",
     "Fragment": "turn.layout",
     "GatePolicy": "remember.gate",
-    "HookState": "graph.hooks",
+    "HookState": "graph.remind",
     "If": "remind.triggers",
     "LocalEmbeddings": "postgres.embeddings",
     "MemoryContext": "core.context",
@@ -208,11 +210,11 @@ _MODULES = {
     "Tier": "core.memory",
     "TieredMemoryError": "core.errors",
     "TieredMemoryMiddleware": "graph.middleware",
-    "TieredMemoryRetriever": "graph.retriever",
+    "TieredMemoryRetriever": "graph.recall",
     "TieredStore": "store.store",
-    "ToolClock": "graph.tool_calls",
-    "ToolLessons": "graph.tool_calls",
-    "ToolReminders": "graph.tool_calls",
+    "ToolClock": "graph.turn",
+    "ToolLessons": "graph.learn",
+    "ToolReminders": "graph.learn",
     "TrustPolicy": "remember.trust",
     "When": "remind.triggers",
     "WorkingMemoryBuffer": "memory.buffer",
@@ -221,7 +223,7 @@ _MODULES = {
     "create_assemble_node": "graph.turn",
     "create_commit_node": "graph.turn",
     "create_manage_reminder_tool": "graph.context_tools",
-    "create_completed_task_node": "graph.hooks",
+    "create_completed_task_node": "graph.remind",
     "create_consolidation_graph": "graph.consolidation",
     "create_evolution_node": "graph.learn",
     "create_manage_memory_tool": "graph.tools",
@@ -233,11 +235,11 @@ _MODULES = {
     "create_reminder_node": "graph.remind",
     "create_review_node": "graph.review",
     "create_search_memory_tool": "graph.tools",
-    "create_session_end_node": "graph.hooks",
-    "create_session_start_node": "graph.hooks",
+    "create_session_end_node": "graph.remind",
+    "create_session_start_node": "graph.remind",
     "create_skill_node": "graph.learn",
     "create_tool_tracking_node": "graph.turn",
-    "create_user_prompt_node": "graph.hooks",
+    "create_user_prompt_node": "graph.remind",
     "local_index": "store.store",
 }
 """Where each name is: its module is imported when the name is asked for."""

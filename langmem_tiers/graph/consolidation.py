@@ -1,38 +1,369 @@
-"""The graph of consolidation, alone or as a part of an agent, and when it is due."""
+"""The graph of consolidation, alone or as a part of an agent, its nodes, and when it is due.
+
+A node is a flow over the state of the graph, and answers with an update of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.runtime import get_runtime
 from langgraph.types import Checkpointer, RetryPolicy, Send
+from typing_extensions import TypedDict
 
 from langmem_tiers.consolidate import archive, cycle, models, stored
+from langmem_tiers.consolidate.lease import is_held
 from langmem_tiers.consolidate.policy import (
     BY_TIME,
     ConsolidationPolicy,
     ConsolidationSchedule,
     due,
 )
-from langmem_tiers.consolidate.steps import CycleStep
+from langmem_tiers.consolidate.report import VERDICTS, Counts, total, with_counts
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    CycleStep,
+    Finding,
+    Proposal,
+    StepDecision,
+    reviewed,
+)
+from langmem_tiers.consolidate.stored import note_cycle
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import short
-from langmem_tiers.graph import consolidation_nodes as nodes
+from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
+from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.store.store import TieredStore
 
-_NODES = (nodes.begin, nodes.select, nodes.propose, nodes.review, nodes.apply, nodes.report)
+T = TypeVar("T")
+
+BATCH = 100
+"""Memories that are judged, and changed, together."""
+FAN_OUT = 8
+"""Batches at once."""
+LEASE = "lease"
+"""Where in `configurable` a worker says whose cycle it runs: a `HeldTenant`."""
+CONFLICT = "another decision of this cycle concerns it"
+TAKEN = "somebody else is consolidating this tenant"
+NOT_OURS = (
+    "nothing of it was carried out. Find out who wrote it; then the checkpointer's "
+    "delete_thread('consolidation:' + tenant) lets the tenant's next cycle begin anew"
+)
+"""What to do about a checkpoint that no cycle of the tenant has written."""
+LEFT_OUT = "the policy leaves this step out by now"
+_HANDLED = {"select": "batches", "propose": "ids", "review": "decisions", "apply": "decisions"}
+"""Names the part of the state that each node deals with."""
+
+
+class HeldTenant(NamedTuple):
+    """A tenant that a worker holds the lease of."""
+
+    tenant: str
+    """As the database names it."""
+    fence: int
+
+
+def _gathered(old: list[Proposal], new: list[Proposal] | None) -> list[Proposal]:
+    return [] if new is None else [*old, *new]
+
+
+def _ever(old: bool, new: bool | None) -> bool:  # noqa: FBT001 - as LangGraph calls reducers
+    return new is not None and (old or new)
+
+
+class Input(TypedDict, total=False):
+    """What the graph takes."""
+
+    messages: list[Any]
+    """Of the agent around it, if there is one; their turns are counted."""
+    session_ended: bool
+    """Whether the run's session, its context's or else its thread, is over; False again after the
+    cycle."""
+
+
+class Output(TypedDict, total=False):
+    """What the graph gives."""
+
+    consolidated: dict[str, Any]
+    """The report of the last cycle; `ConsolidationReport.of` reads it."""
+    session_ended: bool
+
+
+class ConsolidationState(Input, Output, total=False):
+    """State that the graph keeps between its nodes; all of it is plain data."""
+
+    tenant: str
+    cycle: str
+    started_at: str
+    ended: list[str]
+    skipped: str | None
+    taken_over: Annotated[bool, _ever]
+    """Whether somebody else took the tenant over since the cycle began."""
+    step: str | None
+    """The name of the step that the cycle is at; None after the last one."""
+    after: int
+    """The id up to which the step has selected."""
+    batches: list[list[int]]
+    again: list[int]
+    proposals: Annotated[list[Proposal], _gathered]
+    decisions: list[list[StepDecision]]
+    """What is going to be applied, in batches."""
+    counts: Annotated[Counts, with_counts]
+
+
+class CycleRun(NamedTuple):
+    """A node at work: what its flow goes by."""
+
+    whose: Remembered
+    steps: Mapping[str, CycleStep]
+    store: TieredStore
+    config: RunnableConfig
+    context: Any
+
+    @property
+    def held(self) -> HeldTenant | None:
+        """What a worker holds; None in anybody else's graph."""
+        return (self.config.get("configurable") or {}).get(LEASE)
+
+    @property
+    def tenant(self) -> str:
+        """Whose memory the cycle is about."""
+        held = self.held
+        return held.tenant if held else self.whose.context(self.context, self.config).root
+
+    def ended(self) -> list[str]:
+        """Where the notes of the session are that has ended: what is shared, and its user's.
+
+        Raises:
+            InvalidInputError: if the run does not say which one it is.
+        """
+        context = self.whose.context(self.context, self.config)
+        if context.session_id is None:
+            raise InvalidInputError(
+                "session_ended is true, and the run does not say which session: run the graph "
+                "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
+            )
+        return [encode(one).namespace for one in context.places(Tier.SHORT_TERM)]
+
+    def told(self, tenant: str, counts: Counts) -> Counts:
+        """What a cycle did, as who runs it may know; a worker and an owner may know all."""
+        user = None if self.held else self.whose.labels(self.context, self.config).get("user_id")
+        if user is None:
+            return counts
+
+        def seen(one: Finding) -> bool:
+            return self.store.options.user_of(Place(tenant, one["namespace"])) in (None, user)
+
+        return {
+            step: {**one, "findings": [each for each in one["findings"] if seen(each)]}
+            if one.get("findings")
+            else one
+            for step, one in counts.items()
+        }
+
+    def cycle(self, state: Mapping[str, Any]) -> Cycle:
+        """The cycle that a node belongs to.
+
+        Raises:
+            CheckpointError: if a worker runs it, and it is one of another tenant.
+        """
+        if self.held and state["tenant"] != self.held.tenant:
+            raise CheckpointError(
+                f"a checkpoint of {self.held.tenant!r} is of a cycle of {short(state['tenant'])}: "
+                f"{NOT_OURS}"
+            )
+        omit_expired = self.store.flows.moment().omit_expired
+        return Cycle(
+            tenant=state["tenant"],
+            cycle=state["cycle"],
+            moment=Moment(datetime.fromisoformat(state["started_at"]), omit_expired),
+            options=self.store.options,
+            fence=self.held.fence if self.held else None,
+            ended=frozenset(state["ended"]),
+        )
+
+
+_OVER: dict[str, Any] = {"step": None, "batches": [], "again": []}
+"""The state after the last step."""
+
+Does = Callable[[CycleRun, Any], Flow[dict[str, Any]]]
+"""What a node does: its flow answers with the update of the state."""
+
+
+def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """Name the cycle and fix its time, which everything after goes by."""
+    tenant, now = run.tenant, run.store.flows.now
+    ended = run.ended() if state.get("session_ended") else []
+    yield from run.store.flows.flush()  # what was read counts
+    held = run.held is None and (yield from is_held(tenant, now))
+    return {
+        "tenant": tenant,
+        "cycle": str(uuid4()),
+        "started_at": now.isoformat(),
+        "ended": ended,
+        "skipped": TAKEN if held else None,
+        "taken_over": None,
+        "step": next(iter(run.steps), None),
+        "after": 0,
+        "batches": [],
+        "again": [],
+        "proposals": None,
+        "decisions": [],
+        "counts": None,
+    }
+
+
+def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """The next batches: of this step, or of the next one that has any."""
+    name, after = state["step"], state["after"]
+    if state["again"] and name in run.steps:
+        return {"batches": [state["again"]], "again": []}
+    if state["taken_over"]:
+        return _OVER
+    names = list(run.steps)
+    start = names.index(name) if name in run.steps else 0  # from the first: again is no harm
+    cycle = run.cycle(state)
+    stay: Counts = {}
+    for one in names[start:]:
+        ids = yield from run.steps[one].select(cycle, after if one == name else 0, BATCH * FAN_OUT)
+        if ids:
+            batches = _chunks(ids)
+            return {"step": one, "after": ids[-1], "batches": batches, "again": [], "counts": stay}
+        try:
+            if kept := (yield from run.steps[one].finish(cycle)):
+                stay[one] = {"kept": kept}
+        except LeaseLostError:
+            if run.held is not None:
+                raise  # a worker that has lost its lease stops
+            return {**_OVER, "taken_over": True, "counts": stay}
+    return {**_OVER, "counts": stay}
+
+
+def propose(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """What is to become of a batch; models are asked here alone."""
+    step = run.steps.get(state["step"])
+    if step is None:
+        return {"proposals": [Proposal(decisions=[], kept={LEFT_OUT: len(state["ids"])})]}
+    proposal = yield from step.propose(run.cycle(state), state["ids"])
+    return {"proposals": [proposal]}
+
+
+def review(_: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """Of what the batches propose, what can stand together; the rest is judged again."""
+    name = state["step"]
+    found = reviewed(state["proposals"], hands_over=name == "merge")
+    again, left = found.again, {}
+    if again and len(state["batches"]) == 1:  # it was judged as one already
+        again, left = [], {CONFLICT: len(again)}
+    return {
+        "proposals": None,
+        "decisions": _chunks(found.standing),
+        "again": again,
+        "counts": {name: {"left": left, "kept": found.kept, "findings": found.findings}},
+    }
+    yield  # a flow, though it needs nothing
+
+
+def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """Carry out a batch of decisions, in one transaction."""
+    name, decisions = state["step"], state["decisions"]
+    if name not in run.steps:
+        return {"counts": {name: {"left": {LEFT_OUT: len(decisions)}}}}
+    try:
+        done = yield from run.steps[name].apply(run.cycle(state), decisions)
+    except LeaseLostError:
+        if run.held is not None:
+            raise  # a worker that has lost its lease stops
+        return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
+    return {"counts": {name: done}}
+
+
+def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
+    """Say what the cycle did, and note that it has ended, unless somebody else is at it.
+
+    A user is told of no pair of memories that are another's.
+    """
+    names = ("tenant", "cycle", "started_at", "counts", "skipped")
+    turns = turns_in(state.get("messages") or ())
+    over = state["taken_over"]
+    if state["skipped"] is None and not over:
+        try:
+            yield from note_cycle(run.cycle(state))
+        except LeaseLostError:
+            if run.held is not None:
+                raise  # a worker that has lost its lease stops
+            over = True
+    said = {
+        **{name: state[name] for name in names},
+        "counts": run.told(state["tenant"], state["counts"]),
+        "taken_over": over,
+        "finished_at": run.store.flows.now.isoformat(),
+        "turns": len(turns),
+        "turn": turns[-1].id if turns else None,
+    }
+    return {"consolidated": said, "session_ended": False, "decisions": []}
+
+
+def turns_in(messages: Sequence[Any]) -> list[HumanMessage]:
+    """What a human said."""
+    return [one for one in convert_to_messages(messages) if isinstance(one, HumanMessage)]
+
+
+def turns_since(messages: Sequence[Any], last: Mapping[str, Any] | None) -> int:
+    """How many of these a human said since the cycle that a report is of.
+
+    They are told apart by their ids, so that older ones may be removed meanwhile, and counted where
+    they have none.
+    """
+    turns = turns_in(messages)
+    if last is None:
+        return len(turns)
+    if last["turn"] is None:
+        return max(0, len(turns) - int(last["turns"]))
+    ids = [one.id for one in turns]
+    return len(turns) - ids.index(last["turn"]) - 1 if last["turn"] in ids else len(turns)
+
+
+def progress(node: str, state: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node did, in numbers, for whoever streams `custom`.
+
+    How many `memories` it dealt with, in which `batch` of the `batches`: from 1 on, 0 for all of
+    them. How many of them were `done`, `left` and `kept`: at the end, in the whole cycle.
+    """
+    now = {**state, **update}
+    counts = update.get("consolidated", update).get("counts") or {}
+    handled: Sequence[Any] = now[_HANDLED[node]] if node in _HANDLED else ()
+    batch, batches = state.get("batch") or (0, len(now["batches"]))
+    return {
+        "consolidation": node,
+        **{name: now[name] for name in ("tenant", "cycle", "step")},
+        "batch": batch,
+        "batches": batches,
+        "memories": sum(len(one) if isinstance(one, list) else 1 for one in handled),
+        **{verdict: total(counts, verdict) for verdict in VERDICTS},
+    }
+
+
+def _chunks(several: Sequence[T]) -> list[list[T]]:
+    return [list(several[i : i + BATCH]) for i in range(0, len(several), BATCH)]
+
+
+_NODES = (begin, select, propose, review, apply, report)
 _STEPS = 100_000
 _RETRY = RetryPolicy(retry_on=errors.DatabaseUnavailableError)
 """Everything but a model's answer can be had twice: what was written is known by its name."""
@@ -119,15 +450,15 @@ def _wired(
     policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: Remembered
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
-    run = partial(nodes.CycleRun, whose, _steps(policy, model))
+    run = partial(CycleRun, whose, _steps(policy, model))
     graph = StateGraph(
-        nodes.ConsolidationState,
+        ConsolidationState,
         context_schema=MemoryContext,
-        input_schema=nodes.Input,
-        output_schema=nodes.Output,
+        input_schema=Input,
+        output_schema=Output,
     )
     for does in _NODES:
-        retry = None if model is not None and does.__name__ == nodes.propose.__name__ else _RETRY
+        retry = None if model is not None and does.__name__ == propose.__name__ else _RETRY
         graph.add_node(does.__name__, _node(does, run), retry_policy=retry)
     graph.add_edge(START, "begin")
     graph.add_conditional_edges("begin", _after_begin, ["select", "report"])
@@ -189,7 +520,7 @@ def consolidation_due(
             tenant = whose.context(runtime.context, config).root
             last = yield from asked(store.run, stored.last_cycle(tenant))
             begins = stored.claim_cycle(tenant, store.flows.now, every)
-        turns = nodes.turns_since(known.get("messages") or (), known.get("consolidated"))
+        turns = turns_since(known.get("messages") or (), known.get("consolidated"))
         over, now = bool(known.get("session_ended")), store.flows.now
         reason = due(schedule, last, now=now, turns=turns, session_ended=over)
         if begins is not None and reason == BY_TIME:
@@ -232,7 +563,7 @@ def _steps(given: ConsolidationPolicy | None, model: BaseChatModel | None) -> di
     return {one.name: one for one in cycle.steps(policy, **asked_of)}
 
 
-def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any, Any]:
+def _node(does: Does, run: Callable[..., CycleRun]) -> Runnable[Any, Any]:
     """A node that is a flow, in both worlds; it says what it did to whoever streams `custom`."""
 
     def update(state: Any, config: RunnableConfig) -> Flow[dict[str, Any]]:
@@ -240,7 +571,7 @@ def _node(does: nodes.Does, run: Callable[..., nodes.CycleRun]) -> Runnable[Any,
         one = run(tiered(runtime.store), config, runtime.context)
         does_it = lasting(None, does(one, state))
         done = yield from asked(one.store.run, does_it)
-        runtime.stream_writer(nodes.progress(does.__name__, state, done))
+        runtime.stream_writer(progress(does.__name__, state, done))
         return done
 
     return RunnableLambda(*ways(update), name=does.__name__)

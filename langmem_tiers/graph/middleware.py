@@ -29,12 +29,11 @@ from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node
 from langmem_tiers.graph import remember as remembering
 from langmem_tiers.graph.context_tools import done_in, memory_tools
-from langmem_tiers.graph.learn import Reflecting, judged_of
+from langmem_tiers.graph.learn import Reflecting, ToolLessons, held_by_reminder, judged_of
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.speakers import HEARD, Begun, Heard
-from langmem_tiers.graph.tool_calls import ToolLessons, held_by_reminder
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator

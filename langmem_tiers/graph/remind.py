@@ -1,12 +1,15 @@
-"""A node that raises what was intended, without being asked."""
+"""Nodes that raise what was intended without being asked, and hooks of a session.
+
+The hooks remember a session's start and end, a prompt, and todos that are done.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
@@ -14,16 +17,38 @@ from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core import checks, handles, prompts, values, zones
-from langmem_tiers.graph import node
+from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.values import storable
+from langmem_tiers.graph import messages, node, recall, speakers
 from langmem_tiers.graph.messages import about_to_run
-from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.node import (
+    OfState,
+    OnError,
+    OnHookError,
+    Scope,
+    Step,
+    Update,
+    asked,
+    of_state,
+)
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind import intentions
-from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
+from langmem_tiers.remind.intentions import (
+    DEFAULT_REMINDERS,
+    Intention,
+    Predicates,
+    Reminder,
+    checked_predicates,
+)
+from langmem_tiers.remind.prompted import SESSION_STARTS
+from langmem_tiers.remind.times import LANGUAGES
 from langmem_tiers.remind.triggers import At, latest_of
+from langmem_tiers.state.tasks import UNSEEN, newly_completed
 
 LEASE_SECONDS: Final = 300.0
 """Seconds after which what no model saw is due again, longer than its call: our own choice."""
@@ -217,7 +242,6 @@ def reminders_text(
 
     Example:
         ```python
-        from langmem_tiers.graph.remind import reminders_text
 
         prompt = reminders_text(memory.remind("Anna asked about the budget"))
         ```
@@ -250,3 +274,300 @@ def _when(one: Reminder | Intention, zone: tzinfo, now: datetime | None) -> Iter
         yield f"{long_day(there.date())}, {there:%H:%M}"
         if trigger.every:
             yield f"repeats {trigger.every}"
+
+
+_STARTED: Final = ("hooks", "reminders", "reminders_text")
+"""What a session's start writes that must not be lost."""
+
+
+def merged(known: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """What the hooks did last, each under its name."""
+    return {**(known or {}), **(new or {})}
+
+
+class HookState(recall.MemoryState, total=False):
+    """A graph's state with what hooks read and write; subclass it, or name its keys in your own."""
+
+    hooks: Annotated[dict[str, Any], merged]
+    """What each hook did last, by its name; its `error` where something went wrong."""
+    reminders: list[dict[str, Any]]
+    """What was raised, as JSON."""
+    reminders_text: str
+    """The same as a text for a prompt, or nothing."""
+    intentions: list[dict[str, Any]]
+    """What else was open when the session began, by priority."""
+    todos: list[dict[str, Any]]
+    """Todos, each with `content` and `status`; LangChain's `write_todos` writes them."""
+    todos_seen: dict[str, Any]
+    """Since when each is in progress, and which of them are remembered."""
+    session_ended: bool
+    session: dict[str, Any] | None
+    """What became of the session; see `create_session_end_node`."""
+    consolidated: dict[str, Any]
+    """The last cycle; see `create_consolidation_graph`."""
+
+
+def create_session_start_node(
+    *,
+    query: OfState | None = None,
+    predicates: Predicates | None = None,
+    limit: int = DEFAULT_REMINDERS,
+    at_start: int | None = None,
+    as_message: bool = False,
+    lease_seconds: float | None = LEASE_SECONDS,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "session_start",
+) -> Runnable[Any, Update]:
+    """A node that begins a session: what is open by priority, and what is due.
+
+    It is the reminder node, and may be passed with every message: on the session's first, when the
+    state has no `reminders` yet, it lists what is open, and also raises what waits for a session to
+    start. It writes `reminders`, `reminders_text` and `intentions`; `create_acknowledge_node`
+    behind the model says that they were seen.
+
+    Args:
+        query, predicates, as_message, lease_seconds: Those of `create_reminder_node`.
+        limit: Reminders at most, and open intentions at most that are listed.
+        at_start: Open intentions at most that are listed, if that is another number.
+        on_error: See `create_user_prompt_node`; a session whose start failed starts the next time.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
+
+    Raises:
+        InvalidInputError: for an option that cannot be.
+    """
+    begins = {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None}
+    waits = begins | dict(checked_predicates(predicates))
+    listed = limit if at_start is None else at_start
+    asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
+    body = partial(_started, asking=asking)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=_STARTED)
+
+
+def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
+    """Raise what is due, as the reminder node does; where that fails, nothing is shown.
+
+    Nor is what was raised before: who acknowledges what the state holds saw none of it.
+    """
+    done = yield from step.hooked(remind(step, asking))
+    if "error" in done:
+        return {**nothing_due(step), "hooks": {step.name: done}}
+    listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
+    told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
+    return {**done, "hooks": {step.name: told}}
+
+
+def create_user_prompt_node(
+    *,
+    prompt: OfState | None = None,
+    languages: Sequence[str] = LANGUAGES,
+    expire_days: float | None = EXPIRE_DAYS,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "user_prompt",
+) -> Runnable[Any, Update]:
+    """A node that keeps what the user said, and what that intends, for `invoke` and `ainvoke`.
+
+    See `MemoryHooks.on_user_prompt_submit`. It writes `hooks["user_prompt"]`. A retry of the node,
+    and a loop that comes by with the same message, store nothing twice. The session is the
+    context's, else the thread.
+
+    Args:
+        prompt: What the user said: a key of the state, or a function of it. If not given, it is
+            the text of the human messages since the last answer that people wrote.
+        languages: The languages in which prompts name times; see `MemoryHooks`.
+        expire_days: After how many days what names no time expires; None for never.
+        on_error: `tell` writes what went wrong to the log and to `hooks["user_prompt"]["error"]`,
+            and the graph goes on; `raise` leaves it to the graph and its retry policy.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
+
+    Raises:
+        InvalidInputError: for an option that cannot be.
+
+    Example:
+        ```python
+        from langgraph.graph import StateGraph
+        from langmem_tiers import HookState, MemoryContext, create_user_prompt_node
+
+        builder = StateGraph(HookState, context_schema=MemoryContext)
+        builder.add_node("user_prompt", create_user_prompt_node())
+        builder.set_entry_point("user_prompt")
+        graph = builder.compile(store=store)
+        ```
+    """
+    node.checked_of_state(prompt=prompt)
+    options = checked_options(languages, expire_days)
+    body = partial(_prompted, prompt=prompt, options=options)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=("hooks",))
+
+
+def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) -> Flow[Update]:
+    """Keep the prompts of people since the last answer, up to one that fails; tell of the last."""
+    hooks = MemoryHooks(step.memory, **options)
+    if prompt is None:
+        by = yield from speakers.speakers_in(step.config, step.memory.gate)
+        people = (one for one in speakers.unanswered(step.messages) if by.person(one))
+        said = [(storable(node.text_of(one)), one.id, by.of(one)["speaker"]) for one in people]
+    else:
+        said = [(str(of_state(step.state, prompt) or ""), None, "user")]
+    done: dict[str, Any] = {}
+    for text, message_id, speaker in said:
+        if text.strip() and "error" not in done:
+            done = yield from step.hooked(_submitted(hooks, text, message_id, speaker))
+    return {"hooks": {step.name: done}}
+
+
+def _submitted(
+    hooks: MemoryHooks, text: str, message_id: str | None, speaker: str
+) -> Flow[dict[str, Any]]:
+    """Keep a prompt; what became of it, as JSON."""
+    named: Any = {"message_id": message_id, "speaker": speaker}
+    done = yield from asked(hooks.on_user_prompt_submit, text, **named)
+    return {
+        "working": _facts(done.working),
+        "intended": None if done.intended is None else _facts(done.intended),
+        "priority": None if done.priority is None else str(done.priority),
+        "trigger": None if done.trigger is None else str(done.trigger),
+        "untimed": done.untimed,
+    }
+
+
+def _facts(result: StoreResult) -> dict[str, Any]:
+    """What became of a text, as JSON."""
+    return {name: getattr(result, name) for name in ("stored", "key", "quarantined", "reason")}
+
+
+def create_completed_task_node(
+    *,
+    tasks: OfState = "todos",
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "completed_tasks",
+) -> Runnable[Any, Update]:
+    """A node that keeps how each todo was done that has been completed since it was passed last.
+
+    See `MemoryHooks.on_todo_write_complete`. How long a todo took is known if the node saw it in
+    progress; its steps, where it tells none, are the tool calls that worked since `write_todos` put
+    it in progress. It writes `hooks["completed_tasks"]`, and `todos_seen`, which the state has to
+    keep. A retry of the node stores nothing twice.
+
+    Args:
+        tasks: Todos, each with `content` and `status`: a key of the state, or a function of it.
+        on_error: See `create_user_prompt_node`; what was not stored is tried again the next time.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
+
+    Raises:
+        InvalidInputError: for an option that cannot be.
+    """
+    node.checked_of_state(["tasks"], tasks=tasks)
+    body, keys = partial(_noted, tasks=tasks), ("hooks", "todos_seen")
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
+
+
+def _noted(step: Step, *, tasks: OfState) -> Flow[Update]:
+    """Keep the todos that are newly completed, and tell what became of them."""
+    seen, todos = step.read("todos_seen") or UNSEEN, of_state(step.state, tasks, None) or ()
+    done = yield from step.hooked(_kept(step, todos, seen))
+    update = {"todos_seen": done.pop("seen", seen)}
+    return {**update, "hooks": {step.name: done}} if done else update
+
+
+def _kept(
+    step: Step, todos: Sequence[Mapping[str, Any]], seen: Mapping[str, Any]
+) -> Flow[dict[str, Any]]:
+    """Keep how todos were done; each is one thing in the turn of its message."""
+    hooks, said = MemoryHooks(step.memory), step.messages
+    now = step.memory.tiered_store.flows.now
+    fresh, seeing = newly_completed(map(_readable, todos), seen, now)
+    stored, trust = [], 1.0
+    if fresh:
+        trust = yield from speakers.trusting(said, step.memory.gate, step.config)
+    question = node.last_question(said)
+    for one in fresh:
+        done = {"steps": messages.steps_of(one["content"], said), **one}
+        of = str(None if question is None else question.id), str(one.get("id") or one["content"])
+        how: Any = {"trust": trust, "key": hooks.key(*of, "todo")}
+        result = yield from asked(hooks.on_todo_write_complete, done, **how)
+        if result is not None:
+            stored.append(_facts(result))
+    return {"seen": seeing, "stored": stored} if stored else {"seen": seeing}
+
+
+def _readable(todo: Any) -> Any:
+    """A todo as Postgres can hold it: a model may write anything."""
+    if not isinstance(todo, Mapping):
+        return todo
+    return {name: storable(one) if isinstance(one, str) else one for name, one in todo.items()}
+
+
+def create_session_end_node(
+    *,
+    ended: OfState = "session_ended",
+    events: OfState | None = None,
+    concepts: OfState | None = None,
+    model: BaseChatModel | None = None,
+    on_error: OnHookError = "tell",
+    context: Scope | None = None,
+    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
+    name: str = "session_end",
+) -> Runnable[Any, Update]:
+    """A node that ends the run's session, if it has ended; see `MemoryHooks.on_session_stop`.
+
+    It writes the state key `session`: the `SessionReport` as JSON, with the keys of the `events`
+    and `concepts` that were kept, or None where the session goes on. A retry of the node keeps
+    nothing twice. The session is the context's, else the thread.
+
+    Args:
+        ended: Whether the session has ended: a key of the state, or a function of the state. Until
+            the key is written the session goes on; a state that does not know it is refused.
+        events: Significant events, each with a `description` and a `type`: a key of the state, or a
+            function of it.
+        concepts: What was learned, each with a `description` and a `category`, likewise.
+        model: A chat model that sums up what happened, and what was learned; rules do if not given.
+        on_error: `tell` writes what went wrong to the log and to `session["error"]`; `raise` leaves
+            it to the graph and its retry policy. The notes stay for another try.
+        context, coordinator, name: Those of every node; see `create_recall_node`.
+
+    Raises:
+        ConfigurationError: when it runs, if the state has no key `session`, or none that `ended`
+            names.
+        InvalidInputError: when it runs, if no session is named.
+    """
+    of = {"events": events, "concepts": concepts}
+    node.checked_of_state(["ended"], ended=ended, **of)
+    node.checked_helpers(model)
+    keys = ("session", ended) if isinstance(ended, str) else ("session",)
+    body = partial(_ended, ended=ended, of=of, model=model)
+    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
+
+
+def _ended(
+    step: Step, *, ended: OfState, of: dict[str, OfState | None], model: BaseChatModel | None
+) -> Flow[Update]:
+    """End the session of a run, if it is over."""
+    over = of_state(step.state, ended, default=None)
+    if over is not None and not isinstance(over, bool):
+        raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
+    if not over:
+        return {"session": None}
+    told = {name: of_state(step.state, one, None) for name, one in of.items() if one is not None}
+    told["trust"] = yield from speakers.trusting(step.messages, step.memory.gate, step.config)
+    stopping = _stopped(step.memory, told, model)
+    if step.memory.context.session_id is None:  # a mistake, which is raised
+        return {"session": (yield from stopping)}
+    return {"session": (yield from step.hooked(stopping))}
+
+
+def _stopped(
+    memory: MemoryCoordinator, told: dict[str, Any], model: BaseChatModel | None
+) -> Flow[dict[str, Any]]:
+    stop = yield from asked(MemoryHooks(memory).on_session_stop, told, model=model)
+    report = asdict(stop.report).items()
+    return {
+        **{name: list(one) if isinstance(one, tuple) else one for name, one in report},
+        "events": [one.key for one in stop.events if one.stored],
+        "concepts": [one.key for one in stop.concepts if one.stored],
+    }

@@ -21,19 +21,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple, TypedDict, Unpack
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
+from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError, InvalidTypeError
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph import learn, messages, node, speakers, tool_calls
-from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph import learn, messages, node, speakers
+from langmem_tiers.graph.messages import Answer, Handler, watched
+from langmem_tiers.graph.node import (
+    CALLER,
+    OfState,
+    Scope,
+    Step,
+    Update,
+    asked,
+    of_state,
+)
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, unit
+from langmem_tiers.postgres.flow import Flow, both, unit
 from langmem_tiers.turn import assembly, ending, keeping, spending
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
@@ -224,7 +235,7 @@ def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
                 one.call["args"],
                 result=one.said,
                 error=one.said if one.failed else None,
-                duration=tool_calls.seconds_of(one.answer),
+                duration=seconds_of(one.answer),
                 call_id=one.call["id"],
             )
         except (BudgetExceededError, InvalidInputError) as refused:  # a model calls any name
@@ -276,3 +287,48 @@ def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
         if leaving is not None:
             yield from unit(leaving)
     turn.begin(about=about)
+
+
+SECONDS = "langmem_tiers_seconds"
+"""Where a tool's answer says how long it took, among its `additional_kwargs`."""
+
+
+class ToolClock:
+    """Times the calls of a `ToolNode`, by the store's clock, for the node that tracks them.
+
+    A `ToolNode` is given its two methods, one for `invoke` and one for `ainvoke`.
+
+    Example:
+        ```python
+        from langgraph.prebuilt import ToolNode
+        from langmem_tiers import ToolClock
+
+        clock = ToolClock()
+        node = ToolNode(
+            tools, wrap_tool_call=clock.wrap_tool_call, awrap_tool_call=clock.awrap_tool_call
+        )
+        ```
+    """
+
+    runner = CALLER
+
+    def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
+        """Run a tool call, and note how long it took."""
+        began = _now(request)
+        answer = yield from watched(handler, request)
+        if not isinstance(answer, ToolMessage):
+            return answer
+        seconds = max(0.0, (_now(request) - began).total_seconds())
+        return messages.noted(answer, {SECONDS: seconds})
+
+    wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
+
+
+def seconds_of(answer: ToolMessage) -> float | None:
+    """How long the call of an answer took; None if nobody timed it."""
+    found = answer.additional_kwargs.get(SECONDS)
+    return found if isinstance(found, float) else None
+
+
+def _now(request: ToolCallRequest) -> datetime:
+    return node.tiered(request.runtime.store).flows.now

@@ -29,8 +29,13 @@ from langmem_tiers.consolidate.stored import last_cycle
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, is_number
 from langmem_tiers.core.errors import short
-from langmem_tiers.graph.consolidation import create_consolidation_graph
-from langmem_tiers.graph.consolidation_nodes import LEASE, NOT_OURS, ConsolidationState, HeldTenant
+from langmem_tiers.graph.consolidation import (
+    LEASE,
+    NOT_OURS,
+    ConsolidationState,
+    HeldTenant,
+    create_consolidation_graph,
+)
 from langmem_tiers.graph.node import CALLER, asked, tiered
 from langmem_tiers.postgres.errors import checkpointing
 from langmem_tiers.postgres.flow import Ask, Flow, apart, both

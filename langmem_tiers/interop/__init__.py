@@ -6,14 +6,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+
+from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.interop.chat_history import (
-    ImportedHistory,
-    aimport_chat_history,
-    import_chat_history,
-)
+from langmem_tiers.core.namespaces import encode, utf8_bytes
+from langmem_tiers.importers.chats import message_facts
+from langmem_tiers.importers.records import check_storable
+from langmem_tiers.memory.asking import new_memories
+from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.errors import translated
+from langmem_tiers.postgres.flow import Ask, Flow, Lookup, Query, Row, unhurried, unit
+from langmem_tiers.remember.tombstones import FORGOTTEN, buried
+from langmem_tiers.remember.tombstones import readmit as let_back
+from langmem_tiers.store.read import Found
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
@@ -26,6 +42,249 @@ __all__ = [
     "import_chat_history",
     "open_tier",
 ]
+
+T = TypeVar("T")
+
+BATCH = 200
+"""Messages or records stored at once: what is done again when an import is interrupted."""
+
+_SOURCES = {"assistant": "agent", "tool": "tool", "system": "system"}
+"""Who speaks for whom; everybody else for themselves."""
+_TYPE = "episodic"
+_BEFORE_ALL = -(2**63)
+_PAGE = sql.SQL(
+    "SELECT id, session_id::text, message, created_at FROM {table} "
+    "WHERE id > %(after)s AND (%(sessions)s::text[] IS NULL "
+    "OR session_id::text = ANY (%(sessions)s::text[])) ORDER BY id LIMIT %(limit)s"
+)
+"""It stands here and not in queries.sql because the table is the caller's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportedHistory:
+    """What became of the messages of a table."""
+
+    stored: int
+    known: int
+    """Messages that were remembered before; they were left as they are."""
+    refused: Mapping[int, str]
+    """Messages that cannot be remembered, such as blank ones: the id in the table, and why."""
+
+
+def import_chat_history(
+    memory: MemoryCoordinator,
+    connection: psycopg.Connection[Any],
+    table_name: str,
+    session_ids: Iterable[str] | None = None,
+    *,
+    readmit: bool = False,
+) -> ImportedHistory:
+    """Remember the messages of a `PostgresChatMessageHistory` table, each as it was said.
+
+    A message becomes an episodic memory of its session: the speaker is its role (`user`,
+    `assistant`, `system`, `tool`), the turn its place in the session from 0, `occurred_at` when
+    the table got it. Keys are made of the session and the message's id, so that importing again
+    adds what is new and changes nothing else. The table is only read.
+
+    Args:
+        memory: Who remembers; their project keeps it.
+        connection: A psycopg connection to the database of the table.
+        table_name: The name that the history was given.
+        session_ids: Only these sessions; all if not given.
+        readmit: Let back what was forgotten, by `forget`; else it is refused.
+
+    Raises:
+        InvalidInputError: if there is no such table.
+        DatabaseError: if either database fails; the batches of 200 before are kept.
+
+    Example:
+        ```python
+        with psycopg.connect(url) as connection:
+            import_chat_history(memory, connection, "chat_history")
+        ```
+    """
+    checked_kind(connection, psycopg.Connection, "connection")
+    importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
+    return _store_of(memory).run(importing)
+
+
+async def aimport_chat_history(
+    memory: MemoryCoordinator,
+    connection: psycopg.AsyncConnection[Any],
+    table_name: str,
+    session_ids: Iterable[str] | None = None,
+    *,
+    readmit: bool = False,
+) -> ImportedHistory:
+    """Remember the messages of a table; see `import_chat_history`."""
+    checked_kind(connection, psycopg.AsyncConnection, "connection")
+    importing = _imported(memory, connection, table_name, session_ids, readmit=readmit)
+    return await _store_of(memory).arun(importing)
+
+
+def _store_of(memory: MemoryCoordinator) -> TieredStore:
+    return checked_kind(memory, MemoryCoordinator, "what remembers a chat history").tiered_store
+
+
+@unhurried
+def _imported(
+    memory: MemoryCoordinator,
+    connection: Any,
+    table_name: str,
+    session_ids: Iterable[str] | None,
+    *,
+    readmit: bool,
+) -> Flow[ImportedHistory]:
+    """Remember what a table holds, a page after another; each is a transaction of its own."""
+    if not isinstance(table_name, str):
+        raise InvalidTypeError(f"table_name is a string, not {short(table_name)}")
+    utf8_bytes(table_name, "table_name")
+    checked_flag(readmit, "readmit")
+    bounds = memory.tiered_store.options.bounds
+    sessions = None if session_ids is None else _sessions(session_ids)
+    page: dict[str, Any] = {"after": _BEFORE_ALL, "sessions": sessions}
+    page["limit"] = min(BATCH, bounds.batch)
+    turns, refused = Counter[str](), dict[int, str]()
+    stored = known = 0
+    while rows := (yield from _page(connection, table_name, page)):
+        page["after"] = rows[-1][0]
+        batch = dict(_messages(rows, turns, refused))
+        there = yield from _there(memory, batch.values())
+        new = {number: one for number, one in batch.items() if one["key"] not in there}
+        failed = yield from kept(memory, new, readmit=readmit)
+        refused |= failed
+        stored, known = stored + len(new) - len(failed), known + len(batch) - len(new)
+    return ImportedHistory(stored=stored, known=known, refused=refused)
+
+
+def _sessions(given: Iterable[str]) -> list[str]:
+    """Ids of sessions as the table has them: texts, or UUIDs."""
+    several = list(checked_list(given, "session_ids", "ids"))
+    for one in several:
+        if not isinstance(one, str | UUID):
+            raise InvalidTypeError(f"the id of a session is a string or a UUID, not {short(one)}")
+        utf8_bytes(str(one), "id of a session")
+    return [str(one).lower() for one in several]
+
+
+def _read(
+    connection: psycopg.Connection[Any], query: sql.Composed, page: Mapping[str, Any]
+) -> Sequence[Row]:
+    with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(query, page).fetchall()
+
+
+async def _aread(
+    connection: psycopg.AsyncConnection[Any], query: sql.Composed, page: Mapping[str, Any]
+) -> Sequence[Row]:
+    async with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+        return await (await cursor.execute(query, page)).fetchall()
+
+
+def _page(connection: Any, table_name: str, page: Mapping[str, Any]) -> Flow[Sequence[Row]]:
+    """The next rows of the caller's table."""
+    asking = connection, _PAGE.format(table=sql.Identifier(table_name)), page
+    try:
+        rows: Sequence[Row] = yield Ask(partial(_read, *asking), partial(_aread, *asking))
+    except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
+        raise InvalidInputError(
+            f"{short(table_name)} is no table of PostgresChatMessageHistory here: use the name and "
+            "the database that its create_tables was called with"
+        ) from error
+    except psycopg.Error as error:
+        raise translated(error) from error
+    return rows
+
+
+def _messages(
+    rows: Sequence[Row], turns: Counter[str], refused: dict[int, str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows as memories, by their ids; what is no message, or blank, is `refused`."""
+    for number, session, message, created_at in rows:
+        turn, turns[session] = turns[session], turns[session] + 1
+        try:
+            said = _said(message)
+        except InvalidInputError as error:
+            refused[number] = str(error)
+            continue
+        told = {
+            "memory_type": _TYPE,
+            "session_id": session,
+            "turn": turn,
+            "occurred_at": created_at,
+            "platform_source": "langchain-postgres",
+            "key": f"{session}:{number}",
+        }
+        yield number, {**said, **told}
+
+
+def _there(memory: MemoryCoordinator, several: Collection[Mapping[str, Any]]) -> Flow[set[str]]:
+    """The keys of those that are remembered already; a look at them is no access."""
+    lookups = [
+        Lookup(*encode(where.namespace(kind.tier, personal=kind.personal)), one["key"])
+        for one in several
+        for kind in (memory.types.get(one["memory_type"]),)
+        for where in (replace(memory.context, session_id=one["session_id"]),)
+    ]
+    if not lookups:
+        return set()
+    (rows,) = yield Query((Lookup.call(lookups),), commit=True)
+    now = memory.tiered_store.flows.now
+    found = (Found(*row) for row in rows)
+    return {one.key for one in found if one.expires_at is None or one.expires_at > now}
+
+
+def kept(
+    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]], *, readmit: bool = False
+) -> Flow[dict[T, str]]:
+    """Store what is imported, which is not judged, in one transaction; what is refused, and why.
+
+    What was forgotten is refused, unless it is to be readmitted: then it may come back for good.
+    Where anything else is refused, each is stored by itself.
+    """
+    tenant = memory.context.root
+    said = {name: str(one.get("content")) for name, one in several.items()}
+    forgotten = yield from buried(tenant, list(said.values()))
+    if readmit:
+        yield from let_back(tenant, forgotten.values())
+        forgotten = {}
+    refused = {name: FORGOTTEN for name, text in said.items() if text in forgotten}
+    left = {name: one for name, one in several.items() if name not in refused}
+    if left:
+        refused |= yield from _stored(memory, left)
+    return refused
+
+
+def _stored(
+    memory: MemoryCoordinator, several: Mapping[T, Mapping[str, Any]]
+) -> Flow[dict[T, str]]:
+    """Store them in one transaction, or each by itself; what is refused, and why."""
+    try:
+        todo = new_memories(several.values(), memory.tiered_store.options.bounds)
+        yield from unit(memory.flows.remember(todo, memory.context))
+    except InvalidInputError as error:
+        if len(several) == 1:
+            return dict.fromkeys(several, str(error))
+        refused: dict[T, str] = {}
+        for name, one in several.items():
+            refused |= yield from _stored(memory, {name: one})
+        return refused
+    return {}
+
+
+def _said(message: dict[str, Any]) -> dict[str, Any]:
+    """Content, speaker and what else a message says.
+
+    Raises:
+        InvalidInputError: for what is no message, or says nothing.
+    """
+    check_storable(message=message)
+    facts = message_facts(message)
+    content, speaker = facts.pop("content"), facts.pop("speaker")
+    if not content.strip():
+        raise InvalidInputError("the message is blank: there is nothing to remember")
+    source = _SOURCES.get(speaker, "user")
+    return {"content": content, "speaker": speaker, "source": source, "metadata": facts}
 
 
 def open_tier(

@@ -19,7 +19,7 @@ from langmem_tiers import (
     create_consolidation_graph,
 )
 from langmem_tiers.core.errors import ConfigurationError, DatabaseError
-from langmem_tiers.graph import consolidation_nodes
+from langmem_tiers.graph import consolidation
 from tests.support.archives import keys
 from tests.support.coordinating import coordinator
 from tests.support.cycles import crashing
@@ -107,8 +107,8 @@ def test_a_cycle_that_is_broken_off_takes_no_more_when_it_goes_on(
     after: bool,
 ) -> None:
     """Its tenth is four batches; at the second it is broken off, before or after that left."""
-    monkeypatch.setattr(consolidation_nodes, "BATCH", 8)
-    monkeypatch.setattr(consolidation_nodes, "FAN_OUT", 2)
+    monkeypatch.setattr(consolidation, "BATCH", 8)
+    monkeypatch.setattr(consolidation, "FAN_OUT", 2)
     crashing(monkeypatch, "apply", after=after, error=DatabaseError("gone"), at=2)
     graph = create_consolidation_graph(
         store=store, policy=archiving(tmp_path), checkpointer=InMemorySaver()

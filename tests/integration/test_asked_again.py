@@ -9,8 +9,7 @@ from langgraph.store.memory import InMemoryStore
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, local_index
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from langmem_tiers.graph.tools import create_search_memory_tool
 from tests.support.agents import Way, agent_on, scripted
 from tests.support.coordinating import PATIENT, coordinator

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import (
     InvalidInputError,
     InvalidTypeError,
 )
-from langmem_tiers.graph import consolidation, consolidation_nodes
+from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import consolidation_due, create_consolidation_graph
 from tests.support.agents import How, run, scripted
 from tests.support.cycles import (
@@ -120,7 +120,7 @@ async def test_a_cycle_does_each_step_and_the_next_one_finds_nothing_to_do(
 def test_of_each_memory_that_a_step_looked_at_the_report_says_once_what_became_of_it(
     store: TieredStore, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(consolidation_nodes, "BATCH", batch)
+    monkeypatch.setattr(consolidation, "BATCH", batch)
     looked_at = dict.fromkeys(DONE, 0)
     stream = cycle(store).stream({}, context=ACME, stream_mode=["updates", "values"])
     for mode, one in stream:
@@ -143,7 +143,7 @@ def test_the_size_of_batches_changes_neither_the_tables_nor_the_report(
     few: int,
 ) -> None:
     for name in ("BATCH", "FAN_OUT"):
-        monkeypatch.setattr(consolidation_nodes, name, few)
+        monkeypatch.setattr(consolidation, name, few)
     report = ConsolidationReport.of(cycle(store).invoke({}, context=ACME))
 
     left, lines = undisturbed
@@ -357,7 +357,7 @@ def test_a_step_that_the_policy_leaves_out_by_now_is_not_mistaken_for_another(
 def test_two_cycles_at_once_end_as_one(
     url: str, store: TieredStore, undisturbed: Undisturbed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consolidation_nodes, "BATCH", 3)
+    monkeypatch.setattr(consolidation, "BATCH", 3)
     with ThreadPoolExecutor() as pool:
         graphs = [cycle(store) for _ in range(3)]
         states = list(pool.map(lambda one: one.invoke({}, context=ACME), graphs))

@@ -27,7 +27,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.consolidate.merge import Merge
 from langmem_tiers.core.errors import ConfigurationError
-from langmem_tiers.graph.consolidation_nodes import turns_since
+from langmem_tiers.graph.consolidation import turns_since
 from tests.support.agents import How, run
 from tests.support.coordinating import coordinator
 from tests.support.cycles import ACME, opened_world

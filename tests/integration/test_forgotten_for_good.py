@@ -26,7 +26,7 @@ from langmem_tiers.core.errors import ArchiveError
 from langmem_tiers.forget.forgetting import Forgetting, forget
 from langmem_tiers.forget.looking import Asked
 from langmem_tiers.importers import read_records
-from langmem_tiers.interop.chat_history import import_chat_history
+from langmem_tiers.interop import import_chat_history
 from tests.support.archives import count, files_in, one, policy, remember
 from tests.support.coordinating import coordinator
 from tests.support.forgetting import KEY, NAME, SAID, archived, bystanders, dump, traces

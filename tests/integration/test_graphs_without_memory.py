@@ -24,8 +24,8 @@ from langmem_tiers import (
     create_search_memory_tool,
 )
 from langmem_tiers.core.errors import QueryTimeoutError
-from langmem_tiers.graph.hooks import HookState
-from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.recall import TieredMemoryRetriever
+from langmem_tiers.graph.remind import HookState
 from langmem_tiers.graph.tools import create_manage_memory_tool
 from tests.support.opening import text_index
 from tests.support.servers import held

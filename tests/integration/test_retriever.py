@@ -10,7 +10,7 @@ from langgraph.graph import StateGraph
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.recall import TieredMemoryRetriever
 from tests.support.agents import Way
 
 QUERY = "When do the API keys rotate?"

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import TenantRequiredError
-from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.recall import TieredMemoryRetriever
 from langmem_tiers.graph.tools import create_manage_memory_tool, create_search_memory_tool
 from tests.support.walls import NAMES_TENANT
 

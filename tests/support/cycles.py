@@ -16,7 +16,7 @@ from benchmarks.ruling import Ruling
 from langmem_tiers import MemoryContext, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationPolicy
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.graph import consolidation, consolidation_nodes
+from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import create_consolidation_graph
 from tests.support.coordinating import coordinator
 from tests.support.cycling import EASY, alike, contradicting, expired, failed, important, proven
@@ -110,7 +110,7 @@ def crashing(
     monkeypatch: pytest.MonkeyPatch, node: str, *, after: bool, error: Exception, at: int = 1
 ) -> None:
     """Let a node fail once, the `at`-th time it runs: before its work, or when it is done."""
-    does = getattr(consolidation_nodes, node)
+    does = getattr(consolidation, node)
     times = count(1)
 
     def failing(run: Any, state: Any) -> Any:

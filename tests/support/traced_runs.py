@@ -25,8 +25,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.tracing import tracing
 from langmem_tiers.graph.middleware import TieredMemoryMiddleware
-from langmem_tiers.graph.recall import MemoryState, create_recall_node
-from langmem_tiers.graph.retriever import TieredMemoryRetriever
+from langmem_tiers.graph.recall import MemoryState, TieredMemoryRetriever, create_recall_node
 from tests.support.agents import calls, scripted
 from tests.support.opening import text_index
 

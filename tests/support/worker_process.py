@@ -23,7 +23,7 @@ from langmem_tiers import ArchivalPolicy, TieredStore
 from langmem_tiers.consolidate.policy import ConsolidationSchedule
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.graph import consolidation_nodes
+from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.worker import ConsolidationWorker
 from langmem_tiers.postgres import connection
 from langmem_tiers.postgres.target import checkpointer_pool
@@ -118,7 +118,7 @@ class Worker:
 
 def _work(plan: Plan, tells: Connection) -> None:
     """What the process does."""
-    consolidation_nodes.BATCH = BATCH  # type: ignore[misc,unused-ignore]
+    consolidation.BATCH = BATCH  # type: ignore[misc,unused-ignore]
     said, waits = _Said(), _Waits(plan, tells)
     reports: list[ConsolidationReport] = []
     logging.getLogger("langmem_tiers").addHandler(said)
