@@ -131,11 +131,48 @@ def _folded(word: str) -> str:
     return normalize("NFKC", normalize("NFKC", word).casefold())
 
 
-# As learned weights read it: sentences, and the words and signs of each
+SENTENCE_ENDS: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
+"""Where learned weights, and whatever does not say otherwise, take sentences apart."""
+
+
+def sentences_of(text: str, ends: re.Pattern[str] = SENTENCE_ENDS) -> list[str]:
+    """Take a text apart into the sentences and lines that say something."""
+    return [one for one in ends.split(text) if one.strip()]
+
+
+# As texts are compared: by words to which signs belong that say something else
+
+
+_EDGES: Final = ".,;:!?\"'()[]{}<>…“”«»¿¡"  # not "+" or "#": "C++" and "C#" are words
+_EAST_ASIAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+
+
+def exact_words(text: str) -> list[str]:
+    """The words in order, without case and the punctuation around them; "-5" and "5" are two.
+
+    In scripts that put no spaces between words (Chinese, Japanese), each character is a word.
+    """
+    apart = _EAST_ASIAN.sub(r" \g<0> ", normalize("NFKC", text).casefold())
+    return [word.strip(_EDGES) or word for word in apart.split()]
+
+
+# As learned weights read it, to the character: words that have vectors, and words and signs
+
+_PLAIN_WORD: Final = re.compile(r"[^\W_](?:[^\W_]|['\u2019](?=[^\W_]))*")
+_READ: Final = 1_000
+"""How much of a text is read for its vectors: as many as two hundred words."""
+_KEPT: Final = 4_096
+"""Texts whose words are kept: what answers once is asked for again."""
+
+
+@lru_cache(maxsize=_KEPT)
+def words_in(text: str) -> tuple[str, ...]:
+    """The distinct words of a text, in lower case, of which each may have a vector."""
+    return tuple(dict.fromkeys(_PLAIN_WORD.findall(text[:_READ].lower())))
+
 
 BIAS: Final = "of every text"
 """The name of what is added to every sum; a feature has two words at most."""
-_SENTENCE_END: Final = re.compile("(?<=[.!?\u3002\uff01\uff1f])\\s+|\\n+")
 _TOKEN: Final = re.compile(r"\w+|[<>{}\[\]#:!?$/@%*|`=]")
 _CLASSES: Final = (
     (re.compile("@"), re.compile(r"(?<![^\s@])[^\s@]+@\S+"), " 0mail "),
@@ -152,11 +189,6 @@ _CLASSES: Final = (
     (re.compile(r"\d"), re.compile(r"\b\d\w*"), " 0 "),
 )
 """What counts as one of its kind, whatever it is: a sign of it, which is found at once, and all."""
-
-
-def sentences_of(text: str) -> list[str]:
-    """Take a text apart into the sentences and lines that say something."""
-    return [one for one in _SENTENCE_END.split(text) if one.strip()]
 
 
 def tokens(text: str) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from unicodedata import combining, normalize
 
 from langmem_tiers.core.context import named_by
 from langmem_tiers.core.namespaces import decode
-from langmem_tiers.core.reading import spaced
+from langmem_tiers.core.reading import sentences_of, spaced
 
 FORGOTTEN_HERE: Final = "(forgotten)"
 """What stands in place of what was forgotten."""
@@ -34,7 +35,7 @@ _INSIDE: Final = 4
 _SENTENCE_WORDS, _SENTENCE_LETTERS = 3, 12
 """What of a sentence is enough to be sought in other texts: so many words, or so many letters."""
 _WORD: Final = re.compile(r"[^\W_]+")
-_SENTENCES: Final = re.compile(r"(?<=[.!?…\u3002\uff01\uff1f])\s+|\n+")
+_ENDS: Final = re.compile(r"(?<=[.!?…\u3002\uff01\uff1f])\s+|\n+")
 _TOKEN: Final = re.compile(r"[^\s\"'()\[\]{},;]+")
 _TELLING: Final = 8
 """Characters of a key that, if not all of them are letters, means nothing else."""
@@ -69,9 +70,8 @@ def bare_words(text: str) -> list[str]:
     return _WORD.findall(bare(text))
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences and lines of a text, as they are written."""
-    return [one for one in _SENTENCES.split(text) if one.strip()]
+sentences: Final = partial(sentences_of, ends=_ENDS)
+"""Takes a text apart into its sentences and lines, as they are written."""
 
 
 def is_telling(said: Sequence[str]) -> bool:

@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from langmem_tiers.core.memory import Recollection
+from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.reflexion import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.answering import sought_for
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
-from langmem_tiers.recall.dedupe import likeness, words
+from langmem_tiers.recall.dedupe import likeness
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.matching import judge
@@ -166,7 +167,10 @@ def _is_of(row: Candidate, approach: str | None) -> bool:
 
 def _shares_of_words(asked: str, memories: Sequence[Recollection]) -> list[float]:
     """The share of the words asked that each memory has; what tells them apart counts more."""
-    sought, said = sorted(set(words(asked))), [frozenset(words(one.content)) for one in memories]
+    sought, said = (
+        sorted(set(exact_words(asked))),
+        [frozenset(exact_words(one.content)) for one in memories],
+    )
     rarity = {
         word: math.log1p(len(said) / (1 + sum(word in one for one in said))) for word in sought
     }

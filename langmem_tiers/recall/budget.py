@@ -17,8 +17,8 @@ from typing import Final
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection
-from langmem_tiers.core.reading import shortened
-from langmem_tiers.recall.dedupe import Feature, features, words
+from langmem_tiers.core.reading import exact_words, shortened
+from langmem_tiers.recall.dedupe import Feature, features
 
 TokenCounter = Callable[[str], int]
 """Tells how many tokens a text is."""
@@ -161,7 +161,7 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
             saying[feature].append(member)
     # What the same memories say is one group: hundreds of features become a few groups.
     groups = sorted(Counter(map(tuple, saying.values())).items())
-    asked = [saying[word] for word in sorted(set(words(query))) if word in saying]
+    asked = [saying[word] for word in sorted(set(exact_words(query))) if word in saying]
     rarity = math.fsum(1 / len(members) for members in asked)
     shares = [score / len(found) for score, found in zip(_relevances(memories), said, strict=True)]
     worths: list[dict[int, float]] = [{} for _ in memories]

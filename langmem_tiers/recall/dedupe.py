@@ -9,21 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from functools import cached_property, lru_cache
-from typing import Final, NamedTuple, Protocol
-from unicodedata import normalize
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
+from langmem_tiers.core.reading import exact_words, words_in
 from langmem_tiers.core.values import content_of, source_of
 from langmem_tiers.recall.candidates import Candidate, Searched
 from langmem_tiers.recall.question import Question, name_words
-
-_WORD: Final = re.compile(r"[^\W_](?:[^\W_]|['\u2019](?=[^\W_]))*")
-_CHARACTERS: Final = 1_000
-"""How much of a text is read: as many as two hundred words."""
-_KEPT: Final = 4_096
-"""Texts whose words are kept: what answers once is asked for again."""
 
 
 class Words(Protocol):
@@ -52,12 +46,6 @@ def _asked(question: Question, searched: Searched) -> list[str]:
     return [one for one in every if one not in names] or list(every)
 
 
-@lru_cache(maxsize=_KEPT)
-def words_in(text: str) -> tuple[str, ...]:
-    """The distinct words of a text, in lower case."""
-    return tuple(dict.fromkeys(_WORD.findall(text[:_CHARACTERS].lower())))
-
-
 # Near-duplicates
 
 SIMILARITY_THRESHOLD = 0.85
@@ -72,18 +60,7 @@ Feature = str | tuple[str, ...]
 SHINGLE = 3
 """Words in a shingle: enough to tell "not before noon" from "noon, not before"."""
 
-_EDGES = ".,;:!?\"'()[]{}<>…“”«»¿¡"  # not "+" or "#": "C++" and "C#" are words
 _APOSTROPHE = re.compile("['\u2019]")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
-
-
-def words(text: str) -> list[str]:
-    """The words in order, without case and the punctuation around them.
-
-    In scripts that put no spaces between words (Chinese, Japanese), each character is a word.
-    """
-    spaced = _UNSPACED.sub(r" \g<0> ", normalize("NFKC", text).casefold())
-    return [word.strip(_EDGES) or word for word in spaced.split()]
 
 
 def shingles(ordered: list[str]) -> frozenset[Feature]:
@@ -95,7 +72,7 @@ def shingles(ordered: list[str]) -> frozenset[Feature]:
 
 def features(text: str) -> frozenset[Feature]:
     """The words and the shingles, so that order counts: who owes whom."""
-    ordered = words(text)
+    ordered = exact_words(text)
     return shingles(ordered) | frozenset(ordered)
 
 
@@ -111,7 +88,7 @@ class Text:
 
     def __init__(self, text: str, numbers: dict[Feature, int]) -> None:
         self.plain = " ".join(text.casefold().split())
-        self.words = words(text)
+        self.words = exact_words(text)
         self.is_short = len(self.words) <= SHORT_WORDS
         self._numbers = numbers
         self.shingles = self._set(shingles(self.words))

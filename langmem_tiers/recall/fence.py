@@ -16,9 +16,8 @@ from langmem_tiers.core.checks import checked_kind, checked_list, checked_string
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.handles import LENGTH, bracketed
 from langmem_tiers.core.memory import ASSISTANT_ROLES, USER_ROLES, Recollection, Source
-from langmem_tiers.core.reading import normalised, sentences_of, unseen
+from langmem_tiers.core.reading import exact_words, normalised, sentences_of, unseen
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.recall.dedupe import words
 from langmem_tiers.recall.question import MONTHS, WEEKDAYS
 
 _TAGS: Final = {
@@ -316,7 +315,7 @@ def excerpt(text: str, asked: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    parts, sought = sentences_of(text), frozenset(words(asked))
+    parts, sought = sentences_of(text), frozenset(exact_words(asked))
     near = [_nearness(part, sought) for part in parts]
     ranked = sorted(range(len(parts)), key=near.__getitem__, reverse=True)
     kept, room = set[int](), most
@@ -330,13 +329,13 @@ def excerpt(text: str, asked: str, most: int) -> str:
 
 
 def _nearness(part: str, sought: frozenset[str]) -> float:
-    found = frozenset(words(part))
+    found = frozenset(exact_words(part))
     return sum(map(len, found & sought)) / math.sqrt(1 + len(found))  # short words are common
 
 
 def _window(part: str, sought: frozenset[str], most: int) -> str:
     """Cut a sentence that is too long to the text around the first word that is sought."""
-    hits = (one.start() for one in _WORD.finditer(part) if sought & frozenset(words(one[0])))
+    hits = (one.start() for one in _WORD.finditer(part) if sought & frozenset(exact_words(one[0])))
     hit = next(hits, 0)
     if hit < most:
         return part[: most - 1].rstrip() + _LEFT_OUT

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 from unicodedata import category
 
-from langmem_tiers.core.reading import listed, spaced
+from langmem_tiers.core.reading import listed, sentences_of, spaced
 from langmem_tiers.remember.new import Known
 
 _TAG: Final = re.compile(
@@ -23,7 +23,7 @@ _TAG: Final = re.compile(
     re.MULTILINE,
 )
 """A tag of a fence, or how a line in it begins or ends."""
-_SENTENCE: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
+_ENDS: Final = re.compile("(?<=[.!?])\\s+|(?<=[\u3002\uff01\uff1f])|\\n+")
 _TOKEN: Final = re.compile(r"(?:(?<!\w)-(?=\d))?\w+(?:['.]\w+)*[+#]*|[^\w\s]")
 _MEANT: Final = "%&"
 """Punctuation without which a text says something else."""
@@ -147,7 +147,7 @@ def _shelf(texts: tuple[str, ...]) -> _Shelf:
 
 
 def _sentences(text: str) -> Iterator[Words]:
-    for one in _SENTENCE.split(_TAG.sub("\n", text)):
+    for one in sentences_of(_TAG.sub("\n", text), _ENDS):
         words = _folded(_tokens(one))
         if _UNIT <= len(words) <= _LONGEST:
             yield words

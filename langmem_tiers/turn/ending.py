@@ -13,11 +13,11 @@ from typing import Any
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, rows_of
-from langmem_tiers.recall.dedupe import words
 from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state import state as states
@@ -195,7 +195,7 @@ class _Commit:
         """
         record, index = self.record, self.store.options.index
         untold = {one.key: one for one in record.calls if one.relevance is None}
-        if not (untold and words(record.prompt)):
+        if not (untold and exact_words(record.prompt)):
             return {}
         contents = {str(one.key): one.content for one in record.pending if one.key in untold}
         vector = None if index is None else index.vector
@@ -433,6 +433,6 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 def _shared(prompt: str, one: Invocation) -> float:
     """How much of what the turn is about a call names."""
-    sought = set(words(prompt))
-    said = set(words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
+    sought = set(exact_words(prompt))
+    said = set(exact_words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
     return len(sought & said) / len(sought)

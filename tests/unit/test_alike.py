@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers import LocalEmbeddings
+from langmem_tiers.core.reading import words_in
 from langmem_tiers.recall.candidates import Searched
-from langmem_tiers.recall.dedupe import likeness, words_in
+from langmem_tiers.recall.dedupe import likeness
 from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
 
