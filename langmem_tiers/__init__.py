@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from langmem_tiers.turn.layout import PERSONA, Fragment
     from langmem_tiers.turn.orchestrator import MemoryOrchestrator
     from langmem_tiers.turn.persona import Persona
-    from langmem_tiers.turn.spending import Budget
+    from langmem_tiers.turn.trace import Budget
 
     __all__ = [
         "PERSONA",
@@ -177,7 +177,7 @@ _MODULES = {
     "BeforeTool": "remind.triggers",
     "Audit": "core.audit",
     "Bounds": "core.config",
-    "Budget": "turn.spending",
+    "Budget": "turn.trace",
     "ConsolidationPolicy": "consolidate.policy",
     "ConsolidationReport": "consolidate.report",
     "ConsolidationSchedule": "consolidate.policy",

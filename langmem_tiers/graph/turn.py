@@ -45,9 +45,10 @@ from langmem_tiers.graph.node import (
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.turn import assembly, ending, keeping, spending
+from langmem_tiers.turn import assembly, ending, keeping
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
+from langmem_tiers.turn.trace import Budget
 from langmem_tiers.turn.turn import Router, checked_turn
 
 _log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ _log = logging.getLogger(__name__)
 class TurnOptions(TypedDict, total=False):
     """What the nodes of a turn have in common; give all of them the same."""
 
-    budget: spending.Budget | None
+    budget: Budget | None
     """What the turn may spend."""
     settings: OrchestratorSettings | None
     """See `MemoryOrchestrator`."""

@@ -1,38 +1,112 @@
-"""How a turn's context is assembled: each source is asked in turn, and what fits is shown."""
+"""How a turn's context is assembled: each source is asked in turn, and what fits is one text."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from itertools import dropwhile, groupby
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_flag
+from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.inquiry import Vectors
 from langmem_tiers.remember.gate import keepable
-from langmem_tiers.turn.fitting import Assembled, fit
-from langmem_tiers.turn.layout import Fragment, Section, Stage
+from langmem_tiers.turn import trace
+from langmem_tiers.turn.layout import Fragment, Layout, Section, Stage, fence_of, words, written
 from langmem_tiers.turn.memories import Conversation
 from langmem_tiers.turn.record import LONGEST_TASK, both_ends, told_error
 from langmem_tiers.turn.sources import FunctionSource, answered, items_of
-from langmem_tiers.turn.spending import Budget, limit
-from langmem_tiers.turn.trace import shown
 from langmem_tiers.turn.turn import Turn, changing, check, checked_filters, going_on, spend
 
-_UNLIMITED = 10**9
-_ANSWERED = "what its source answered"
-_GOING_ON = (errors.DatabaseError, errors.ConfigurationError)
+_UNLIMITED: Final = 10**9
+_ANSWERED: Final = "what its source answered"
+_GOING_ON: Final = (errors.DatabaseError, errors.ConfigurationError)
 """What ends a turn's context, whichever source raises it."""
-_MOMENT = 0.005
+_MISTAKES: Final = (errors.InvalidInputError, errors.BudgetExceededError, errors.EmbeddingError)
+"""What says that a turn is built wrongly, where a source of ours raises it."""
+_MOMENT: Final = 0.005
 """The last seconds, in which nothing is asked any more: waiting clocks may ring that early."""
+_HEAD_AGAIN: Final = RECALLED_HEAD.partition("\n")[0]
+"""The fence is explained once; later ones begin with its tag alone."""
+_ELSEWHERE: Final = "left out: the model sees it among the messages"
+_THE_PROMPT: Final = "left out: it is the prompt itself"
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """Whether a fragment is in, what it costs, and why."""
+
+    fragment: Fragment
+    chosen: bool
+    tokens: int
+    reason: str
+
+    def __repr__(self) -> str:
+        """Which fragment, whether it is in, and why."""
+        which = self.fragment.key or self.fragment.source
+        return f"Fitted({which}: {'in' if self.chosen else 'out'}, {self.reason})"
+
+    def provenance(self) -> dict[str, Any]:
+        """The fragment's, and why it is in or out, as JSON for the trace."""
+        own = {"chosen": self.chosen, "tokens": self.tokens, "reason": self.reason}
+        return {**self.fragment.provenance(), **own}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assembled:
+    """What a turn is shown: one text, and what it was made of.
+
+    `tokens` is what the counter says of the whole text; of an empty one it is 0, as nothing is put
+    before a model.
+    """
+
+    text: str
+    tokens: int
+    sources: Mapping[str, int]
+    """The tokens of each section that is shown, by source, in order."""
+    fragments: tuple[Fragment, ...]
+    """What is in, in the order in which it is shown."""
+    decisions: tuple[Fitted, ...]
+    """What is in and what is out, in the order of the sections."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """What each source raised that did not answer; it has no section."""
+    by_words: str | None = None
+    """What the embedding model failed by, where words alone were sought; None if it did not."""
+
+    def __str__(self) -> str:
+        return self.text
+
+    @property
+    def memories(self) -> list[Recollection]:
+        """The memories that are in, which `record_outcome` can credit."""
+        return [one.memory for one in self.fragments if one.memory is not None]
+
+    def reason(self, budget: int) -> str:
+        """What it came to, in one line for the trace."""
+        left_out = sum(not one.chosen for one in self.decisions)
+        tokens = f"{self.tokens:,} of {budget:,} tokens"
+        told = f"{len(self.fragments)} fragments in, {left_out} out; {tokens}"
+        told += f"; {', '.join(self.failed)} failed" if self.failed else ""
+        told += ": the budget is too small for any" if self.nothing_fits else ""
+        return told if self.by_words is None else f"{told}; by words alone: {self.by_words}"
+
+    @property
+    def nothing_fits(self) -> bool:
+        """Whether there was something to show, and no room for any of it."""
+        return not self.fragments and any(
+            one.reason not in (_ELSEWHERE, _THE_PROMPT) for one in self.decisions
+        )
 
 
 def assemble_context(
@@ -64,12 +138,12 @@ def assemble_context(
         InvalidInputError: for a filter that no recall takes, or no room for a persona's rules.
     """
     record = going_on(turn)
-    if isinstance(budget, Budget):
+    if isinstance(budget, trace.Budget):
         raise errors.InvalidTypeError(
             "budget is a whole number of tokens; a Budget is the turn's: "
             "MemoryOrchestrator(…, budget=Budget(…))"
         )
-    wanted = limit(budget, "budget")
+    wanted = trace.limit(budget, "budget")
     if not isinstance(prompt, str):
         raise errors.InvalidTypeError(f"prompt is a string, not {type(prompt).__name__}")
     utf8_bytes(prompt, "prompt")
@@ -101,9 +175,9 @@ def _assembled(
     """Ask, fit, and keep in the record what is shown."""
     sections: dict[str, Section] = {}
     failed: dict[str, str] = {}
-    for several in _rounds(turn):
+    for _, several in groupby(turn.layout.stages, partial(_alone, turn)):
         about = {**told, "sections": dict(sections)}
-        sections |= yield from _asked(turn, several, prompt, about, failed)
+        sections |= yield from _asked(turn, [*several], prompt, about, failed)
     gate, stages = turn.memory.gate, turn.layout.stages
     with changing(turn) as record:  # another call may have spent or ended it meanwhile
         room = _room(turn, wanted)
@@ -116,7 +190,7 @@ def _assembled(
             spent=0 if room == wanted else record.tokens,
         )
         broken = told["vectors"].failed
-        by_words = None if broken is None else shown(broken, gate)
+        by_words = None if broken is None else trace.shown(broken, gate)
         found = replace(found, failed=failed, by_words=by_words)
         for name, why in failed.items():
             record.refuse(f"ask the source {name!r}", why, turn.now)
@@ -124,22 +198,24 @@ def _assembled(
         record.prompt = record.prompt or both_ends(kept)
         record.tokens += found.tokens
         record.show(found.fragments)
-        detail = {"prompt": kept[:LONGEST_TASK], "budget": room, **found.detail()}
+        detail = {
+            "prompt": kept[:LONGEST_TASK],
+            "budget": room,
+            "tokens": found.tokens,
+            "sections": dict(found.sources),
+            "fragments": [one.provenance() for one in found.decisions],
+        }
         spend(turn, "assembled", found.reason(room), **detail)
     if found.nothing_fits:
         _log.warning("a context is empty: %s", found.reason(room))
     return found
 
 
-def _rounds(turn: Turn) -> list[list[Stage]]:
-    """Return the stages in order; functions that the layout has no stage for go together."""
-
-    def alone(stage: Stage) -> str | None:
-        source = turn.sources[stage.source]
-        beside = stage.source in turn.beside and isinstance(source, FunctionSource)
-        return None if beside else stage.source
-
-    return [[*several] for _, several in groupby(turn.layout.stages, alone)]
+def _alone(turn: Turn, stage: Stage) -> str | None:
+    """Tell stages apart; the functions that the layout has no stage for are asked together."""
+    beside = stage.source in turn.beside
+    together = beside and isinstance(turn.sources[stage.source], FunctionSource)
+    return None if together else stage.source
 
 
 def _asked(
@@ -156,47 +232,48 @@ def _asked(
     for. A refusal of Postgres, a turn that cannot work and a wrong argument of one of ours are
     raised, with a note that names the source.
     """
-    deadline = told["deadline"]
-    left = None if deadline is None else deadline - monotonic()
+    seconds = turn.budget.seconds or 0
+    spent = f"TimeoutError: the turn's {seconds:g} seconds were spent before it answered"
+    left = None if told["deadline"] is None else told["deadline"] - monotonic()
     found = {one.source: Section() for one in stages}
     if _is_over(told):
         late = [one.source for one in stages if _waits(turn.sources[one.source], told)]
-        failed |= dict.fromkeys(late, _spent(turn))
+        failed |= dict.fromkeys(late, spent)
         stages = [one for one in stages if one.source not in late]
-        if not stages:
-            return found
-    seconds = min((one for one in (told["seconds"], left) if one is not None), default=None)
+    limit = min((one for one in (told["seconds"], left) if one is not None), default=None)
     asked = [
         (
             turn.sources[one.source],
-            {**told, "seconds": seconds, "options": one.options, "title": one.title},
+            {**told, "seconds": limit, "options": one.options, "title": one.title},
         )
         for one in stages
     ]
-    answers = yield from answered(asked, prompt, turn.memory)
+    answers = (yield from answered(asked, prompt, turn.memory)) if asked else []
     for stage, (answer, error) in zip(stages, answers, strict=True):
         try:
             found[stage.source] = _section_of(answer, stage, error)
         except Exception as wrong:  # a user's source, and a model, can raise anything
             source = stage.source
-            mistaken = source not in turn.own_sources and _is_mistake(wrong)
-            if mistaken or isinstance(wrong, (*_GOING_ON, *_signals())):
+            if _is_raised(wrong, ours=source not in turn.own_sources):
                 wrong.add_note(f"raised by the source {source!r} of the turn")
                 raise
             over = isinstance(wrong, TimeoutError) and _is_over(told)
-            why = _spent(turn) if over else shown(told_error(wrong), turn.memory.gate)
+            why = spent if over else trace.shown(told_error(wrong), turn.memory.gate)
             failed[source] = both_ends(why, LONGEST_TASK)
             _log.warning("the source %r of a turn failed: %s", source, failed[source])
             _log.debug("the source %r of a turn failed", source, exc_info=wrong)
     return found
 
 
-def _is_mistake(error: Exception) -> bool:
-    """Tell whether an error says that a turn is built wrongly; a failing model may recover."""
-    wrong = isinstance(
-        error, errors.InvalidInputError | errors.BudgetExceededError | errors.EmbeddingError
-    )
-    return wrong and not isinstance(error, errors.EmbeddingFailedError)
+def _is_raised(error: Exception, *, ours: bool) -> bool:
+    """Tell whether an error of a source ends the context; a failing model may recover.
+
+    So does what LangGraph, where it runs the turn, raises to stop: a source may ask a person.
+    """
+    mistaken = isinstance(error, _MISTAKES) and not isinstance(error, errors.EmbeddingFailedError)
+    graph = sys.modules.get("langgraph.errors")
+    stops = graph is not None and isinstance(error, graph.GraphBubbleUp)
+    return (ours and mistaken) or stops or isinstance(error, _GOING_ON)
 
 
 def _is_over(told: Mapping[str, Any]) -> bool:
@@ -209,16 +286,6 @@ def _waits(source: Any, told: Mapping[str, Any]) -> bool:
     if isinstance(source, FunctionSource):
         return source.waits
     return not (isinstance(source, Conversation) and told["messages"] is not None)
-
-
-def _spent(turn: Turn) -> str:
-    return f"TimeoutError: the turn's {turn.budget.seconds:g} seconds were spent before it answered"
-
-
-def _signals() -> tuple[type[Exception], ...]:
-    """What LangGraph, where it runs the turn, raises to stop: a source may ask a person."""
-    known = sys.modules.get("langgraph.errors")
-    return () if known is None else (known.GraphBubbleUp,)
 
 
 def _section_of(answer: Any, stage: Stage, error: Exception | None) -> Section:
@@ -261,3 +328,235 @@ def _checked_list(given: Sequence[Any] | None, what: str) -> Sequence[Any] | Non
     if given is not None and one:
         raise errors.InvalidTypeError(f"{what} is a list or None, not {errors.short(given)}")
     return given
+
+
+# What fits
+
+
+def fit(
+    filled: Sequence[tuple[Stage, Section]],
+    *,
+    layout: Layout,
+    budget: int,
+    count_tokens: TokenCounter,
+    query: str = "",
+    spent: int = 0,
+) -> Assembled:
+    """Put sections into one text that fits.
+
+    A part that always stands, as a persona but for its backstory, gets room first, and is cut
+    where it may be. Then stages get it by rank, each at most its share of what is left: fragments
+    that are no memories by their own ranks, then memories, the best first. The best memory of all
+    gets it before all but the first rank: so a larger budget does not lose it to what matters less.
+    What is left in the end goes to what was left out, by rank, whatever the shares. Each piece is
+    in whole, or out, and costs what the whole text grows by: of that `count_tokens` never finds
+    more than `budget`, and nothing is out that it would find room for. What an earlier stage shows
+    is left out of the later ones: the same memory, or one of the same words. So is a memory that
+    says what `query`, the prompt, says. `spent` is what earlier contexts of the turn took.
+
+    Raises:
+        InvalidInputError: if the budget is negative or too small for what has to stand, or the
+            counter returned no whole number of 0 or more.
+        BudgetExceededError: if it is too small by what was spent.
+    """
+    if budget < 0:
+        raise errors.InvalidInputError(f"the budget is {budget} tokens: give 0 or more")
+    page = _Page(filled, layout.gap, count_tokens, budget)
+    page.find_repeats(query)
+    for one in page.pieces:
+        if one.fragment.least:
+            page.stand(one, spent)
+    page.fill([stage for stage, _ in filled])
+    text = page.text()
+    return Assembled(
+        text=text,
+        tokens=page.count(text) if text else 0,
+        sources={source: page.count(section) for source, section in page.sections()},
+        fragments=tuple(one.fragment for one in page.pieces if one.taken),
+        decisions=tuple(
+            Fitted(
+                fragment=one.fragment, chosen=one.taken, tokens=page.cost(one), reason=one.reason
+            )
+            for one in page.pieces
+        ),
+    )
+
+
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """A fragment of a stage, and what becomes of it."""
+
+    stage: Stage
+    fragment: Fragment
+    taken: bool = False
+    reason: str = ""
+    original: _Piece | None = None
+    """What says the same before it, of a memory."""
+    needless: bool = False
+    """Whether the model reads it anyway."""
+    written: str = field(init=False)
+    """As its stage writes it."""
+    said: tuple[object, ...] = field(init=False)
+    """What it is known by: its words, and as a memory its place."""
+
+    def __post_init__(self) -> None:
+        """Write it."""
+        memory = self.fragment.memory
+        self.says(self.fragment)
+        self.said = (words(self.fragment.text), *(() if memory is None else (memory.place,)))
+
+    def says(self, fragment: Fragment) -> None:
+        """Say this much of it."""
+        self.fragment, self.written = fragment, written(fragment, self.stage)
+
+    @property
+    def precedence(self) -> tuple[bool, float]:
+        """Where it stands among those of its rank."""
+        memory = self.fragment.memory
+        return memory is not None, self.fragment.rank if memory is None else -memory.score
+
+
+class _Page:
+    """Fragments, and what becomes of them while a context is fitted."""
+
+    def __init__(
+        self,
+        filled: Sequence[tuple[Stage, Section]],
+        gap: str,
+        count_tokens: TokenCounter,
+        budget: int,
+    ) -> None:
+        self.pieces = [
+            _Piece(stage, one)
+            for stage, section in filled
+            for one in [*section] or ([_nothing(stage)] if stage.empty else [])
+        ]
+        self.count = cache(partial(counted, count_tokens=count_tokens))
+        self._gap, self._budget = gap, budget
+        self._left = budget
+        """The tokens that are left of it."""
+
+    def find_repeats(self, query: str) -> None:
+        """Find of each memory what says the same before it, and what the model reads anyway."""
+        seen: dict[object, _Piece] = {}
+        for one in self.pieces:
+            fragment, memory = one.fragment, one.fragment.memory
+            if memory is not None:
+                one.original = next((seen[each] for each in one.said if each in seen), None)
+            if fragment.seen or (one.original is not None and one.original.fragment.seen):
+                one.reason = _ELSEWHERE
+            elif fragment.repeats:
+                one.reason = f"left out: {fragment.repeats}"
+            elif memory is not None and words(fragment.text) == words(query):
+                one.reason = _THE_PROMPT
+            one.needless = bool(one.reason)
+            for each in one.said:
+                seen.setdefault(each, one)
+
+    def stand(self, one: _Piece, spent: int) -> None:
+        """Take what stands in any case, cut if need be.
+
+        Together with all else that does, it fits as a whole; else there is no context.
+        """
+        one.taken, one.reason = True, f"stands in any case: {self.cost(one):,} tokens"
+        whole = one.fragment
+
+        def fits(text: str) -> bool:
+            one.says(replace(whole, text=text))
+            return self.count(self.text()) <= self._budget
+
+        if not fits(whole.text):
+            one.says(whole.shortened(fits))
+            one.reason = f"cut to {self.cost(one):,} tokens, to fit into {self._budget:,}"
+        if (tokens := self.count(self.text())) > self._budget:
+            raise (errors.BudgetExceededError if spent else errors.InvalidInputError)(
+                f"what has to stand of the source {whole.source!r} comes to {tokens:,} tokens, and "
+                f"there are {self._budget:,}: give the turn a larger budget, or let less stand; of "
+                "a persona all but the backstory does"
+            )
+        self._left = self._budget - tokens
+
+    def fill(self, stages: Sequence[Stage]) -> None:
+        """Take what fits, what matters most first; memories that answer nothing get room last."""
+        memories = [one for one in self.pieces if one.fragment.memory and not one.needless]
+        first = min((stage.rank for stage in stages), default=0)
+        best = min(memories, key=lambda one: one.precedence, default=None)
+
+        def is_best(one: _Piece) -> bool:  # or says the same before it
+            return best is not None and one in (best, best.original)
+
+        def turn(one: _Piece) -> tuple[bool, float]:
+            late = one.fragment.memory is not None and one.fragment.rank > 0
+            return (False, first + 0.5) if is_best(one) else (late, one.stage.rank)
+
+        waiting = sorted(self.pieces, key=lambda one: (turn(one), one.precedence))
+        for (late, _), several in groupby(waiting, turn):
+            room = {stage.source: int(self._left * stage.share) for stage in stages}
+            for one in () if late else several:
+                source = one.stage.source
+                room[source] -= self._take(one, self._left if is_best(one) else room[source])
+        for one in waiting:
+            self._take(one, self._left)
+
+    def _take(self, one: _Piece, room: int) -> int:
+        """Take a piece, if the text as a whole grows by no more than there is room for.
+
+        Of what is no memory each stands for itself, whatever else says the same.
+
+        Returns:
+            The tokens that it took.
+        """
+        if one.taken or one.needless:
+            return 0
+        for each in self.pieces:
+            memories = one.fragment.memory is not None or each.fragment.memory is not None
+            if each.taken and memories and any(said in each.said for said in one.said):
+                one.reason = f"left out: it stands under {each.stage.title} already"
+                return 0
+        one.taken = True
+        grown = self.count(self.text()) - (self._budget - self._left)
+        one.taken = grown <= min(room, self._left)
+        if one.taken:
+            self._left -= grown
+            one.reason = f"fits: {self.cost(one):,} tokens"
+            return grown
+        one.reason = (
+            f"left out: {grown:,} tokens do not fit into the {self._left:,} left"
+            if one.original is None
+            else f"left out: {one.original.stage.title} says the same, and that does not fit"
+        )
+        return 0
+
+    def cost(self, one: _Piece) -> int:
+        """What a piece counts by itself."""
+        return self.count(one.written + "\n")
+
+    def text(self) -> str:
+        """What is taken, as one text."""
+        return "\n\n".join(section for _, section in self.sections())
+
+    def sections(self) -> Iterator[tuple[str, str]]:
+        """Each section that has something, by its source: data between fences, its own words as is.
+
+        The first fence of what was recalled explains itself.
+        """
+        explained = False
+        taken = (one for one in self.pieces if one.taken)
+        for source, several in groupby(taken, key=lambda one: one.stage.source):
+            pieces = [*several]
+            stage, runs = pieces[0].stage, []
+            whole, tail = fence_of(stage)
+            for data, run in groupby(pieces, key=lambda one: one.fragment.data):
+                text = stage.between.join(one.written for one in run)
+                head = _HEAD_AGAIN if explained and not stage.dialogue else whole
+                runs.append(f"{head}\n{text}\n{tail}" if data else text)
+                explained = explained or (data and not stage.dialogue)
+            empty = [one.fragment for one in pieces] == [_nothing(stage)]
+            yield source, stage.empty if empty else f"{stage.title}{self._gap}" + "\n".join(runs)
+
+
+def _nothing(stage: Stage) -> Fragment:
+    """What stands in the place of a section that says nothing."""
+    return Fragment(
+        text=stage.empty, source=stage.source, rationale="its source answered nothing", data=False
+    )

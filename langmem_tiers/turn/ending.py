@@ -24,7 +24,7 @@ from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
-from langmem_tiers.turn.spending import BudgetStatus
+from langmem_tiers.turn.trace import BudgetStatus
 from langmem_tiers.turn.turn import Turn, changing
 
 _TRACES = "\0traces"

@@ -19,8 +19,7 @@ from langmem_tiers.core.threads import Daemons, adone_by, answer_awaited, done_b
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Ask, Flow, unit
 from langmem_tiers.state.state import EMOTION, GOAL, TASK, ShortTermSnapshot, Whose, look
-from langmem_tiers.turn.fitting import words
-from langmem_tiers.turn.layout import Fragment, Layout, Section
+from langmem_tiers.turn.layout import Fragment, Layout, Section, words
 from langmem_tiers.turn.memories import Conversation, MemorySource
 from langmem_tiers.turn.persona import OperationalState, Persona
 

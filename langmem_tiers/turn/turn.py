@@ -28,8 +28,7 @@ from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
 from langmem_tiers.turn.record import TurnRecord
 from langmem_tiers.turn.sources import as_source, built_in, checked_names, checked_stages
-from langmem_tiers.turn.spending import Budget, BudgetStatus
-from langmem_tiers.turn.trace import CommitReport, Kind, TurnEvent, TurnTrace
+from langmem_tiers.turn.trace import Budget, BudgetStatus, CommitReport, Kind, TurnEvent, TurnTrace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

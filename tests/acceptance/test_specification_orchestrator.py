@@ -25,10 +25,9 @@ from langmem_tiers import (
 from langmem_tiers.core.errors import BudgetExceededError
 from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.settings import MemorySettings
-from langmem_tiers.turn.fitting import Assembled
+from langmem_tiers.turn.assembly import Assembled
 from langmem_tiers.turn.keeping import Memorized, Tracked
-from langmem_tiers.turn.spending import BudgetStatus
-from langmem_tiers.turn.trace import CommitReport
+from langmem_tiers.turn.trace import BudgetStatus, CommitReport
 from langmem_tiers.turn.turn import Route
 from tests.acceptance.conftest import Agent
 

@@ -13,7 +13,7 @@ from langmem_tiers.core.errors import ConfigurationError, masked, short
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import MemoryHooks
 from langmem_tiers.remember.review import Reviewers
-from langmem_tiers.turn.fitting import Fitted
+from langmem_tiers.turn.assembly import Fitted
 from langmem_tiers.turn.layout import ORCHESTRATOR, Fragment
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 

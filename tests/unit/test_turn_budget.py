@@ -15,8 +15,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
-from langmem_tiers.turn.spending import Budget
-from langmem_tiers.turn.trace import TurnEvent, bounds, event_names
+from langmem_tiers.turn.trace import Budget, TurnEvent, bounds, event_names
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACME = MemoryContext(tenant="acme", project_id="billing")
