@@ -65,7 +65,7 @@ def _fill_tiers(url: str, talks: Talks, report: Report) -> None:
             memory = MemoryCoordinator(store, context=context(tenant_name(number)))
             for start in range(0, len(memories), _BATCH):
                 todo = new_memories(one.fields for one in memories[start : start + _BATCH])
-                store.run(memory.flows.remember(todo, memory.context))
+                store.run(memory.pipeline.remember(todo, memory.context))
             report((number + 1) / talks.tenants)
         _copy_tenants(url, talks, report)
         store.optimize()

@@ -110,7 +110,7 @@ class System:
         for when, together in groupby(history.memories, key=lambda one: one.occurred_at):
             self._clock.now = when or history.end
             todo = new_memories([one.fields for one in together])
-            self.store.run(memory.flows.remember(todo, memory.context))
+            self.store.run(memory.pipeline.remember(todo, memory.context))
 
     def ask(self, history: History, question: Question, **options: Any) -> list[Recollection]:
         """What `get_context` returns a week after the end of the history, by match alone."""

@@ -168,6 +168,7 @@ BUILT_IN: tuple[MemoryType, ...] = (
     # What failed, and worked later. It holds the arguments of calls, which may be a user's words.
     MemoryType(name=ATTEMPT, tier=Tier.WORKING, title="Attempts"),
 )
+_BUILT_IN_BY_NAME = {one.name: one for one in BUILT_IN}
 
 
 class MemoryTypes:
@@ -187,9 +188,12 @@ class MemoryTypes:
     """
 
     def __init__(self, types: Iterable[MemoryType] = BUILT_IN) -> None:
-        self._types: dict[str, MemoryType] = {}
         self.scored: dict[str, MemoryType] = {}
         """Those that have a score of their own, by name."""
+        self._types: dict[str, MemoryType] = {}
+        if types is BUILT_IN:  # as each coordinator of a graph begins
+            self._types |= _BUILT_IN_BY_NAME
+            return
         for one in checks.checked_list(types, "types", "memory types"):
             self.register(one)
 

@@ -34,6 +34,7 @@ from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_questi
 from langmem_tiers.graph.remind import reminder_line
 from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
 from langmem_tiers.learn.reflexion import failure_fields
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.remembering import check_room
 from langmem_tiers.postgres.flow import Flow
@@ -396,7 +397,7 @@ def _updated(
         InvalidInputError: if that cannot be; nothing was changed.
     """
     memory, store = asking.memory, asking.memory.tiered_store
-    current = memory.flows.standing([old.place], memory.context)
+    current = flows.standing(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
     if not (yield from asked(store.run, current)):
         done = yield from asked(memory.get, asking.key)

@@ -36,6 +36,7 @@ from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
 from langmem_tiers.graph.speakers import HEARD, Begun, Heard
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both
 from langmem_tiers.recall.fence import recalled_text, with_recalled
@@ -206,7 +207,7 @@ class ShownTurns:
 def _again(memory: MemoryCoordinator, shown: Sequence[Sequence[Any]]) -> Flow[Recollections]:
     """Read again what a turn was shown before an interrupt, as far as it is still there."""
     places = [(tuple(namespace), key) for namespace, key in shown]
-    reading = memory.flows.standing(places, memory.context)
+    reading = flows.standing(memory, places)
     return Recollections((yield from asked(memory.tiered_store.run, reading)))
 
 

@@ -21,7 +21,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections, facts
 from langmem_tiers.core.options import RecallOptions
-from langmem_tiers.core.types import PROSPECTIVE, MemoryTypes
+from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
@@ -36,13 +36,14 @@ from langmem_tiers.graph.node import (
     of_state,
 )
 from langmem_tiers.graph.speakers import keys_seen, messages_around
-from langmem_tiers.memory.asking import Asking, checked_limit, no_option
+from langmem_tiers.memory.asking import checked_limit, checked_options, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.learning import MOST_LESSONS
 from langmem_tiers.memory.recalling import get_context
 from langmem_tiers.postgres.flow import Ask, Flow, Runs, both, unit
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.recall.floor import HELPS, TURN_FLOOR, Floor
+from langmem_tiers.recall.inquiry import RecallQuery, reach
 from langmem_tiers.recall.ranking import ProfileFunction
 
 DEFAULT_LESSONS = 3
@@ -236,7 +237,8 @@ def of_a_turn(options: Mapping[str, Any], surface: Callable[..., Any]) -> Recall
     if names is not None and not (several and all(isinstance(one, str) for one in names)):
         raise InvalidTypeError(f"memory_types is a list of names, not {short(names)}")
     general: Any = {name: one for name, one in given.items() if name != "memory_types"}
-    Asking(MemoryTypes()).ask("", MemoryContext(tenant="anyone"), **general)
+    anyone = reach(MemoryContext(tenant="anyone"))
+    RecallQuery(**{"query": "", "bounds": anyone, "limit": 1, **checked_options(general)})
     return cast("RecallOptions", given)
 
 

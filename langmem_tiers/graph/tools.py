@@ -25,7 +25,7 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
-from langmem_tiers.core import namespaces, prompts, types, values
+from langmem_tiers.core import namespaces, prompts, values
 from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
@@ -41,7 +41,7 @@ from langmem_tiers.graph.context_tools import (
 )
 from langmem_tiers.graph.node import Remembered, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
-from langmem_tiers.memory.base import weights_for, words_of
+from langmem_tiers.memory.base import reader_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall import floor, inquiry, question, ranking
@@ -383,9 +383,7 @@ def _found(store: OurStore, op: SearchOp, user_id: str | None) -> Flow[list[Sear
         profile=ranking.PROFILES["match"],  # what is read stays where it is on the next page
         floor=floor.DEFAULT_FLOOR,
     )
-    how: Any = {"types": types.MemoryTypes(), "count_tokens": inquiry.approximate_tokens}
-    reader = inquiry.Reader(weights=weights_for(store), words=words_of(store), **how)
-    best = yield from only(recall([ask], reader, flows))
+    best = yield from only(recall([ask], reader_of(store), flows))
     return [
         SearchItem(
             one.namespace, one.key, dict(one.value), one.created_at, one.updated_at, one.match

@@ -261,7 +261,7 @@ def _stored(
     """Store them in one transaction, or each by itself; what is refused, and why."""
     try:
         todo = new_memories(several.values(), memory.tiered_store.options.bounds)
-        yield from unit(memory.flows.remember(todo, memory.context))
+        yield from unit(memory.pipeline.remember(todo, memory.context))
     except InvalidInputError as error:
         if len(several) == 1:
             return dict.fromkeys(several, str(error))

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, Unpack
 
 from langmem_tiers.core.checks import checked_count, checked_list, hint, share
-from langmem_tiers.core.config import DEFAULT, Bounds
-from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
 from langmem_tiers.core.namespaces import check_key, utf8_bytes
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions
 from langmem_tiers.core.settings import CoordinatorSettings
-from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.vectors import PackedVector, VectorOptions, pack
+from langmem_tiers.core.vectors import PackedVector, pack
 from langmem_tiers.learn.promote import LISTS
-from langmem_tiers.recall.floor import NO_FLOOR, Floor
+from langmem_tiers.memory.base import Memory
+from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import POOL, RecallQuery, reach
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.review import MODEL, OWN, Reviewers
+from langmem_tiers.remember.review import MODEL, OWN
 from langmem_tiers.store.filters import compile_filter
 from langmem_tiers.store.ops import to_tier
 
@@ -42,115 +41,115 @@ _OTHERS_WORDS = {
 """What others call our options, where that looks nothing like them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """Checks what a coordinator is asked, by its types."""
+def checked_options(options: Mapping[str, Any], bounds: Bounds = DEFAULT) -> dict[str, Any]:
+    """Check the options of a recall as far as no coordinator has to be asked, as fields of one.
 
-    types: MemoryTypes
-    limit: int = DEFAULT_LIMIT
-    """What holds if none is given; so does `floor`."""
-    floor: Floor = NO_FLOOR
-    vector: VectorOptions | None = None
-    """The shape of a ready embedding."""
-    reviewers: Reviewers | None = None
-    """Those that can score what is recalled: anybody, if they are not known yet."""
-    modelled: bool = True
-    """Whether a model does so for them."""
-    bounds: Bounds = DEFAULT
+    Raises:
+        InvalidInputError: for one that makes no sense, or that there is not.
+    """
+    known = RecallOptions.__annotations__
+    if unknown := options.keys() - known.keys():
+        raise InvalidTypeError(no_option(min(unknown), [*known]))
+    fields: dict[str, Any] = {}
+    for name, given in options.items():
+        if given is None and name not in RECALL_DEFAULTS:
+            continue
+        if name == "filter":
+            fields["conditions"] = compile_filter(_among_lists(given), bounds)
+        elif name == "min_match":
+            fields["floor"] = floor_of(given)
+        else:
+            check = _CHECKS.get(name)  # all else is checked as the query is made
+            fields[name] = given if check is None else check(given)
+    return fields
 
-    def ask(
-        self,
-        query: str,
-        context: MemoryContext,
-        *,
-        project_id: str | None = None,
-        session_id: str | None = None,
-        embedding: Sequence[float] | None = None,
-        **options: Unpack[RecallOptions],
-    ) -> RecallQuery:
-        """Check the arguments of `get_context`, which says what they mean."""
-        known = RecallOptions.__annotations__
-        if unknown := options.keys() - known.keys():
-            raise InvalidTypeError(no_option(min(unknown), [*known]))
-        where = context
-        if project_id is not None:
-            where = replace(where, project_id=project_id)
-        if session_id is not None:
-            where = replace(where, session_id=session_id)
-        told: dict[str, Any] = {
-            name: one for name, one in options.items() if one is not None or name in RECALL_DEFAULTS
-        }
-        tiers = _tiers(told.pop("tiers")) if "tiers" in told else TIERS
-        types, review = told.pop("memory_types", None), told.pop("review", None)
-        counted = "limit" in told or review is not None
-        limit = checked_limit(told.pop("limit", self.limit))
-        if told.get("max_tokens") is not None and not counted:
+
+def recall_query(
+    memory: Memory,
+    query: str,
+    *,
+    project_id: str | None = None,
+    session_id: str | None = None,
+    embedding: Sequence[float] | None = None,
+    **options: Unpack[RecallOptions],
+) -> RecallQuery:
+    """Check the arguments of `get_context`, which says what they mean."""
+    store = memory.tiered_store.options
+    fields = checked_options(options, store.bounds)
+    where = memory.context
+    if project_id is not None:
+        where = replace(where, project_id=project_id)
+    if session_id is not None:
+        where = replace(where, session_id=session_id)
+    tiers = fields.pop("tiers", TIERS)
+    if "memory_types" in fields:
+        names = checked_list(fields["memory_types"], "memory_types", "names")
+        fields["memory_types"] = [memory.types.get(name).name for name in names]
+    if "review" in fields:
+        _check_reviewed(fields["review"], memory)
+    limit = fields.pop("limit", None)
+    if limit is None:
+        limit = checked_limit(memory.settings.max_context_items)
+        if "max_tokens" in fields and "review" not in fields:
             limit = max(limit, POOL)  # the budget says how many
-        return RecallQuery(
-            query=self._query(query),
-            embedding=None if embedding is None else self._packed(embedding),
-            bounds=reach(where, tiers),
-            tiers=frozenset(tiers),
-            project_id=where.project_id,
-            limit=limit,
-            memory_types=None if types is None else self._memory_types(types),
-            conditions=compile_filter(_among_lists(told.pop("filter", None)), self.bounds),
-            review=None if review is None else self._review(review),
-            floor=floor_of(told.pop("min_match", self.floor)),
-            exclude=_keys(told.pop("exclude", ())),
-            **told,
+    return RecallQuery(
+        query=_checked_query(query, store.bounds),
+        embedding=None if embedding is None else _packed(embedding, store.index),
+        bounds=reach(where, tiers),
+        tiers=frozenset(tiers),
+        project_id=where.project_id,
+        limit=limit,
+        **{"floor": DEFAULT_FLOOR, **fields},
+    )
+
+
+def recall_queries(memory: Memory, queries: Sequence[str], **options: Any) -> list[RecallQuery]:
+    """Check the same for many queries."""
+    if isinstance(queries, str) or not isinstance(queries, Iterable):
+        raise InvalidTypeError("queries is a list of texts; for one, use get_context")
+    if "embedding" in options:
+        raise InvalidTypeError("an embedding is of one query: use get_context")
+    several = memory.tiered_store.options.bounds.batched(queries)
+    return [recall_query(memory, query, **options) for query in several]
+
+
+def _checked_query(query: object, bounds: Bounds) -> str:
+    if not isinstance(query, str):
+        raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
+    bounds.check_query(query)
+    utf8_bytes(query, "query")
+    return query
+
+
+def _packed(embedding: Sequence[float], index: IndexOptions | None) -> PackedVector:
+    if index is None or index.vector is None:
+        raise InvalidInputError("this store searches by words alone: give the text instead")
+    try:
+        packed = pack(embedding, index.vector)
+    except EmbeddingError as error:
+        raise InvalidInputError(
+            "the embedding does not fit: it is a list of "
+            f"{index.vector.dims} finite numbers, by the model that the store was set up with"
+        ) from error
+    if packed is None:
+        raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
+    return packed
+
+
+def _checked_review(name: object) -> str:
+    if not isinstance(name, str) or name not in (OWN, MODEL):
+        raise InvalidInputError(f"review is one of {OWN}, {MODEL}, not {short(name, 40)}")
+    return name
+
+
+def _check_reviewed(name: str, memory: Memory) -> None:
+    if name == MODEL and memory.gate.panel is None:
+        raise InvalidInputError("no model is there to review: give the coordinator a review_model")
+    if name == OWN and not memory.reviewers.score_recalls:
+        raise InvalidInputError(
+            "no reviewer has a function for relevance: register one with `relevance`, or give "
+            "the coordinator a review_model and ask with review='model'"
         )
-
-    def asks(
-        self, queries: Sequence[str], context: MemoryContext, **options: Any
-    ) -> list[RecallQuery]:
-        """The same for many queries."""
-        if isinstance(queries, str) or not isinstance(queries, Iterable):
-            raise InvalidTypeError("queries is a list of texts; for one, use get_context")
-        if "embedding" in options:
-            raise InvalidTypeError("an embedding is of one query: use get_context")
-        several = self.bounds.batched(queries)
-        return [self.ask(query, context, **options) for query in several]
-
-    def _query(self, query: object) -> str:
-        if not isinstance(query, str):
-            raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
-        self.bounds.check_query(query)
-        utf8_bytes(query, "query")
-        return query
-
-    def _packed(self, embedding: Sequence[float]) -> PackedVector:
-        if self.vector is None:
-            raise InvalidInputError("this store searches by words alone: give the text instead")
-        try:
-            packed = pack(embedding, self.vector)
-        except EmbeddingError as error:
-            raise InvalidInputError(
-                "the embedding does not fit: it is a list of "
-                f"{self.vector.dims} finite numbers, by the model that the store was set up with"
-            ) from error
-        if packed is None:
-            raise InvalidInputError("the embedding is zero, and so near to nothing: give the text")
-        return packed
-
-    def _review(self, name: object) -> str:
-        if not isinstance(name, str) or name not in (OWN, MODEL):
-            raise InvalidInputError(f"review is one of {OWN}, {MODEL}, not {short(name, 40)}")
-        if name == MODEL and not self.modelled:
-            raise InvalidInputError(
-                "no model is there to review: give the coordinator a review_model"
-            )
-        known = self.reviewers
-        if name == OWN and known is not None and not known.score_recalls:
-            raise InvalidInputError(
-                "no reviewer has a function for relevance: register one with `relevance`, or give "
-                "the coordinator a review_model and ask with review='model'"
-            )
-        return name
-
-    def _memory_types(self, names: Sequence[str]) -> list[str]:
-        several = checked_list(names, "memory_types", "names")
-        return [self.types.get(name).name for name in several]
 
 
 def no_option(name: str, known: Sequence[str]) -> str:
@@ -186,10 +185,6 @@ def floor_of(given: object) -> Floor:
     return Floor(match, share_of_best) if any(numbers) else NO_FLOOR
 
 
-def _keys(given: Iterable[str]) -> frozenset[str]:
-    return frozenset(map(memory_key, checked_list(given, "exclude", "keys")))
-
-
 def _among_lists(given: Any) -> Any:
     """A filter in which a text stands for one that a list holds, where memories have lists."""
     if not isinstance(given, Mapping):
@@ -206,6 +201,14 @@ def memory_key(key: object) -> str:
         hint = f": pass the {type(key).__name__}'s .key" if hasattr(key, "key") else ""
         raise InvalidTypeError(f"a key is a string, not {type(key).__name__}{hint}")
     return check_key(key)
+
+
+_CHECKS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "tiers": _tiers,
+    "limit": checked_limit,
+    "exclude": lambda given: frozenset(map(memory_key, checked_list(given, "exclude", "keys"))),
+    "review": _checked_review,
+}
 
 
 def new_memories(

@@ -16,15 +16,14 @@ from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, shor
 from langmem_tiers.core.settings import CoordinatorSettings, PromotionSettings
 from langmem_tiers.core.types import MemoryType, MemoryTypes
 from langmem_tiers.learn.promotion_rules import promotion_policy
-from langmem_tiers.memory.asking import Asking
-from langmem_tiers.memory.flows import MemoryFlows
+from langmem_tiers.memory.meant import places_of
 from langmem_tiers.memory.short_term import ShortTermState
 from langmem_tiers.postgres.embeddings import LocalEmbeddings, MiniLMEmbeddings
 from langmem_tiers.recall.dedupe import Words
-from langmem_tiers.recall.floor import DEFAULT_FLOOR
 from langmem_tiers.recall.inquiry import Reader, approximate_tokens, reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, read_weights, shipped_for
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
+from langmem_tiers.remember.pipeline import Pipeline
 from langmem_tiers.remember.review import Reviewers, default_reviewers
 from langmem_tiers.remember.review_models import Panel, reviews_of
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
@@ -80,8 +79,8 @@ class Memory:
             detectors=_checked_detectors(detectors),
             panel=panel,
         )
-        reader = Reader(
-            weights=weights_for(store) if weights is None else _weights(weights, store),
+        self.reader = Reader(
+            weights=shipped_for(model_of(store)) if weights is None else _weights(weights, store),
             words=words_of(store),
             types=self.types,
             count_tokens=self.count_tokens,
@@ -89,9 +88,7 @@ class Memory:
             reranker=None if reranker is None else reranker_of(reranker),
             reviews=reviews_of(self.reviewers, panel),
         )
-        days = self.settings.recall_days
-        self.flows = MemoryFlows(store.flows, reader, self.gate, context.caller, days)
-        self.asking = self._asking(modelled=panel is not None)
+        self.pipeline = Pipeline(store.flows, self.gate, self.types, context.caller, places_of)
 
     def __repr__(self) -> str:
         """Whose memory it is."""
@@ -106,19 +103,6 @@ class Memory:
     def local(self) -> bool:
         """Whether its texts are embedded by a model that our thresholds hold for."""
         return model_of(self.tiered_store) != OTHER
-
-    def _asking(self, *, modelled: bool) -> Asking:
-        """What checks what it is asked."""
-        options = self.tiered_store.options
-        return Asking(
-            self.types,
-            limit=self.settings.max_context_items,
-            floor=DEFAULT_FLOOR,
-            vector=options.index.vector if options.index else None,
-            reviewers=self.reviewers,
-            modelled=modelled,
-            bounds=options.bounds,
-        )
 
     def _panel(self, model: BaseChatModel) -> Panel:
         """The reviewers, as a model speaks for them."""
@@ -140,15 +124,20 @@ def model_of(store: object) -> str:
     return next((name for name, kind in LOCAL_MODELS.items() if isinstance(embed, kind)), OTHER)
 
 
-def weights_for(store: object) -> Weights:
-    """What a store's memories are matched by, where nobody says."""
-    return shipped_for(model_of(store))
-
-
 def words_of(store: object) -> Words | None:
     """What tells how alike words are, where the model of a store's texts does."""
     embed = (getattr(store, "index_config", None) or {}).get("embed")
     return embed if isinstance(embed, LocalEmbeddings | MiniLMEmbeddings) else None
+
+
+def reader_of(store: object) -> Reader:
+    """How a store's memories are read where no coordinator says."""
+    return Reader(
+        weights=shipped_for(model_of(store)),
+        words=words_of(store),
+        types=MemoryTypes(),
+        count_tokens=approximate_tokens,
+    )
 
 
 def _weights(file: str | os.PathLike[str], store: TieredStore) -> Weights:

@@ -45,7 +45,8 @@ from langmem_tiers.learn.reflexion import (
 )
 from langmem_tiers.learn.signature import Signature, signature
 from langmem_tiers.learn.skills import Trace
-from langmem_tiers.memory.asking import checked_limit
+from langmem_tiers.memory import flows
+from langmem_tiers.memory.asking import checked_limit, recall_query
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.feedback import listed
 from langmem_tiers.memory.recalling import showing
@@ -97,14 +98,14 @@ def get_lessons(
     tool = named[0] if len(named) == 1 else None
     signed = [_signed(one, tool) for one in listed(failures)]
     form = None if approach is None else checked_text(approach, "approach")
-    ask, shown_to = memory.asking.ask(query, memory.context), showing(run_id, holdout)
+    ask, shown_to = recall_query(memory, query), showing(run_id, holdout)
     kinds = (REFLEXION, ATTEMPT) if approach is None else (REFLEXION,)
     ask = replace(ask, memory_types=kinds, limit=checked_limit(limit, MOST_LESSONS))
     store, moment = memory.tiered_store.flows, memory.tiered_store.flows.moment()
     found, rows = yield from lessons(
-        ask, memory.flows.reader, store, failures=signed, tools=named, approach=form
+        ask, memory.reader, store, failures=signed, tools=named, approach=form
     )
-    memory.flows.note(found)
+    flows.note(memory, found)
     kept = yield from noted(found, memory.context, shown_to, store.now)
     places = {(one.namespace, one.key) for one in kept}
     yield from store.mark([row for row in rows if row.place in places], moment)
@@ -127,12 +128,10 @@ def stop_holding(memory: Memory, approach: str, *, tool: str) -> Flow[int]:
         InvalidInputError: for a tool or a call without a text; nothing was noted.
     """
     named, form = label(checked_text(tool, "tool"), "a tool"), checked_text(approach, "approach")
-    asked = memory.asking.ask("", memory.context)
+    asked = recall_query(memory, "")
     asked = replace(asked, memory_types=(REFLEXION,), limit=MOST_LESSONS)
     store = memory.tiered_store.flows
-    held, _ = yield from lessons(
-        asked, memory.flows.reader, store, tools=[str(named)], approach=form
-    )
+    held, _ = yield from lessons(asked, memory.reader, store, tools=[str(named)], approach=form)
     if held:
         params = {
             **memory.context.whose,
@@ -223,7 +222,7 @@ def store_reflexion(
 
 
 def _admitted(memory: Memory, one: NewMemory, where: MemoryContext) -> Flow[StoreResult]:
-    (result,) = yield from memory.flows.admit([one], where)
+    (result,) = yield from memory.pipeline.admit([one], where)
     return result
 
 
@@ -273,7 +272,7 @@ def evolve(
     if not one.worth:
         return StoreResult(stored=False, reason=one.reason)
     new = one.to_memory(memory.context)
-    (result,) = yield from memory.flows.remember([new], memory.context)
+    (result,) = yield from memory.pipeline.remember([new], memory.context)
     return replace(result, reason=one.reason)
 
 
@@ -302,7 +301,7 @@ def learn_skills(
     context = memory.context
     traces = yield from memory.gate.screening([skills.trace_memory(one, context) for one in given])
     if traces:
-        yield from memory.flows.remember(traces, context)
+        yield from memory.pipeline.remember(traces, context)
     stored: dict[str, StoreResult] = {}
     # What was written is looked at again until nothing differs: of concurrent runs, the one that
     # writes last has so seen the traces of all.
@@ -315,7 +314,7 @@ def learn_skills(
         news = {key: one for key, one in found.items() if skills.is_news(one, known.get(key))}
         if news.keys() <= {key for key in stored if key not in known}:
             return [stored.get(key) or replace(_UNCHANGED, key=key) for key in found]
-        results = yield from memory.flows.remember(list(news.values()), context)
+        results = yield from memory.pipeline.remember(list(news.values()), context)
         stored |= zip(news, results, strict=True)
 
 
@@ -368,7 +367,7 @@ def learn_from(memory: Memory, told: Experience, reflector: Reflector) -> Flow[l
 def _kept(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[StoreResult]]:
     """Store attempts, each once, and say what became of each."""
     own = yield from _attempts(memory, list(dict.fromkeys(attempts)))
-    return (yield from memory.flows.remember(own, memory.context)) if own else []
+    return (yield from memory.pipeline.remember(own, memory.context)) if own else []
 
 
 def _attempts(memory: Memory, attempts: Sequence[FailedAttempt]) -> Flow[list[NewMemory]]:
@@ -395,10 +394,10 @@ def _learned(memory: Memory, told: Experience, reflector: Reflector) -> Flow[lis
 def _known(memory: Memory, told: Experience) -> Flow[list[str]]:
     """The lessons of these failures, or about this question, that are there already."""
     query = told.asked if told.corrects or told.failed else ""
-    ask = memory.asking.ask(query, memory.context)
+    ask = recall_query(memory, query)
     found, _ = yield from lessons(
         replace(ask, memory_types=(REFLEXION,), limit=_KNOWN),
-        memory.flows.reader,
+        memory.reader,
         memory.tiered_store.flows,
         failures=[one.shown.failure for one in told.kinds],
     )
@@ -418,7 +417,7 @@ def _stored(memory: Memory, told: Experience, drawn: Sequence[Drawn]) -> Flow[li
         one if each.kind is None else drawn_from(origins[each.kind.shown], one)
         for one, each in zip(made, drawn, strict=True)
     ]
-    results = yield from memory.flows.remember([*kept, *lessons_], context)
+    results = yield from memory.pipeline.remember([*kept, *lessons_], context)
     pairs = [
         (attempt.key(context), str(one.key))
         for one, each in zip(lessons_, drawn, strict=True)

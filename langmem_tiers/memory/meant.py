@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
@@ -11,12 +12,14 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.handles import as_handle
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import decode
+from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import content_of
 from langmem_tiers.forget.looking import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
+
+_STORE_FIRST = " to derive from: store it first, in a call of its own"
 
 
 class Known(NamedTuple):
@@ -102,6 +105,36 @@ def key_of(named: str, context: MemoryContext, alive_at: datetime) -> Flow[str]:
     (rows,) = yield Query((Call("known_handles", params),), commit=True)
     found = reached([Known(*row) for _, *row in rows], context)
     return _of_handle(found, named).key if found else named
+
+
+def places_of(
+    keys: Sequence[str], context: MemoryContext, alive_at: datetime
+) -> Flow[Mapping[str, tuple[Place, str]]]:
+    """Return where the memories of these keys are.
+
+    Raises:
+        InvalidInputError: if none of a key is reached, or several elsewhere are.
+    """
+    whose = {**context.whose, "alive_at": alive_at}
+    handles = {handle: key for key in keys if (handle := as_handle(key))}
+    calls = [Call("known_keys", {**whose, "keys": keys})]
+    if handles:
+        calls.append(Call("known_handles", {**whose, "handles": [*handles]}))
+    rows, *more = yield Query(tuple(calls), commit=True)
+    found: dict[str, list[Known]] = {}
+    for row in rows:
+        found.setdefault(row[0], []).append(Known(*row))
+    by_key = frozenset(found)
+    for handle, *row in chain.from_iterable(more):
+        if (key := handles[handle]) not in by_key:
+            found.setdefault(key, []).append(Known(*row))
+    places = {}
+    for key in keys:
+        one = meant(found.get(key, []), key, context)
+        if one is None:
+            raise InvalidInputError((yield from why_absent(key, context, _STORE_FIRST)))
+        places[key] = Place(one.tenant, one.namespace), one.key
+    return places
 
 
 def why_absent(key: str, context: MemoryContext, hint: str = "") -> Flow[str]:

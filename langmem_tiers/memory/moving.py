@@ -24,6 +24,7 @@ from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
@@ -74,7 +75,7 @@ def promote_to_long_term(
     words = None if general is None else checked_text(general, "general")
     yield from _ready(memory)
     how = _promoting(memory, chosen, generaliser)
-    one = yield from memory.flows.known(named, memory.context)
+    one = yield from flows.known(memory, named)
     sources = yield from promoting.evidence(how.tenant, [one.id])
     if not sources:
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
@@ -184,7 +185,7 @@ def explain(
     """
     named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_aside()
-    one = yield from memory.flows.known(named, memory.context)
+    one = yield from flows.known(memory, named)
     return (yield from explanation(one.id, _promoting(memory, chosen), memory.context))
 
 
@@ -223,8 +224,8 @@ def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
         InvalidInputError: if there is no such memory, either is not current, or the newer one
             began before the older.
     """
-    old = yield from memory.flows.known(memory_key(key), memory.context)
-    new = yield from memory.flows.known(memory_key(by), memory.context)
+    old = yield from flows.known(memory, memory_key(key))
+    new = yield from flows.known(memory, memory_key(by))
     return (yield from truth.supersede(old, new, _revising(memory)))
 
 
@@ -245,7 +246,7 @@ def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> 
         InvalidInputError: if there is no such memory.
     """
     why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
-    one = yield from memory.flows.known(memory_key(key), memory.context)
+    one = yield from flows.known(memory, memory_key(key))
     return (yield from truth.retract(one, why, _revising(memory), answers=whole))
 
 
@@ -259,7 +260,7 @@ def restore(memory: Memory, key: str) -> Flow[Restoration]:
         InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
             on account of another one.
     """
-    one = yield from memory.flows.known(memory_key(key), memory.context)
+    one = yield from flows.known(memory, memory_key(key))
     return (yield from truth.restore(one, _revising(memory)))
 
 
@@ -273,7 +274,7 @@ def history(memory: Memory, key: str) -> Flow[History]:
     """
     utf8_bytes(memory_key(key), "key")
     try:
-        one = yield from memory.flows.known(key, memory.context)
+        one = yield from flows.known(memory, key)
     except InvalidInputError:
         gone = yield from truth.history_of_gone(key, memory.context)
         if gone is None:

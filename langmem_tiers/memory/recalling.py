@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any, Unpack
 
 from langmem_tiers.core.checks import label, share
@@ -11,6 +10,8 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.options import RECALL_DEFAULTS, RecallOptions, spelt_out
 from langmem_tiers.learn.outcome import LearningStats, Run, Showing, uplift_of
+from langmem_tiers.memory import flows
+from langmem_tiers.memory.asking import recall_queries, recall_query
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
 from langmem_tiers.postgres.flow import Flow, only
@@ -60,9 +61,9 @@ def get_context(
         QueryTimeoutError: if it took longer than the settings' `query_timeout_ms`.
     """
     whose = {"project_id": project_id, "session_id": session_id}
-    ask = memory.asking.ask(query, memory.context, embedding=embedding, **whose, **options)
+    ask = recall_query(memory, query, embedding=embedding, **whose, **options)
     shown_to = showing(run_id, holdout)
-    return only(memory.flows.recall([ask], shown_to=shown_to, context=memory.context))
+    return only(flows.recall(memory, [ask], shown_to=shown_to))
 
 
 def get_context_batch(
@@ -75,9 +76,9 @@ def get_context_batch(
     **options: Any,
 ) -> Flow[list[Recollections]]:
     """Recall for many queries in one round trip, two with a `run_id`; see `get_context`."""
-    asks = memory.asking.asks(queries, memory.context, **options)
+    asks = recall_queries(memory, queries, **options)
     shown_to = showing(run_id, holdout)
-    return memory.flows.recall(asks, shown_to=shown_to, context=memory.context)
+    return flows.recall(memory, asks, shown_to=shown_to)
 
 
 def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
@@ -132,7 +133,7 @@ def replay(
     if (turn := label(turn_id, "turn_id")) is None:
         raise InvalidTypeError("turn_id names a turn, a run or a recall, and is not None")
     own = None if profile is None else profile_of(profile)
-    return replayed(turn, memory.context, memory.flows.reader, memory.tiered_store.flows, own)
+    return replayed(turn, memory.context, memory.reader, memory.tiered_store.flows, own)
 
 
 def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Recollection | None]:
@@ -152,13 +153,23 @@ def get(memory: Memory, key: str, *, tier: Tier | str | None = None) -> Flow[Rec
         return None
     yield from store.mark([one], store.moment())
     got = recollection(one, 0.0, {})
-    memory.flows.note([got])
+    flows.note(memory, [got])
     return got
 
 
 def stats(memory: Memory) -> Flow[LearningStats]:
     """What the tenant has stored, and what memories that were held out do to runs."""
-    stored = yield from memory.flows.stats(memory.context)
+    rows = yield from memory.tiered_store.flows.type_stats(memory.context.whose)
     uplift = yield from uplift_of(memory.context)
-    known = {one.name: getattr(stored, one.name) for one in fields(stored)}
-    return LearningStats(**known, uplift=uplift)
+    by_type: dict[str, int] = {}
+    by_tier = dict.fromkeys(TIERS, 0)
+    for tier, memory_type, count, _ in rows:
+        by_type[memory_type] = by_type.get(memory_type, 0) + count
+        by_tier[Tier(tier)] += count
+    return LearningStats(
+        total_count=sum(by_tier.values()),
+        by_type=dict(sorted(by_type.items())),
+        by_tier=by_tier,
+        accesses=sum(row[3] for row in rows),
+        uplift=uplift,
+    )

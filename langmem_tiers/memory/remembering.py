@@ -10,6 +10,7 @@ from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.options import STORING_DEFAULTS, StoringOptions, spelt_out
 from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key, new_memories, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Call, Flow, Query, only
@@ -65,7 +66,7 @@ def admitted(memory: Memory, memories: Sequence[NewMemory]) -> Flow[list[StoreRe
     """Put what was checked to the gate and store it."""
     if pins := [one.content for one in memories if one.pinned is True]:
         yield from check_room(memory, "\n".join(pins))
-    return (yield from memory.flows.admit(memories, memory.context))
+    return (yield from memory.pipeline.admit(memories, memory.context))
 
 
 def pinned(memory: Memory) -> Flow[list[Recollection]]:
@@ -147,9 +148,9 @@ def _full(pins: Sequence[Recollection], taken: int, more: int) -> str:
 
 
 def _set(memory: Memory, named: str, *, on: bool) -> Flow[bool]:
-    one = yield from memory.flows.known(named, memory.context)
+    one = yield from flows.known(memory, named)
     if on and one.value.get("pinned") is not True:
-        current = yield from memory.flows.standing([one.place], memory.context)
+        current = yield from flows.standing(memory, [one.place])
         if not current:
             raise InvalidInputError(
                 f"the memory {one.key!r} is not current, and cannot be pinned: see history"

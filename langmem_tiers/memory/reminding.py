@@ -16,6 +16,7 @@ from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.learn.outcome import Run
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit, memory_key, new_memory
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.topics import topics_of
@@ -146,7 +147,7 @@ def remind(
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
     )
-    memory.flows.note(raised)  # it has been accessed
+    flows.note(memory, raised)  # it has been accessed
     return raised
 
 
@@ -169,7 +170,7 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
         InvalidInputError: if there is none of that key, it is closed, or expires before.
     """
     moment = parsed_moment(until, "until")
-    one = yield from memory.flows.known(memory_key(key), memory.context)
+    one = yield from flows.known(memory, memory_key(key))
     yield from raising.snooze(one.id, moment, _here(memory))
 
 
@@ -208,11 +209,11 @@ def intentions(
 
 
 def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
-    (judged,) = yield from memory.flows.judged([one], memory.context)
-    kept = passed(judged.memory, judged.verdict, memory.flows.gate)
+    (judged,) = yield from memory.pipeline.judged([one], memory.context)
+    kept = passed(judged.memory, judged.verdict, memory.gate)
     if kept is None:
         return result_of(judged.verdict)
-    (bounded,) = yield from memory.flows.bounded([kept], memory.context, ())
+    (bounded,) = yield from memory.pipeline.bounded([kept], memory.context, ())
     put = replace(bounded, ttl=math.inf, intends=intended)
     applied = yield from write([put], memory.tiered_store.flows)
     return admitted_as(judged.verdict, put, applied)
@@ -227,12 +228,12 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
     Raises:
         InvalidInputError: if there is no such memory.
     """
-    one = yield from memory.flows.known(key, memory.context)
+    one = yield from flows.known(memory, key)
     yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
 
 
 def _close(memory: Memory, key: str, status: told.Status) -> Flow[bool]:
-    one = yield from memory.flows.known(memory_key(key), memory.context)
+    one = yield from flows.known(memory, memory_key(key))
     return (yield from raising.close(one.id, status, _here(memory)))
 
 

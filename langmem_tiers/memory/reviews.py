@@ -8,6 +8,7 @@ from datetime import datetime
 from langmem_tiers.core.checks import checked_flag, parsed_moment
 from langmem_tiers.core.errors import InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.namespaces import Place
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import checked_limit, memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import Flow
@@ -69,7 +70,7 @@ def release(
     """
     why = checked_text(reason, "reason")
     one = yield from _meant(memory, key)
-    policy = memory.flows.gate.policy.trust
+    policy = memory.gate.policy.trust
     options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
     return (yield from quarantine.release(one, why, policy, options, moment, version=version))
 
@@ -119,7 +120,7 @@ def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, R
 
 def _meant(memory: Memory, key: str) -> Flow[Located]:
     context = memory.context
-    one = yield from memory.flows.known(
-        memory_key(key), context, NotQuarantinedError, everywhere=context.project_id is None
+    one = yield from flows.known(
+        memory, memory_key(key), NotQuarantinedError, everywhere=context.project_id is None
     )
     return Located(Place(one.tenant, one.namespace), one.key, one.id)

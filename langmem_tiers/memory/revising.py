@@ -29,8 +29,9 @@ from langmem_tiers.core.namespaces import encode
 from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE
-from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.asking import memory_key, recall_query
 from langmem_tiers.memory.base import Memory
+from langmem_tiers.memory.flows import looked_up
 from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
@@ -168,7 +169,7 @@ def _earlier(
     asks = [_ask(memory, "", _LATELY, spoken), _ask(memory, said, _NEAR, others)]
     if (session := memory.context.session_id) is not None:
         asks.append(_ask(memory, "", _LATELY, {**spoken, "session_id": session}))
-    several = yield from memory.flows.looked_up(asks)
+    several = yield from looked_up(memory, asks)
     found = {(one.namespace, one.key): one for some in several for one in some}
     mine = (one for one in found.values() if one.key != key and _may_go(one, memory))
     return sorted(mine, key=lambda one: (one.occurred_at or one.created_at, one.key))
@@ -176,7 +177,7 @@ def _earlier(
 
 def _ask(memory: Memory, query: str, limit: int, wanted: dict[str, Any]) -> RecallQuery:
     text = ends_of(query, QUERY_CHARACTERS)
-    return memory.asking.ask(text, memory.context, limit=limit, filter=wanted, min_match=0)
+    return recall_query(memory, text, limit=limit, filter=wanted, min_match=0)
 
 
 def _may_go(one: Recollection, memory: Memory) -> bool:

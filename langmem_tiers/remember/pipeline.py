@@ -7,9 +7,9 @@ trusted as its source is (`remember`). A turn and a reminder take the same steps
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
@@ -62,24 +62,22 @@ class _Looked:
     """What it only repeats."""
 
 
-class Pipeline(ABC):
+Find: TypeAlias = Callable[
+    [Sequence[str], MemoryContext, datetime], Flow[Mapping[str, tuple[Place, str]]]
+]
+"""Finds where the memories of these keys are, as of a moment."""
+
+
+class Pipeline:
     """Writes the memories of one coordinator."""
 
-    def __init__(self, store: StoreFlows, gate: Gate, types: MemoryTypes, caller: Caller) -> None:
+    def __init__(
+        self, store: StoreFlows, gate: Gate, types: MemoryTypes, caller: Caller, find: Find
+    ) -> None:
         """Stand on a store's flows; what the caller recalled and stored before is kept there."""
         self._store, self._types, self._caller = store, types, caller
         self._lately, self._runs = store.kept.one(RecalledLately), store.kept.one(Runs)
-        self.gate = gate
-
-    @abstractmethod
-    def places_of(
-        self, keys: Sequence[str], context: MemoryContext
-    ) -> Flow[Mapping[str, tuple[Place, str]]]:
-        """Where the memories of these keys are.
-
-        Raises:
-            InvalidInputError: if none of a key is reached, or several elsewhere are.
-        """
+        self.gate, self._find = gate, find
 
     def admit(
         self, memories: Sequence[NewMemory], context: MemoryContext
@@ -297,10 +295,11 @@ class Pipeline(ABC):
         ]
         origins = [new.origin_keys(one) for one in memories]
         if any(origins):
-            known = yield from self.places_of(sorted({*chain(*origins)}), context)
+            named = sorted({*chain(*origins)})
+            known = yield from self._find(named, context, self._store.moment().alive_at)
             writes = [
-                _derived(write, [known[key] for key in named])
-                for write, named in zip(writes, origins, strict=True)
+                _derived(write, [known[key] for key in keys])
+                for write, keys in zip(writes, origins, strict=True)
             ]
         return writes
 
@@ -326,7 +325,8 @@ class Pipeline(ABC):
         several = [new.origin_keys(one) for one in memories]
         try:
             if any(several):
-                yield from self.places_of(sorted({*chain(*several)}), context)
+                named = sorted({*chain(*several)})
+                yield from self._find(named, context, self._store.moment().alive_at)
         except InvalidInputError as refused:
             if len(memories) == 1:
                 return [str(refused)]

@@ -193,24 +193,23 @@ def default_reviewers() -> Reviewers:
     What something is worth is for a model to judge, where one is named, or for reviewers of a
     user's own. Without either nobody reviews.
     """
-    return Reviewers(
-        (
-            Reviewer(
-                name="analyzer",
-                storage_question=prompts.ANALYZER_STORAGE,
-                relevance_question=prompts.ANALYZER_RELEVANCE,
-            ),
-            Reviewer(
-                name="patterns",
-                storage_question=prompts.PATTERNS_STORAGE,
-                relevance_question=prompts.PATTERNS_RELEVANCE,
-            ),
-            Reviewer(
-                name="knowledge-archaeologist", storage_question=prompts.ARCHAEOLOGIST_STORAGE
-            ),
-            Reviewer(name=INJECTION, storage_question=prompts.INJECTION_STORAGE),
-        )
-    )
+    return Reviewers(_DEFAULT)
+
+
+_DEFAULT: Final = (
+    Reviewer(
+        name="analyzer",
+        storage_question=prompts.ANALYZER_STORAGE,
+        relevance_question=prompts.ANALYZER_RELEVANCE,
+    ),
+    Reviewer(
+        name="patterns",
+        storage_question=prompts.PATTERNS_STORAGE,
+        relevance_question=prompts.PATTERNS_RELEVANCE,
+    ),
+    Reviewer(name="knowledge-archaeologist", storage_question=prompts.ARCHAEOLOGIST_STORAGE),
+    Reviewer(name=INJECTION, storage_question=prompts.INJECTION_STORAGE),
+)
 
 
 def instructing(review: ReviewResult) -> str | None:

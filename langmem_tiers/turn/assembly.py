@@ -17,6 +17,7 @@ from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.prompts import RECALLED_HEAD
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.inquiry import Vectors
@@ -165,7 +166,7 @@ def assemble_context(
         "deadline": None if left is None else monotonic() + left,
     }
     said = turn.memory.tiered_store.options.bounds.beginning(prompt)
-    turn.memory.asking.ask(said, turn.context, **told["filters"])
+    recall_query(turn.memory, said, **told["filters"])
     return _assembled(turn, prompt, wanted, told)
 
 

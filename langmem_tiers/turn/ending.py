@@ -129,7 +129,7 @@ class _Commit:
     ) -> None:
         """Begin with what the turn's record says."""
         self.turn, self.record, self.budget, self.vectors = turn, record, budget, vectors
-        self.context, self.flows = turn.context, turn.memory.flows
+        self.context, self.pipeline = turn.context, turn.memory.pipeline
         self.store = turn.memory.tiered_store.flows
         attempts = record.attempts(self.context)
         self.taught = [one for one, _ in attempts]
@@ -159,7 +159,7 @@ class _Commit:
         self.vectors |= yield from self._weigh_calls()
         yield from self._look_for_skills(success=success)
         puts = yield from self._pending()
-        puts += yield from self.flows.writes(self.taught, self.context)
+        puts += yield from self.pipeline.writes(self.taught, self.context)
         kept = without_held_twins(puts)
         twins = (one for one in puts if one.held and one not in kept)
         self.lost |= {(one.place, one.key): SAME_KEY for one in twins}
@@ -249,14 +249,14 @@ class _Commit:
         """Return the writes of what is pending, but for what is `lost`."""
         record, context = self.record, self.context
         told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
-        lacking = yield from self.flows.lacking(record.pending, context)
+        lacking = yield from self.pipeline.lacking(record.pending, context)
         judged = list(zip(record.pending, lacking, strict=True))
         for one, why in judged:
             if why is not None:
-                gone = self.flows.checked(one, context)
+                gone = self.pipeline.checked(one, context)
                 self.lost[gone.place, gone.key] = why
         sound = [one for one, why in judged if why is None]
-        return (yield from self.flows.bounded(sound, context, told))
+        return (yield from self.pipeline.bounded(sound, context, told))
 
     def _evictions(self) -> Flow[list[Write]]:
         """The deletions of what makes room, as far as it is the context's own and still there."""

@@ -132,7 +132,7 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
     verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
     stored = passed(memory, verdict, gate)
     kept = [] if stored is None else [stored]
-    writes = [turn.memory.flows.checked(each, turn.context) for each in kept]
+    writes = [turn.memory.pipeline.checked(each, turn.context) for each in kept]
     record.calls.append(one)
     record.wanted.append(record.wish(turn.context, one.key, memory.content))
     record.pending += kept
@@ -186,8 +186,8 @@ def memorize(
     """
     going_on(turn)
     given = _as_memory(turn, item, metadata)
-    turn.memory.flows.checked(given, turn.context)
-    (why,) = yield from unit(turn.memory.flows.lacking([given], turn.context))
+    turn.memory.pipeline.checked(given, turn.context)
+    (why,) = yield from unit(turn.memory.pipeline.lacking([given], turn.context))
     if why is not None and not (yield from unit(_was_committed(turn))):
         raise InvalidInputError(f"{why}; it is not kept, and what is pending stays so")
     # it has a name from then on that a retry has too; what the gate does not see is not wanted
@@ -269,7 +269,7 @@ def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
         one = replace(one, memory_type=strictest.memory_type)
     again = record.untold({str(one.key)} | leaving.keys())
     several = [replace(each, recalled=(*each.recalled, *record.shown)) for each in (one, *again)]
-    judged = yield from unit(turn.memory.flows.judged(several, turn.context, leaving))
+    judged = yield from unit(turn.memory.pipeline.judged(several, turn.context, leaving))
     found, *others = (discreet(each, gate) for each in judged)
     verdict = found.verdict
     if verdict.stored and not route.destinations:
@@ -283,7 +283,7 @@ def _keep(turn: Turn, one: Judged, again: Sequence[Judged], route: Route) -> Mem
 
     With it is kept what repeated a memory that the turn has replaced since, or evicts.
     """
-    gate, write, verdict = turn.memory.gate, turn.memory.flows.checked, one.verdict
+    gate, write, verdict = turn.memory.gate, turn.memory.pipeline.checked, one.verdict
     with changing(turn) as record:
         to = route.destinations if verdict.stored else ()
         passing = [passed(one.memory, replace(verdict, destination=each), gate) for each in to]

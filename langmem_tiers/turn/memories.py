@@ -23,6 +23,8 @@ from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.reading import plain
 from langmem_tiers.core.tracing import recalling
 from langmem_tiers.core.values import storable
+from langmem_tiers.memory import flows
+from langmem_tiers.memory.asking import recall_query
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, only, unit
 from langmem_tiers.recall.candidates import Candidate
@@ -87,7 +89,7 @@ class MemorySource:
             options["agent_id"] = metadata["agent_id"]
         newest = options.pop("newest", False)
         asked = {**options, **metadata["filters"], "memory_types": types}
-        ask = memory.asking.ask(said, memory.context, **asked)
+        ask = recall_query(memory, said, **asked)
         alone = ask.blank or ask.max_tokens is not None
         told = {} if alone else circumstances(metadata["sections"], stages)
         recalled = unit(_recalled(ask, told, metadata, memory, newest=newest and not alone))
@@ -115,7 +117,7 @@ def _recalled(
     turn = metadata["turn"]
     if ask.blank:
         # shown, whatever is asked
-        (latest,) = yield from memory.flows.recall(asks, lambda _: True, turn=turn)
+        (latest,) = yield from flows.recall(memory, asks, lambda _: True, turn=turn)
         return latest
     rows: dict[object, Candidate] = {}
 
@@ -123,7 +125,8 @@ def _recalled(
         rows[row.place] = row
         return True  # it counts as accessed once, below, if it is among the best
 
-    direct, *informed = map(list, (yield from memory.flows.recall(asks, noted, vectors, turn=turn)))
+    answers = yield from flows.recall(memory, asks, noted, vectors, turn=turn)
+    direct, *informed = map(list, answers)
     recent = informed.pop() if newest else []
     if ask.floor and vectors.failed is None:
         direct = matching(direct, LEAST_MATCH)
@@ -255,9 +258,9 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
         return list(_said(known.messages))
     spoken = {"session_id": memory.context.session_id, "speaker": {"$gt": ""}}
     own = {"memory_types": EPISODES, "agent_id": agent, "limit": limit, "filter": spoken}
-    ask = memory.asking.ask("", memory.context, **own)
+    ask = recall_query(memory, "", **own)
     # said in any case: no accesses
-    said = unit(only(memory.flows.recall([ask], lambda _: True, turn=metadata["turn"])))
+    said = unit(only(flows.recall(memory, [ask], lambda _: True, turn=metadata["turn"])))
     found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
     return [_spoken(one) for one in sorted(found, key=_when)]
 

@@ -18,6 +18,8 @@ from langmem_tiers.core.errors import (
     TooLargeError,
 )
 from langmem_tiers.core.settings import CoordinatorSettings
+from langmem_tiers.memory.asking import recall_query
+from langmem_tiers.memory.flows import recall
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import coordinator
 from tests.support.opening import DIMS, Opener, in_tier, nested, tables, text_index, tiered
@@ -196,7 +198,7 @@ def test_a_recall_has_its_own_time(url: str) -> None:
             quick.get_context("x")
         patient = coordinator(store)
         with held(url, TABLE):
-            waiting = store.aside(patient.flows.recall([patient.asking.ask("x", patient.context)]))
+            waiting = store.aside(recall(patient, [recall_query(patient, "x")]))
             wait_until(lambda: blocked(url))
             outlasted(url, TABLE)
             assert not waiting.done()
