@@ -8,7 +8,7 @@ from typing import Any, Self, TypeVar
 
 from langmem_tiers import TieredStore
 from langmem_tiers.core.threads import Work
-from langmem_tiers.postgres.driving import driven
+from langmem_tiers.postgres.driver import driven
 from langmem_tiers.postgres.flow import Call, Effect, Flow, Lookup, Query, Row, Unit
 
 T = TypeVar("T")

@@ -398,7 +398,7 @@ _REMOVE: Final = (
 def doctor(*, url: Url = URL, as_json: Json = False) -> None:
     """See whether Postgres walls tenants from each other, for whom the URL logs in."""
     from langmem_tiers.forget.parts import left
-    from langmem_tiers.postgres.doctor import examine, lacking
+    from langmem_tiers.postgres.walls import examine, lacking
 
     with terminal.opened_to_read(url, index=False) as store:
         found = store.run(examine(store.options, store.runner.acting))

@@ -25,6 +25,7 @@ from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.memory.coordinator import MemoryCoordinator
+from langmem_tiers.postgres.driver import driven
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.store.store import TieredStore
 
@@ -50,27 +51,24 @@ class Caller:
 
     def run(self, asking: Flow[T]) -> T:
         """Run a flow, blocking."""
-        return threads.done(_driven(asking, Ask.ask))
+        return threads.done(driven(asking, _Asked(Ask.ask), BaseException))
 
     async def arun(self, asking: Flow[T]) -> T:
         """Run a flow, awaiting."""
-        return await threads.adone(_driven(asking, Ask.aask))
+        return await threads.adone(driven(asking, _Asked(Ask.aask), BaseException))
 
 
-def _driven(asking: Flow[T], ask: Callable[[Any], Any]) -> threads.Work[T]:
-    resume: Callable[[Any], Any] = asking.send
-    answer: Any = None
-    while True:
-        try:
-            wanted = resume(answer)
-        except StopIteration as end:
-            return cast("T", end.value)
-        finally:
-            answer = None  # an error kept here would keep this frame in turn
-        try:
-            resume, answer = asking.send, (yield ask(wanted))
-        except BaseException as error:  # noqa: BLE001 - it is dealt with where the flow asked
-            resume, answer = asking.throw, error
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What such a flow is driven on: there is nothing to end."""
+
+    ask: Callable[[Any], Any]
+
+    def perform(self, wanted: Any, /) -> threads.Work[Any]:
+        return (yield self.ask(wanted))
+
+    def end(self, _: BaseException | None, /) -> threads.Work[None]:
+        yield from ()
 
 
 CALLER = Caller()

@@ -1,53 +1,81 @@
-"""Connections to Postgres, and pools of them that outlive their server."""
+"""Connections to Postgres: how long they wait, what a session of theirs is told, how values travel.
+
+Nothing takes longer on one than the call that uses it, even where the network is gone. At the
+deadline, and where the caller is interrupted or cancelled, the server is asked to break the
+statement off. The call waits a moment more for it, so that it knows whether it wrote something.
+After that the connection is used no more: a late cancelling would hit the next statement.
+"""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, TypeVar
+import asyncio
+import select
+import struct
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from json import JSONDecoder
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.adapt import Buffer, Dumper, Loader
+from psycopg.generators import fetch_many
+from psycopg.pq import Format, TransactionStatus
 from psycopg.pq.abc import PGconn
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg.types.array import ListDumper
+from psycopg.types.datetime import TimestamptzBinaryLoader
 
-from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.errors import NotSetUpError
 from langmem_tiers.core.threads import Work, adone, done
-from langmem_tiers.postgres.deadline import Deadline
-from langmem_tiers.postgres.errors import translated
-from langmem_tiers.postgres.flow import Build
-from langmem_tiers.postgres.sql import Statement
-from langmem_tiers.postgres.target import OF_CONNECTION, POOL_TIMEOUT_SECONDS, Target
-from langmem_tiers.postgres.waiting import Timed
-from langmem_tiers.postgres.walls import ACTING, Wall
-from langmem_tiers.postgres.wire import arrivals, learn_times, learn_types, learn_vectors
-from langmem_tiers.postgres.work import AWAITED, Side
+from langmem_tiers.core.vectors import PackedVector, PackedVectors
+from langmem_tiers.postgres.driver import NEVER, Deadline
+from langmem_tiers.postgres.errors import NOT_SET_UP, Overdue, Unanswered
+from langmem_tiers.postgres.target import OF_CONNECTION, Target
 
 T = TypeVar("T")
 
-_HOLD = (
-    "SELECT pg_try_advisory_xact_lock({0:d}), current_setting('statement_timeout'), "
-    "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
-    "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
-)
-"""Takes the lock of a build, in a transaction that stands idle for as long as the build takes. It
-has no parameters: with some its snapshot would be kept, and the index wait for that in vain."""
-_KEPT = 2
+GRACE_SECONDS: Final = 0.5
+"""The time that a server has to hear that it is to break a statement off, and to do it."""
+_INTERVAL: Final = 0.1
+_INTERRUPTED: Final = (KeyboardInterrupt, SystemExit, asyncio.CancelledError)
+_KEPT: Final = 2
 """The number of cursors that a connection keeps: for its settings, and for one statement."""
 
 
-class _Kept(Timed):
-    """A connection that keeps the cursors for calls of a single statement.
+class _LateError(Exception):
+    """The deadline has passed; one can still go on waiting."""
+
+
+def _until(work: PQGen[T], deadline: Deadline) -> PQGen[T]:
+    ready: Any = None
+    while True:
+        try:
+            waits_for = work.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        if deadline.passed:
+            raise _LateError
+        ready = yield waits_for
+
+
+class _Kept(psycopg.BaseConnection[Any]):
+    """A connection with a deadline, which keeps the cursors for calls of a single statement.
 
     Making a cursor costs a fifth of what a get does.
     """
 
     new_cursor: Any
+    deadline: Deadline = NEVER
+    cut = False
+    """True if something was broken off on it, so that it is to be thrown away."""
     is_pooled = False
     """True if its next transaction may run in another session."""
     settings: Mapping[str, Any]
     """The settings that its transactions are told first if it is pooled; see `Target.settings`."""
+    _waits: Any
     _knows_vectors = False
     _cursors: tuple[Any, ...] = ()
 
@@ -55,8 +83,51 @@ class _Kept(Timed):
         """Wrap what libpq opened."""
         super().__init__(pgconn)
         self.planned: set[str] = set()
-        learn_types(self)
-        self._arrivals = arrivals(self)
+        self.adapters.register_loader("jsonb", _JsonbLoader)
+        self.adapters.register_dumper(list, _ListDumper)
+        self._arrivals = select.poll()
+        self._arrivals.register(pgconn.socket, select.POLLIN)
+
+    def waited(
+        self: Any, work: PQGen[T], interval: float = _INTERVAL, timeout: float | None = None
+    ) -> Work[T]:
+        """Wait as the driver does, until the deadline."""
+        options: dict[str, float] = {} if timeout is None else {"timeout": timeout}
+        if (left := self.deadline.left) is not None:
+            interval = min(interval, left)
+        timed = work if left is None else _until(work, self.deadline)
+        try:
+            result = yield self._waits(timed, self.pgconn.socket, interval=interval, **options)
+        except _LateError:
+            result = yield from self._break_off(work)
+        except _INTERRUPTED:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                with suppress(Unanswered):
+                    try:
+                        yield from self._break_off(work)
+                    except Overdue:  # the cancelling has come
+                        self.cut = False
+            raise
+        return result  # type: ignore[no-any-return]
+
+    def _break_off(self: Any, work: PQGen[T]) -> Work[T]:
+        """Break work off; return what comes of it all the same, or raise that nothing does."""
+        self.cut = True
+        seconds = self.deadline.seconds
+        said = "the call was interrupted"
+        if seconds is not None:
+            said = f"the call was not done within {seconds:g} seconds"
+        if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+            with suppress(psycopg.Error):
+                yield self.cancel_safe(timeout=GRACE_SECONDS)
+        try:
+            rest = _until(work, Deadline(GRACE_SECONDS))
+            return (yield self._waits(rest, self.pgconn.socket, interval=_INTERVAL))  # type: ignore[no-any-return]
+        except psycopg.errors.QueryCanceled as error:
+            raise Overdue(said) from error
+        except _LateError:
+            yield self.close()
+            raise Unanswered(said) from None
 
     def cursor_at(self, place: int) -> Any:
         """Return the cursor for a statement of a round trip."""
@@ -75,21 +146,20 @@ class _Kept(Timed):
         try:
             if self._arrivals.poll(0):
                 yield self.execute("")
-            yield from self.learn(target)
+            if not self._knows_vectors:
+                yield from self.learn(target)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
         return not self.closed
 
     def learn(self: Any, target: Target) -> Work[None]:
-        """Ask where pgvector is, as long as it is not known; setup may create it later.
+        """Ask where pgvector is, which is not known for ever: setup may create it later.
 
         A connection is a pooler's if another process answers than the one that it was told of.
         Others find what is set or prepared there. So each of its transactions is told its
-        settings, and prepares nothing.
+        settings, and prepares nothing. A session of our own is told them once.
         """
-        if self._knows_vectors:
-            return
         vector_type = target.vector.vector_type if target.vector else None
         cursor = yield self.execute(OF_CONNECTION, {"type": vector_type}, prepare=False)
         ((process, timeout, vectors_in, *oids),) = yield cursor.fetchall()
@@ -97,23 +167,31 @@ class _Kept(Timed):
         if self.is_pooled or process != self.info.backend_pid:
             self.share(target)
         else:
-            yield from self._enter(target.statements["enter"])
+            enter = target.statements["enter"]
+            told = {**self.settings, "local": False, "role": None, "tenant": ""}
+            values = [told[name] for name in enter.names]
+            yield self.new_cursor(self).execute(enter.text, values, prepare=False)
         self._cursors = ()  # the old ones would use what they learned before
-        learned = learn_vectors(self, *oids)
+        learned = self._learn_vectors(*oids)
         self._knows_vectors = learned or (vectors_in is not None and vector_type is None)
 
     def share(self: Any, target: Target | None = None) -> None:
         """Rely no more on what a session keeps."""
         self.is_pooled = True
-        learn_times(self)
+        self.adapters.register_loader("timestamptz", _TimeLoader)
         if target is None or not target.is_told_to_prepare:
             self.prepare_threshold = None
 
-    def _enter(self: Any, enter: Statement) -> Work[None]:
-        """Tell a session of our own, once, the settings that every statement relies on."""
-        told = {**self.settings, "local": False, "role": None, "tenant": ""}
-        values = [told[name] for name in enter.names]
-        yield self.new_cursor(self).execute(enter.text, values, prepare=False)
+    def _learn_vectors(self, oid: int | None, array_oid: int | None) -> bool:
+        """Send vectors in binary from now on; False where the database has no type for them."""
+        one: type[Dumper] = _NoVectorDumper
+        many: type[Dumper] = _NoVectorDumper
+        if oid is not None:
+            one = type("_OneVector", (_VectorDumper,), {"oid": oid})
+            many = type("_ManyVectors", (_VectorsDumper,), {"oid": array_oid, "element_oid": oid})
+        self.adapters.register_dumper(PackedVector, one)
+        self.adapters.register_dumper(PackedVectors, many)
+        return oid is not None
 
 
 class Connection(_Kept, psycopg.Connection[Any]):
@@ -138,174 +216,110 @@ class AsyncConnection(_Kept, psycopg.AsyncConnection[Any]):
         return await adone(self.waited(*given, **options))
 
 
-class Connections:
-    """The connections to a database: a pool, and another one once its server was gone."""
+def in_pipeline(conn: Any, work: Work[T]) -> Work[T]:
+    """Do work whose statements are answered together; raise what Postgres said, also at its end.
 
-    def __init__(self, target: Target, side: Side) -> None:
-        """Describe the database; `open` connects."""
-        self.target = target
-        self.side = side
-        self.wall = Wall()
-        self.is_pooled = False
-        """True if an error told that a pooler stands between."""
-        self._lock = threading.Lock()
-        self._recovery: Any = None
-        """The work that replaces the pool just now, for all who wait for it."""
-        self.pool = self._new_pool()
-
-    @property
-    def statements(self) -> Mapping[str, Statement]:
-        """Every statement, as it reads for whoever connects."""
-        return self.target.walled if self.wall.acting == "application" else self.target.statements
-
-    def open(self) -> Work[None]:
-        """Connect once to see that a server answers, then open the pool.
-
-        It is full when this returns: a caller who comes before that would let it grow.
-
-        Raises:
-            DatabaseUnavailableError: at once, if no server answers.
-            PoolExhaustedError: if it does not give the connections of `min_size`.
-        """
+    Where a transaction fails as it commits, the driver finds the rest of the answer unread as it
+    leaves the pipeline, and says only that.
+    """
+    try:
+        pipeline = conn.pipeline()
+        if not hasattr(pipeline, "__aenter__"):
+            with pipeline:  # no signal comes between entering it and having to leave it
+                return (yield from work)
+        yield pipeline.__aenter__()
         try:
-            yield from self._probe()
-            limit = Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS)
-            yield self.pool.open(wait=True, timeout=limit)
-        except psycopg.Error as error:
-            raise translated(error) from error
+            result = yield from work
+        except BaseException as error:
+            yield pipeline.__aexit__(type(error), error, error.__traceback__)
+            raise
+        yield pipeline.__aexit__(None, None, None)
+    except psycopg.OperationalError as error:
+        said = error.__context__
+        if error.sqlstate is not None or not isinstance(said, psycopg.Error):
+            raise
+        if conn.pgconn.pipeline_status and not conn.cut:
+            try:
+                yield conn.wait(fetch_many(conn.pgconn))
+                conn.pgconn.exit_pipeline_mode()
+            except psycopg.OperationalError:  # nothing more comes, or not in time
+                yield conn.close()
+        raise said from said.__cause__
+    return result
 
-    def close(self) -> Work[None]:
-        """Close every connection; nothing is left behind."""
-        if self._recovery is not None:
-            yield self.side.ended(self._recovery, POOL_TIMEOUT_SECONDS)
-        yield self.pool.close()
 
-    def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
-        """Replace a pool whose server went away, once the server answers again.
+# How values go over the wire: vectors and arrays out, jsonb and times in
 
-        It does not wait for the new pool, which fills while its first callers come. One caller
-        replaces it for all, and the work goes on without those who wait no longer.
 
-        Raises:
-            psycopg.OperationalError: at once, while no server answers.
-            QueryTimeoutError: if it is not known by the deadline.
-            EmbeddedServerError: if it is our own and cannot be started again.
-        """
-        with self._lock:
-            if self._recovery is None or self._recovery.done():
-                self._recovery = self.side.begin(partial(self._recovered, lost))
-            recovery = self._recovery
-        if not (yield self.side.ended(recovery, deadline.left)):
-            raise deadline.late("a server whose connection was lost does not answer")
-        recovery.result()
+class _VectorDumper(Dumper):
+    """Sends a packed vector as it is; the type's OID is filled in for each database."""
 
-    def share(self, conn: Any, pool: Any) -> None:
-        """Rely on no session from now on: something prepared in one was not there."""
-        conn.share()
-        self.is_pooled = pool.suspect = True
+    format = Format.BINARY
 
-    def give_back(self, conn: Any, pool: Any) -> Work[None]:
-        """Return a connection to its pool, dead or alive."""
-        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        if conn.closed:
-            pool.suspect = True  # its server may be gone
-        elif conn.cut:
-            yield conn.close()
-        elif conn.pgconn.pipeline_status:
-            yield conn.close()  # who was cancelled as it entered a pipeline left it so
-        yield self.side.whole(pool.putconn(conn))
+    def dump(self, obj: PackedVector) -> Buffer | None:
+        return obj.data
 
-    def _recovered(self, lost: Any) -> Work[None]:
-        """Replace a pool and close it, unless somebody else has."""
-        if self.pool is not lost:
-            return
-        lost.suspect = True
-        yield from self._reach()
-        fresh = self._new_pool()
-        yield fresh.open()
-        self.pool = fresh
-        yield lost.close()
 
-    def _configure(self, conn: Any) -> Work[None]:
-        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        if self.is_pooled:
-            conn.share()
-        yield from conn.learn(self.target)
+class _VectorsDumper(_VectorDumper):
+    """Sends vectors as a one-dimensional array in Postgres' binary form."""
 
-    def _checked(self, check: Callable[[Any], Any], conn: Any) -> Any:
-        """Check a connection that has rested, within a time of its own."""
-        conn.deadline = Deadline(Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS))
-        return check(conn)
+    element_oid = 0
 
-    def _reach(self) -> Work[None]:
-        """See that the server answers; one of our own is started again if it does not."""
+    def dump(self, obj: PackedVectors) -> Buffer | None:  # type: ignore[override]
+        parts = [struct.pack(">iiIii", 1, 0, self.element_oid, len(obj), 1)]
+        for vector in obj:
+            parts += (struct.pack(">i", len(vector.data)), vector.data)
+        return b"".join(parts)
+
+
+class _NoVectorDumper(_VectorDumper):
+    """Stands in where the database has no vector type yet."""
+
+    def dump(self, obj: PackedVector) -> Buffer | None:  # noqa: ARG002 - nothing to send it to
+        raise NotSetUpError(NOT_SET_UP)
+
+
+class _Escaping:
+    """Escapes an element by replacing: a pattern calls Python for each of its quotation marks."""
+
+    def sub(self, _: bytes, element: bytes) -> bytes:
+        return element.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+
+
+class _ListDumper(ListDumper):
+    """Sends arrays as the driver does, and a value of a million quotation marks in a moment."""
+
+    # The driver's own name for what escapes, of which it calls `sub` alone; were it another, arrays
+    # would be sent as the driver sends them.
+    _re_esc = _Escaping()  # type: ignore[assignment]
+
+
+_parse = JSONDecoder().raw_decode
+
+
+class _JsonbLoader(Loader):
+    """Reads jsonb, which Postgres writes without the surrounding space that `json` looks for."""
+
+    format = Format.BINARY
+
+    def load(self, data: Buffer) -> Any:
+        """Parse what follows the byte that tells the format's version."""
+        return _parse(str(data[1:], "utf-8"))[0]
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+class _TimeLoader(TimestamptzBinaryLoader):
+    """Reads times in UTC, also where only transactions are told to, whatever their session's."""
+
+    def __init__(self, oid: int, context: Any = None) -> None:  # noqa: ARG002
+        """Load without looking at a connection."""
+        super().__init__(oid, None)
+
+    def load(self, data: Buffer) -> datetime:
+        """Return the epoch plus the microseconds."""
         try:
-            yield from self._probe()
-        except psycopg.OperationalError:
-            if self.target.server is None:
-                raise
-            yield self.side.aside(self.target.server.revive)
-            yield from self._probe()
-
-    def alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
-        """Do work on a connection of its own, which is closed after it."""
-        kind: Any = AsyncConnection if self.side is AWAITED else Connection
-        given = {**self.target.connection_options(), **options}
-        opened = kind.connect(self.target.conninfo, **given)
-        # what a thread has, it holds at once: a signal as it yields would lose it
-        conn = (yield opened) if self.side is AWAITED else opened
-        try:
-            return (yield from work(conn))
-        finally:
-            yield conn.close()
-
-    def build(self, build: Build) -> Work[bool]:
-        """Build while another connection's transaction holds the lock; False if somebody holds it.
-
-        A build can be in no transaction, and a lock of its session might stay on a pooler's
-        connection. The holder keeps no snapshot that an index would have to wait for.
-        """
-
-        def build_all(conn: Any) -> Work[None]:
-            for statement in build.statements:
-                yield conn.execute(statement.encode(), prepare=False)
-
-        def hold(conn: Any) -> Work[bool]:
-            yield conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED", prepare=False)
-            cursor = yield conn.execute(_HOLD.format(build.lock).encode(), prepare=False)
-            ((held, timeout, _),) = yield cursor.fetchall()
-            if held:
-                hurry = {} if timeout == "0" else self.target.unhurried()
-                yield from self.alone(build_all, **hurry)
-            return bool(held)
-
-        return (yield from self.alone(hold))
-
-    def _probe(self) -> Work[None]:
-        yield from self.alone(self._acts)
-
-    def _acts(self, conn: Any) -> Work[None]:
-        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
-        roles = self.target.options.roles
-        cursor = yield conn.execute(ACTING, self.target.acting(), prepare=False)
-        ((acting, role, closed),) = yield cursor.fetchall()
-        if closed is not None:
-            raise DatabaseError(
-                f"the role {role} may not use the schema {closed}, where pgvector is: have its "
-                f"owner run GRANT USAGE ON SCHEMA {closed} TO {role}"
-            )
-        self.wall = Wall(roles.taken or acting, roles.name_taken)
-
-    def _new_pool(self) -> Any:
-        awaited = self.side is AWAITED
-        options = self.target.pool_options()
-        if (check := options.get("check")) is not None:
-            options = {**options, "check": partial(self._checked, check)}
-        made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
-            self.target.conninfo,
-            connection_class=AsyncConnection if awaited else Connection,
-            configure=lambda conn: self.side.do(self._configure(conn)),
-            **options,
-        )
-        made.suspect = False
-        return made
+            return _EPOCH + timedelta(microseconds=int.from_bytes(data, signed=True))
+        except OverflowError:  # the driver says what is wrong
+            return super().load(data)

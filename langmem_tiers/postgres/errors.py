@@ -13,7 +13,6 @@ from psycopg_pool import PoolTimeout
 
 from langmem_tiers.core import errors
 from langmem_tiers.postgres.flow import Build, Effect, Query, Script
-from langmem_tiers.postgres.waiting import Overdue, Unanswered
 
 NOT_SET_UP = (
     "this database has no langmem-tiers tables, or those of an older version: call store.setup() "
@@ -46,6 +45,14 @@ _TRANSIENT = (
 )
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
+
+
+class Overdue(psycopg.errors.QueryCanceled):
+    """A statement was broken off at its call's deadline, and left nothing."""
+
+
+class Unanswered(psycopg.OperationalError):
+    """A server answered neither by a call's deadline nor to its cancelling."""
 
 
 def interruption(error: BaseException) -> KeyboardInterrupt | None:

@@ -1,7 +1,7 @@
 """Flows: what the package does, written once and driven both ways.
 
 A flow is a generator that yields what it needs (an `Embed`, a `Query`, a `Script`, …)
-and is sent the answer. `run` and `arun` of `driving.py` drive it, blocking or awaiting. Everything
+and is sent the answer. `driven` of `driver.py` drives it, blocking or awaiting. Everything
 above is therefore written once and never blocks by itself.
 
 A flow is one transaction, opened at its first `Query` and committed when the flow returns, or
@@ -30,6 +30,7 @@ from inspect import Parameter, signature
 from typing import (
     Any,
     Concatenate,
+    Final,
     Literal,
     NamedTuple,
     ParamSpec,
@@ -41,13 +42,16 @@ from typing import (
 
 from langmem_tiers.core.errors import ConflictError, InvalidTypeError, short
 from langmem_tiers.core.tracing import RunType, traced
-from langmem_tiers.postgres.deadline import ITEMS_IN_A_CALL
 
 T = TypeVar("T")
 U = TypeVar("U")
 P = ParamSpec("P")
 Row = tuple[Any, ...]
 Rows = list[Row]
+
+ITEMS_IN_A_CALL: Final = 200
+"""The number of items that one call's time is for: our own choice. A model of ours embeds them in
+two seconds on a shared core."""
 
 
 class Embed(NamedTuple):

@@ -1,4 +1,4 @@
-"""Embeddings on the CPU, without a key or a download: what their models share.
+"""Embedding models: what those on the CPU, without a key or a download, share; and asking any.
 
 A model is read once for a process, its files must be the expected ones, and each text is embedded
 by itself, so that the batch it came in cannot change a bit of its vector.
@@ -10,16 +10,35 @@ import importlib.util
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from langchain_core.embeddings import Embeddings
 
 from langmem_tiers.core.checks import checked_list
-from langmem_tiers.core.errors import EmbeddingError, InvalidTypeError, MissingExtraError
+from langmem_tiers.core.errors import (
+    EmbeddingError,
+    EmbeddingFailedError,
+    InvalidTypeError,
+    MissingExtraError,
+    TieredMemoryError,
+    masked,
+    worded,
+)
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.reading import shortened
+from langmem_tiers.core.threads import (
+    Daemons,
+    Work,
+    answer_awaited,
+    answers_awaited_by,
+    answers_by,
+)
+from langmem_tiers.postgres.driver import AWAITED, NEVER, Deadline, Side
+from langmem_tiers.postgres.flow import Ask, Embed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,3 +237,78 @@ def _checked(texts: object) -> list[str]:
             raise InvalidTypeError(f"only a str can be embedded, not a {type(text).__name__}")
         utf8_bytes(text, "text")
     return several
+
+
+# Asking a model, for no longer than a call has time
+
+
+_LONGEST_ERROR: Final = 400
+"""Characters of a model's error that are told: our own choice."""
+THREADS: Final = Daemons(100, idle_seconds=5.0)
+"""The threads for models that only block: one that never answers holds a thread, and no call. To
+begin a thread takes as long as a fast model, so one that is idle waits for a moment."""
+
+
+def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) -> Work[Any]:
+    """Return the vectors of texts.
+
+    A question is sought by words alone where the model fails, so its vector has half the time.
+
+    Raises:
+        EmbeddingFailedError: if the model raises, or does not answer in time.
+    """
+    limit = deadline
+    if isinstance(model, OfflineEmbeddings):
+        limit = NEVER  # the model is ours, and only computes
+    elif effect.purpose == "query" and deadline.left is not None:
+        limit = Deadline(deadline.left / 2)
+    ask = _request(model, effect, limit)
+    try:
+        if limit.left is None:
+            return (yield side.ask(ask))
+        if side is AWAITED:
+            (found,) = yield answers_awaited_by(limit.left, [ask.acall])
+        else:
+            (found,) = answers_by(limit.left, [ask.call], THREADS)
+        return found  # noqa: TRY300
+    except (TieredMemoryError, CancelledError):
+        raise
+    except Exception as error:  # a user's model can raise anything
+        said = worded(error)
+        if isinstance(error, TimeoutError) and limit.passed:
+            said = (
+                f"it gave no answer within {limit.seconds:g} of the {deadline.seconds:g} seconds "
+                "that a call has; for more time open the store with "
+                "bounds=Bounds(call_timeout_ms=…)"
+            )
+        raise EmbeddingFailedError(shortened(masked(said), _LONGEST_ERROR)) from error
+
+
+def _request(model: Embeddings, effect: Embed, limit: Deadline) -> Ask:
+    """What a model is asked, by the method for documents or, text by text, that for queries."""
+    texts, kind = list(effect.texts), type(model)
+    if effect.purpose == "documents" or isinstance(model, OfflineEmbeddings):
+        awaited: Any = partial(model.aembed_documents, texts)
+        if kind.aembed_documents is Embeddings.aembed_documents:
+            awaited = partial(_aside, model.embed_documents, texts)
+        return Ask(partial(model.embed_documents, texts), awaited)
+
+    def ask() -> list[Any]:
+        found = []
+        for text in texts:
+            if limit.passed:
+                raise TimeoutError
+            found.append(model.embed_query(text))
+        return found
+
+    async def aask() -> list[Any]:
+        if kind.aembed_query is Embeddings.aembed_query:
+            return [await _aside(model.embed_query, text) for text in texts]
+        return [await model.aembed_query(text) for text in texts]
+
+    return Ask(ask, aask)
+
+
+async def _aside(call: Any, given: Any) -> Any:
+    """Ask a model that only blocks, without a thread of the loop's own."""
+    return await answer_awaited(call, given, daemons=THREADS)

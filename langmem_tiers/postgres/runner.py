@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from langmem_tiers.core.errors import ConfigurationError, DatabaseUnavailableError
 from langmem_tiers.core.roles import Role
 from langmem_tiers.core.threads import Daemons, adone, done
-from langmem_tiers.postgres.driving import arun, driven, run
+from langmem_tiers.postgres.driver import AWAITED, BLOCKING, driven
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.postgres.session import Database
 from langmem_tiers.postgres.target import Target
-from langmem_tiers.postgres.work import AWAITED, BLOCKING
 
 T = TypeVar("T")
 
@@ -191,7 +190,7 @@ class Runner:
         if database is None or loop is None:
             raise asyncio.InvalidStateError(_IN_USE)
         _check_runs(loop)
-        return asyncio.run_coroutine_threadsafe(arun(flow, database.session(ask)), loop)
+        return asyncio.run_coroutine_threadsafe(adone(driven(flow, database.session(ask))), loop)
 
     async def _in_thread(self, flow: Flow[T]) -> T:
         """Run a flow on a blocking database, in a thread."""
@@ -199,7 +198,7 @@ class Runner:
             raise asyncio.InvalidStateError(_IN_USE)
         loop = asyncio.get_running_loop()
         session = self._database.session(lambda ask: _asked(ask, loop).result())
-        return await asyncio.to_thread(run, flow, session)
+        return await asyncio.to_thread(done, driven(flow, session))
 
     def aside(self, flow: Flow[T], on: Daemons = _ASIDE) -> Future[T]:
         """Begin a flow that nobody waits for, on the store's own loop or on a thread of its own.
@@ -214,7 +213,7 @@ class Runner:
         database = self._database
         if database is None:
             raise ConfigurationError(_CLOSED)
-        return on.submit(lambda: run(flow, database.session()))
+        return on.submit(lambda: done(driven(flow, database.session())))
 
     def briefly(self, flow: Flow[T]) -> Future[T]:
         """Begin a flow that nobody waits for and that asks no model; see `aside`."""

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
-from typing import Any, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import psycopg
-from psycopg_pool import PoolClosed, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
 from langmem_tiers.core.errors import DatabaseError
 from langmem_tiers.core.threads import Work, adone
-from langmem_tiers.postgres import errors
-from langmem_tiers.postgres.asking import THREADS, vectors
-from langmem_tiers.postgres.connection import Connections
-from langmem_tiers.postgres.deadline import Deadline
-from langmem_tiers.postgres.driving import driven
+from langmem_tiers.postgres import errors, walls
+from langmem_tiers.postgres.connection import (
+    GRACE_SECONDS,
+    AsyncConnection,
+    Connection,
+    in_pipeline,
+)
+from langmem_tiers.postgres.driver import AWAITED, Deadline, Side, driven
 from langmem_tiers.postgres.flow import (
     Aside,
     Ask,
@@ -33,21 +38,27 @@ from langmem_tiers.postgres.flow import (
     Script,
     Together,
     Unit,
+    rows_of,
 )
-from langmem_tiers.postgres.group_commit import GroupCommit
-from langmem_tiers.postgres.lookups import Lookups
-from langmem_tiers.postgres.target import Target
-from langmem_tiers.postgres.waiting import GRACE_SECONDS, in_pipeline
-from langmem_tiers.postgres.walls import Sent, entered
-from langmem_tiers.postgres.work import AWAITED, Side
+from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
+from langmem_tiers.postgres.offline import THREADS, vectors
+from langmem_tiers.postgres.sql import Statement
+from langmem_tiers.postgres.target import POOL_TIMEOUT_SECONDS, Target
+from langmem_tiers.postgres.walls import Sent
+
+T = TypeVar("T")
 
 _ATTEMPTS = 5
-_WAITS = "a flow asks models, and runs others, outside its transaction: no connection waits"
 _PLANNING_MS = 1_000
 """The milliseconds more for a statement that is yet to be planned: our own choice."""
 _LIMIT = "limit_time"
-_BESIDE = (Together, Lookup, Lasts)
-_OUTSIDE = (Embed, Ask, Aside, Unit)
+_HOLD = (
+    "SELECT pg_try_advisory_xact_lock({0:d}), current_setting('statement_timeout'), "
+    "(SELECT count(set_config(s.name, '0', true)) FROM pg_settings s "
+    "WHERE s.name IN ('idle_in_transaction_session_timeout', 'transaction_timeout'))"
+)
+"""Takes the lock of a build, in a transaction that stands idle for as long as the build takes. It
+has no parameters: with some its snapshot would be kept, and the index wait for that in vain."""
 
 
 class Session:
@@ -91,12 +102,13 @@ class Session:
 
     def perform(self, effect: Effect, /) -> Work[Any]:
         """Do what a flow asked for."""
-        if isinstance(effect, _BESIDE):
-            return (yield from self._beside(effect))
-        if isinstance(effect, _OUTSIDE):
-            if self._open and not isinstance(effect, Aside):
-                raise RuntimeError(_WAITS)
-            return (yield from self._outside(effect))
+        if self._open and isinstance(effect, Embed | Ask | Unit):
+            raise RuntimeError(
+                "a flow asks models, and runs others, outside its transaction: no connection waits"
+            )
+        beside = self._BESIDE.get(type(effect))
+        if beside is not None:
+            return (yield from beside(self, effect))
         try:
             if isinstance(effect, Script):
                 return (yield from self._script(effect))
@@ -106,24 +118,23 @@ class Session:
         except (psycopg.Error, PoolTimeout) as error:
             raise errors.interruption(error) or errors.translated(error, effect) from error
 
-    def _beside(self, effect: Together | Lookup | Lasts) -> Work[Any]:
-        """Do work that goes with others', or set the deadline."""
-        if isinstance(effect, Together):
-            return (yield from self._database.writes.join(effect, self._deadline))
-        if isinstance(effect, Lookup):
-            return (yield from self._database.look_up(effect, self._deadline))
+    def _join(self, effect: Together) -> Work[None]:
+        return self._database.writes.join(effect, self._deadline)
+
+    def _look_up(self, effect: Lookup) -> Work[Rows]:
+        return self._database.look_up(effect, self._deadline)
+
+    def _embed(self, effect: Embed) -> Work[Any]:
+        model = self._database.target.embedder()
+        return vectors(effect, model, self._side, self._deadline)
+
+    def _lasts(self, effect: Lasts) -> Work[None]:
         self._deadline = self._deadline.of(effect.items)
         if self._conn is not None:
             self._conn.deadline = self._deadline
-        return None
+        yield from ()
 
-    def _outside(self, effect: Embed | Ask | Aside | Unit) -> Work[Any]:
-        """Do what is done outside of any transaction, or beside it."""
-        if isinstance(effect, Embed):
-            model = self._database.target.embedder()
-            return (yield from vectors(effect, model, self._side, self._deadline))
-        if isinstance(effect, Unit):
-            return (yield from self._unit(effect))
+    def _asked(self, effect: Ask | Aside) -> Work[Any]:
         began = monotonic()
         try:
             if isinstance(effect, Aside):
@@ -143,30 +154,46 @@ class Session:
                     yield from driven(unit.if_broken_off, Session(self._database))
             raise
 
+    _BESIDE: ClassVar[Mapping[type, Callable[[Any, Any], Work[Any]]]] = {
+        Aside: _asked,
+        Ask: _asked,
+        Embed: _embed,
+        Lasts: _lasts,
+        Lookup: _look_up,
+        Together: _join,
+        Unit: _unit,
+    }
+    """What is done outside of a session's transaction, and how."""
+
     def _script(self, script: Script) -> Work[None]:
         conn = yield from self._connection()
         begins = not self._open
-        yield from self._begin(conn)
+        if begins:
+            yield conn.execute("BEGIN")
+            self._open = True
         self._past.append(None)
         yield conn.execute(script.text.encode(), prepare=False)
         if begins and conn.is_pooled:  # the script may say how the transaction is to be
-            (enters,) = entered((), conn.settings)
-            yield from self._call(conn.cursor_at(0), enters.call)
+            (enters,) = walls.entered((), conn.settings)
+            yield self._call(conn.cursor_at(0), enters.call)
 
     def _query(self, query: Query) -> Work[list[Rows]]:
-        sent = self._database.behind_the_wall(query)  # who may not ask takes no connection
+        database = self._database
+        # before a connection is taken: who may not ask takes none
+        sent = database.wall.behind(query.calls, database.statements)
         for attempt in range(1, _ATTEMPTS + 1):
             began_before = self._open or bool(self._past)
             conn = yield from self._connection()
             try:
-                yield from self._do_past(conn)
+                if self._past and not self._open:
+                    yield from self._do_past(conn)
                 rows = yield from self._execute(conn, query, sent)
             except psycopg.Error as error:
                 yield from self._heed(error, conn)
                 lost = query.commit and errors.is_outcome_unknown(
                     error, conn, began_before=began_before
                 )
-                if lost and (began_before or self._database.target.writes(query)):
+                if lost and (began_before or database.target.writes(query)):
                     raise errors.outcome_unknown(error) from error
                 again = errors.is_transient(error, conn, began_before=began_before)
                 last = attempt == _ATTEMPTS or self._deadline.passed
@@ -183,15 +210,17 @@ class Session:
 
     def _heed(self, error: psycopg.Error, conn: Any) -> Work[None]:
         """Act on what an error says of its connection."""
-        if isinstance(error, errors.UNPREPARED):
-            self._database.share(conn, self._pool)
+        if isinstance(error, errors.UNPREPARED):  # another session's: rely on none from now on
+            conn.share()
+            self._database.is_pooled = self._pool.suspect = True
         if isinstance(error, errors.ENDED):
             yield conn.close()  # as the server does next
 
     def _do_past(self, conn: Any) -> Work[None]:
         """Do again what a transaction did before it was undone."""
-        for query, rows in filter(None, () if self._open else self._past):
-            sent = self._database.behind_the_wall(query)
+        database = self._database
+        for query, rows in filter(None, self._past):
+            sent = database.wall.behind(query.calls, database.statements)
             if (yield from self._execute(conn, query, sent)) != rows:
                 self._past = []
                 yield from self._start_over(conn)
@@ -209,13 +238,16 @@ class Session:
 
     def _execute(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Rows]]:
         if conn.is_pooled and not self._open:
-            sent = entered(sent, conn.settings)
+            sent = walls.entered(sent, conn.settings)
         if len(sent) == 1 and query.commit and not self._open:
-            cursors = [(yield from self._call(conn.cursor_at(0), query.calls[0]))]
+            cursors = [(yield self._call(conn.cursor_at(0), query.calls[0]))]
         else:
-            timed = _with_planning(sent, conn)
-            cursors = yield from in_pipeline(conn, self._sent(conn, query, timed))
-            _note_planned(sent, conn)
+            names = {one.call.name for one in sent}
+            if _LIMIT in names and not names <= conn.planned:
+                sent = _with_time_to_plan(sent)
+            cursors = yield from in_pipeline(conn, self._sent(conn, query, sent))
+            if _LIMIT in names and conn.prepare_threshold is not None:
+                conn.planned |= names  # who prepares nothing plans each anew
         found: list[Rows] = [[] for _ in query.calls]
         for cursor, (_, place) in zip(cursors, sent, strict=True):
             if place is not None and cursor.pgresult is not None and cursor.pgresult.nfields:
@@ -224,13 +256,13 @@ class Session:
 
     def _sent(self, conn: Any, query: Query, sent: Sequence[Sent]) -> Work[list[Any]]:
         """Send a query's statements, to be answered together."""
+        cursors = []
         try:
-            if not query.commit:
-                yield from self._begin(conn)
-            cursors = []
+            if not (query.commit or self._open):
+                yield conn.execute("BEGIN")
+                self._open = True
             for place, (call, _) in enumerate(sent):
-                cursor = yield from self._call(conn.cursor_at(place), call)
-                cursors.append(cursor)
+                cursors.append((yield self._call(conn.cursor_at(place), call)))
             if query.commit and self._open:
                 yield conn.execute("COMMIT", prepare=False)  # `commit()` waits by itself
         except BaseException as error:
@@ -239,89 +271,98 @@ class Session:
             raise
         return cursors
 
-    def _begin(self, conn: Any) -> Work[None]:
-        if not self._open:
-            yield conn.execute("BEGIN")
-            self._open = True
-
-    def _call(self, cursor: Any, call: Call) -> Work[Any]:
+    def _call(self, cursor: Any, call: Call) -> Any:
         text, names, *_ = self._database.statements[call.name]
-        return (yield cursor.execute(text, [call.params[name] for name in names], binary=True))
+        return cursor.execute(text, [*map(call.params.__getitem__, names)], binary=True)
 
     def _connection(self) -> Work[Any]:
-        for _ in range(_ATTEMPTS):
-            if self._conn is not None:
-                return self._conn
+        """Return the session's connection, taken from the pool if it has none."""
+        database, lost = self._database, 0
+        while self._conn is None:
             if self._deadline.passed:
                 raise self._deadline.late("what it asked for before took all of them")
-            if self._database.pool.suspect:
-                yield from self._database.recover(self._database.pool, self._deadline)
-            conn = yield from self._take()
-            if (yield from conn.is_ready(self._database.target)):
-                return conn
-            yield from self._release()
-        raise psycopg.OperationalError("one connection after the other was lost at once")
-
-    def _take(self) -> Work[Any]:
-        while self._conn is None:
-            self._pool = self._database.pool
+            if database.pool.suspect:
+                yield from database.recover(database.pool, self._deadline)
+            self._pool = database.pool
             try:
                 taken = self._pool.getconn(self._deadline.within(self._pool.timeout))
                 # what a thread has, it holds at once: a signal as it yields would lose it
                 self._conn = (yield taken) if self._side is AWAITED else taken
             except PoolClosed:
-                if self._pool is self._database.pool:
+                if self._pool is database.pool:
                     raise  # it is the store that was closed, not a pool that was replaced
-        self._conn.deadline = self._deadline
+                continue
+            self._conn.deadline = self._deadline
+            if not (yield from self._conn.is_ready(database.target)):
+                yield from self._release()
+                lost += 1
+            if lost == _ATTEMPTS:
+                raise psycopg.OperationalError("one connection after the other was lost at once")
         return self._conn
 
     def _release(self) -> Work[None]:
+        """Return the connection to its pool, dead or alive."""
         conn, self._conn, self._open, self._past = self._conn, None, False, []
-        if conn is not None:
-            yield from self._database.give_back(conn, self._pool)
+        if conn is None:
+            return
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
+        if conn.closed:
+            self._pool.suspect = True  # its server may be gone
+        elif conn.cut or conn.pgconn.pipeline_status:
+            yield conn.close()  # who was cancelled as it entered a pipeline left it so
+        yield self._side.whole(self._pool.putconn(conn))
 
 
-def _with_planning(sent: Sequence[Sent], conn: Any) -> Sequence[Sent]:
-    """Lengthen the time-out of what is sent where planning is still to be done.
+def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
+    """Lengthen the time-out of what is sent, where planning is still to be done.
 
     Each connection plans a recall once, which takes the server fifty milliseconds and more. A busy
     server, where a pool grows by several connections at once, takes ten times as long. If planning
     were broken off, the next recall would plan anew, and be broken off again.
     """
-    names = {one.call.name for one in sent}
-    if _LIMIT not in names or names <= conn.planned:
-        return sent
-    return [
-        one._replace(call=_longer(one.call)) if one.call.name == _LIMIT else one for one in sent
-    ]
+    longer = []
+    for one in sent:
+        call = one.call
+        if call.name == _LIMIT:
+            milliseconds = int(call.params["milliseconds"]) + _PLANNING_MS
+            call = call._replace(params={"milliseconds": str(milliseconds)})
+        longer.append(one._replace(call=call))
+    return longer
 
 
-def _note_planned(sent: Sequence[Sent], conn: Any) -> None:
-    """Note the statements that were planned, once they have been answered.
+class Database:
+    """A Postgres database and an embedding model: what a store's flows run on.
 
-    A connection that prepares nothing plans each anew.
+    Its connections are a pool, and another one once its server was gone.
     """
-    if conn.prepare_threshold is not None and any(one.call.name == _LIMIT for one in sent):
-        conn.planned |= {one.call.name for one in sent}
-
-
-def _longer(limit: Call) -> Call:
-    milliseconds = int(limit.params["milliseconds"]) + _PLANNING_MS
-    return limit._replace(params={"milliseconds": str(milliseconds)})
-
-
-class Database(Connections):
-    """A Postgres database and an embedding model: what a store's flows run on."""
 
     def __init__(self, target: Target, side: Side) -> None:
-        """Describe the database; `open` connects."""
-        super().__init__(target, side)
+        """Describe the database; `opened` connects."""
+        self.target = target
+        self.side = side
+        self.wall = walls.Wall()
+        self.statements: Mapping[str, Statement] = target.statements
+        """Every statement, as it reads for whoever connects."""
+        self.is_pooled = False
+        """True if an error told that a pooler stands between."""
+        self._lock = threading.Lock()
+        self._recovery: Any = None
+        """The work that replaces the pool just now, for all who wait for it."""
+        self.pool = self._new_pool()
         self.writes = GroupCommit(self._write, side)
         self._lookups = Lookups(lambda lookups, deadline: adone(self._read(lookups, deadline)))
 
     @classmethod
     def opened(cls, target: Target, side: Side, prepare: Callable[[], Flow[None]]) -> Work[Self]:
-        """The open database of a store; one on a server of our own is prepared."""
+        """The open database of a store; one on a server of our own is prepared.
+
+        It connects once to see that a server answers. The pool is full when this returns: a caller
+        who comes before that would let it grow.
+
+        Raises:
+            DatabaseUnavailableError: at once, if no server answers.
+            PoolExhaustedError: if it does not give the connections of `min_size`.
+        """
         try:
             started = yield side.aside(target.started)
         except BaseException:  # a thread that starts a server goes on without a cancelled caller
@@ -329,11 +370,15 @@ class Database(Connections):
             raise
         database = cls(started, side)
         try:
-            yield from database.open()
+            yield from database._alone(database._acts)
+            limit = Deadline(started.call_seconds).within(POOL_TIMEOUT_SECONDS)
+            yield database.pool.open(wait=True, timeout=limit)
             if target.server is not None:
                 yield from driven(prepare(), database.session())
-        except BaseException:
+        except BaseException as error:
             yield from database.close()
+            if isinstance(error, psycopg.Error):
+                raise errors.translated(error) from error
             raise
         return database
 
@@ -343,7 +388,9 @@ class Database(Connections):
             if self.side is AWAITED:
                 yield self._lookups.drain()
             yield from self.writes.drain()
-            yield from super().close()
+            if self._recovery is not None:
+                yield self.side.ended(self._recovery, POOL_TIMEOUT_SECONDS)
+            yield self.pool.close()
             THREADS.end_idle()
         finally:
             yield self.side.aside(self.target.stop)
@@ -354,10 +401,6 @@ class Database(Connections):
         """Begin a unit of work; see `Session`."""
         return Session(self, ask, deadline)
 
-    def behind_the_wall(self, query: Query) -> Sequence[Sent]:
-        """What is sent for a query; see `Wall`."""
-        return self.wall.behind(query.calls, self.statements)
-
     def look_up(self, lookup: Lookup, deadline: Deadline) -> Work[Rows]:
         """The rows of one key; tasks share statements, threads need not."""
         if self.side is AWAITED:
@@ -366,15 +409,122 @@ class Database(Connections):
         return (yield from self._read([lookup], deadline))
 
     def _read(self, lookups: Sequence[Lookup], deadline: Deadline | None) -> Work[Rows]:
-        query = Query((Lookup.call(lookups),), commit=True)
-        session = Session(self, deadline=deadline)
-        try:
-            (rows,) = yield from session.perform(query)
-        except BaseException as error:
-            yield from session.end(error)
-            raise
-        return list(rows)
+        name, params = Lookup.call(lookups)
+        return driven(rows_of(name, **params), Session(self, deadline=deadline))
 
     def _write(self, together: Sequence[Together], deadline: Deadline) -> Work[None]:
         flow = together[0].flow([one.item for one in together])
-        yield from driven(flow, self.session(deadline=deadline))
+        return driven(flow, self.session(deadline=deadline))
+
+    def recover(self, lost: Any, deadline: Deadline) -> Work[None]:
+        """Replace a pool whose server went away, once the server answers again.
+
+        It does not wait for the new pool, which fills while its first callers come. One caller
+        replaces it for all, and the work goes on without those who wait no longer.
+
+        Raises:
+            psycopg.OperationalError: at once, while no server answers.
+            QueryTimeoutError: if it is not known by the deadline.
+            EmbeddedServerError: if it is our own and cannot be started again.
+        """
+        with self._lock:
+            if self._recovery is None or self._recovery.done():
+                self._recovery = self.side.begin(partial(self._recovered, lost))
+            recovery = self._recovery
+        if not (yield self.side.ended(recovery, deadline.left)):
+            raise deadline.late("a server whose connection was lost does not answer")
+        recovery.result()
+
+    def _recovered(self, lost: Any) -> Work[None]:
+        """Replace a pool and close it, unless somebody else has.
+
+        A server of our own that does not answer is started again.
+        """
+        if self.pool is not lost:
+            return
+        lost.suspect = True
+        try:
+            yield from self._alone(self._acts)
+        except psycopg.OperationalError:
+            if self.target.server is None:
+                raise
+            yield self.side.aside(self.target.server.revive)
+            yield from self._alone(self._acts)
+        fresh = self._new_pool()
+        yield fresh.open()
+        self.pool = fresh
+        yield lost.close()
+
+    def build(self, build: Build) -> Work[bool]:
+        """Build while another connection's transaction holds the lock; False if somebody holds it.
+
+        A build can be in no transaction, and a lock of its session might stay on a pooler's
+        connection. The holder keeps no snapshot that an index would have to wait for.
+        """
+
+        def build_all(conn: Any) -> Work[None]:
+            for statement in build.statements:
+                yield conn.execute(statement.encode(), prepare=False)
+
+        def hold(conn: Any) -> Work[bool]:
+            yield conn.execute("BEGIN ISOLATION LEVEL READ COMMITTED", prepare=False)
+            cursor = yield conn.execute(_HOLD.format(build.lock).encode(), prepare=False)
+            ((held, timeout, _),) = yield cursor.fetchall()
+            if held:
+                hurry = {} if timeout == "0" else self.target.unhurried()
+                yield from self._alone(build_all, **hurry)
+            return bool(held)
+
+        return (yield from self._alone(hold))
+
+    def _alone(self, work: Callable[[Any], Work[T]], **options: str) -> Work[T]:
+        """Do work on a connection of its own, which is closed after it."""
+        kind: Any = AsyncConnection if self.side is AWAITED else Connection
+        given = {**self.target.connection_options(), **options}
+        opened = kind.connect(self.target.conninfo, **given)
+        # what a thread has, it holds at once: a signal as it yields would lose it
+        conn = (yield opened) if self.side is AWAITED else opened
+        try:
+            return (yield from work(conn))
+        finally:
+            yield conn.close()
+
+    def _acts(self, conn: Any) -> Work[None]:
+        """Ask whose rights this store has."""
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
+        roles = self.target.options.roles
+        cursor = yield conn.execute(walls.ACTING, self.target.acting(), prepare=False)
+        ((acting, role, closed),) = yield cursor.fetchall()
+        if closed is not None:
+            raise DatabaseError(
+                f"the role {role} may not use the schema {closed}, where pgvector is: have its "
+                f"owner run GRANT USAGE ON SCHEMA {closed} TO {role}"
+            )
+        self.wall = walls.Wall(roles.taken or acting, roles.name_taken)
+        application = self.wall.acting == "application"
+        self.statements = self.target.walled if application else self.target.statements
+
+    def _new_pool(self) -> Any:
+        awaited = self.side is AWAITED
+        options = self.target.pool_options()
+        if (check := options.get("check")) is not None:
+            options = {**options, "check": partial(self._checked, check)}
+        made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
+            self.target.conninfo,
+            connection_class=AsyncConnection if awaited else Connection,
+            configure=lambda conn: self.side.do(self._configure(conn)),
+            **options,
+        )
+        made.suspect = False
+        return made
+
+    def _configure(self, conn: Any) -> Work[None]:
+        conn.deadline = Deadline(POOL_TIMEOUT_SECONDS)
+        if self.is_pooled:
+            conn.share()
+        yield from conn.learn(self.target)
+
+    def _checked(self, check: Callable[[Any], Any], conn: Any) -> Any:
+        """Check a connection that has rested, within a time of its own."""
+        conn.deadline = Deadline(Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS))
+        return check(conn)

@@ -16,7 +16,7 @@ from langgraph.store.base import PutOp
 from langmem_tiers import Audit, MemoryContext, MemoryCoordinator, TieredStore
 from langmem_tiers.audit.chain import AuditFault, AuditHead
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
-from langmem_tiers.postgres.doctor import examine
+from langmem_tiers.postgres.walls import examine
 from tests.support.auditing import sql, unlogged
 from tests.support.coordinating import Caller
 from tests.support.opening import Clock, text_index

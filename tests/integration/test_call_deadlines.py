@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
     TieredMemoryError,
 )
-from langmem_tiers.postgres.deadline import Deadline
+from langmem_tiers.postgres.driver import Deadline
 from langmem_tiers.testing import TrigramEmbeddings
 from tests.support.coordinating import PATIENT, coordinator
 from tests.support.opening import DIMS, Opener, tables, text_index, tiered

@@ -29,7 +29,7 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.threads import Work
 from langmem_tiers.graph.recall import TieredMemoryRetriever
-from langmem_tiers.postgres.driving import driven
+from langmem_tiers.postgres.driver import driven
 from langmem_tiers.postgres.flow import Build, Call, Flow, Query
 from langmem_tiers.testing import Mode, TrigramEmbeddings
 from tests.support.coordinating import Verbs, coordinator

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from langmem_tiers.core.threads import Daemons, adone_by, done_by
-from langmem_tiers.postgres.deadline import Deadline
+from langmem_tiers.postgres.driver import Deadline
 from tests.support.servers import wait_until
 
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")

@@ -14,10 +14,10 @@ from langgraph.store.base import GetOp, ListNamespacesOp, Op, PutOp, SearchOp
 
 from langmem_tiers.core.config import StoreOptions, parse_index
 from langmem_tiers.core.threads import Work, done
-from langmem_tiers.postgres.driving import run
+from langmem_tiers.postgres.connection import in_pipeline
+from langmem_tiers.postgres.driver import driven
 from langmem_tiers.postgres.errors import interruption
 from langmem_tiers.postgres.flow import Effect, Embed, Flow, Lookup, Query, Together
-from langmem_tiers.postgres.work import within
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.testing import TrigramEmbeddings
 
@@ -55,7 +55,7 @@ def flows() -> StoreFlows:
 
 def effects(work: Flow[Any]) -> list[Effect]:
     session = Script()
-    run(work, session)
+    done(driven(work, session))
     return session.effects
 
 
@@ -100,7 +100,7 @@ def test_a_flow_whose_effect_fails_undoes_before_its_caller_hears_of_it() -> Non
             raise RuntimeError(f"no model for {effect}")
 
     with pytest.raises(RuntimeError) as kept:  # its traceback keeps the frame of the driver alive
-        run(work(), Away())
+        done(driven(work(), Away()))
     assert (undone, str(kept.value)[:8]) == ([True], "no model")
 
 
@@ -131,12 +131,16 @@ def test_work_that_a_signal_interrupts_between_two_steps_ends_as_it_does_within_
     assert len(ended) == 100
 
 
-def test_a_signal_just_after_a_lock_was_taken_lets_go_of_it() -> None:
+def test_a_signal_just_after_a_pipeline_was_entered_leaves_it() -> None:
     def steps() -> Work[None]:
         yield None
 
+    class Conn:
+        def pipeline(self) -> Any:
+            return lock
+
     lock = threading.Lock()
-    work = within(lock, steps())
+    work = in_pipeline(Conn(), steps())
     work.send(None)
     with pytest.raises(KeyboardInterrupt):
         work.throw(KeyboardInterrupt())

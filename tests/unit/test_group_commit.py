@@ -21,12 +21,10 @@ from langmem_tiers.core.errors import (
     QueryTimeoutError,
 )
 from langmem_tiers.core.threads import Work, adone, done
-from langmem_tiers.postgres import group_commit, work
-from langmem_tiers.postgres.deadline import NEVER, Deadline
+from langmem_tiers.postgres import driver, group_commit
+from langmem_tiers.postgres.driver import AWAITED, BLOCKING, NEVER, Deadline
 from langmem_tiers.postgres.flow import Lookup, Rows, Together
-from langmem_tiers.postgres.group_commit import GroupCommit
-from langmem_tiers.postgres.lookups import Lookups
-from langmem_tiers.postgres.work import AWAITED, BLOCKING
+from langmem_tiers.postgres.group_commit import GroupCommit, Lookups
 
 
 def wanted(item: object) -> Together:
@@ -133,7 +131,7 @@ def test_an_interrupt_stays_with_its_thread_and_the_others_go_again() -> None:
 def interrupted_at(point: int, call: Callable[[], object]) -> bool:
     """Interrupt a call at the so-manieth point where Python hears of signals; whether it came."""
     points = itertools.count()
-    ours = (group_commit.__file__, work.__file__)
+    ours = (group_commit.__file__, driver.__file__)
 
     def profile(frame: FrameType, event: str, _: object) -> None:
         heard = event in ("call", "c_return") and frame.f_code.co_filename in ours
