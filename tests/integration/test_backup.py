@@ -22,7 +22,7 @@ from langmem_tiers import (
     TieredStore,
 )
 from langmem_tiers.cli.app import app
-from langmem_tiers.postgres.programs import programs_of
+from langmem_tiers.postgres.cluster import programs_of
 from tests.support.catalog import SCHEMAS
 from tests.support.opening import text_index
 from tests.support.servers import own_server

@@ -487,8 +487,8 @@ def test_the_first_servers_of_a_machine_may_start_at_once(
 ) -> None:
     account = f"lmt{os.getpid()}"
     script = f"""
-    from langmem_tiers.postgres import programs
-    programs.ACCOUNT = {account!r}
+    from langmem_tiers.postgres import cluster
+    cluster.ACCOUNT = {account!r}
     say('ready')
     sys.stdin.readline()
     server.start()

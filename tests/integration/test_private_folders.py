@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from langmem_tiers.postgres.programs import own_folder_in, programs_of
+from langmem_tiers.postgres.cluster import own_folder_in, programs_of
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0, reason="only root runs Postgres as another account"
@@ -23,13 +23,13 @@ import sys
 from pathlib import Path
 import psycopg
 from langmem_tiers import TieredStore
-from langmem_tiers.postgres import programs
-programs._SHELVES = tuple(Path(shelf) for shelf in sys.argv[2:])
+from langmem_tiers.postgres import cluster
+cluster._SHELVES = tuple(Path(shelf) for shelf in sys.argv[2:])
 for _ in range(2):  # its data is there, and found again
     with TieredStore(sys.argv[1], index=None) as store:
         store.put(("acme",), "one", {"content": "Anna likes green tea."})
         assert store.get(("acme",), "one")
-    print(programs.runnable_by(programs.system_account(), programs.programs_of(18)))
+    print(cluster.runnable_by(cluster.system_account(), cluster.programs_of(18)))
 """
 
 

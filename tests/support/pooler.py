@@ -14,7 +14,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from langmem_tiers.postgres.programs import system_account
+from langmem_tiers.postgres.cluster import system_account
 from tests.support.disks import own_directory
 from tests.support.servers import wait_until
 
