@@ -16,9 +16,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from benchmarks.data import records
 from benchmarks.fit import EMBEDDINGS
+from langmem_tiers.core.reading import normalised
 from langmem_tiers.graph.messages import attempts_in
 from langmem_tiers.learn.outcome import not_taken_up
-from langmem_tiers.learn.promote import NAMED, same_text
+from langmem_tiers.learn.promote import NAMED
 from langmem_tiers.learn.promotion_rules import SPECIFIED
 
 
@@ -26,7 +27,7 @@ def pairs() -> Iterator[str]:
     """Of each model: restatements that are named, and what is taken for the same."""
     several = records("pairs")
     restated = np.array([one["kind"] == "restated" for one in several])
-    alike = [same_text(one["one"], one["other"]) for one in several]
+    alike = [normalised(one["one"]) == normalised(one["other"]) for one in several]
     yield f"taken for the same: {sum(alike)} of {len(several)} pairs"
     for name, kind in EMBEDDINGS.items():
         embed = kind().embed_documents

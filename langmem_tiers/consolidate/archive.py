@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from langmem_tiers.consolidate import lease, steps, stored
+from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDecision
 from langmem_tiers.core.config import StoreOptions
@@ -175,7 +175,7 @@ class Archive(steps.CycleStep):
         policy's share of the tenant.
         """
         params = {**self._meant(cycle), "share": self._policy.max_share}
-        return stored.select(cycle, "archive_least", after, limit, **params)
+        return steps.select(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Archive those that the policy still means."""

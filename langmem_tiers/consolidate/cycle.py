@@ -1,25 +1,42 @@
-"""What a cycle is made of, in order; rising, expiry, promotion and decay."""
+"""What a cycle is made of, in order; rising, expiry, promotion and demotion, and decay."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from itertools import chain
 from typing import Any
 
+from langmem_tiers.consolidate import lease, merge
+from langmem_tiers.consolidate import session_end as ending
 from langmem_tiers.consolidate import steps as parts
-from langmem_tiers.consolidate.lease import check_guard, guard
-from langmem_tiers.consolidate.merge import Merge, Outdated, Supersede
-from langmem_tiers.consolidate.models import Judge, Summariser
+from langmem_tiers.consolidate.models import Judge, Summariser, judged
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.promotion_step import Demote, Promote
-from langmem_tiers.consolidate.session_end import SessionEnd, ended_sessions
-from langmem_tiers.consolidate.steps import Cycle, CycleStep, Proposal, StepCounts, StepDecision
-from langmem_tiers.consolidate.stored import MovingStep, hold, read, select
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    CycleStep,
+    MovingStep,
+    Proposal,
+    StepCounts,
+    StepDecision,
+    read,
+    select,
+)
+from langmem_tiers.core.context import ABSENT, named_by
+from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place
-from langmem_tiers.learn.general import Generaliser
-from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
-from langmem_tiers.store.write import Write, delete_expired_calls
+from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.reading import LINE, shortened
+from langmem_tiers.learn import promote, rollback
+from langmem_tiers.learn.general import Generaliser, identifying
+from langmem_tiers.learn.outcome import LIKELY_HARM
+from langmem_tiers.learn.promotion_rules import Candidate, PromotionPolicy
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, extent, rows_of
+from langmem_tiers.remember.transaction import Check
+from langmem_tiers.store.write import Write, delete_expired_calls, keys_of
 
 STAYS = "it has not reached what rises"
 EXPIRED = "its time to live is over"
@@ -30,23 +47,159 @@ ACCESSED = "it was accessed or deleted meanwhile"
 LEAST = timedelta(days=1)
 """Younger strengths are left: in a day they lose 2 %."""
 
+PROVEN = "it has proven itself"
+UNPROVEN = "it is not proven yet"
+SETTLED = "it has lived on in another one"
+UNSAID = "the model said nothing usable of it"
+NOT_NOW = "it could not be promoted as things stood; explain tells why"
+TURNED = "later outcomes turned against it"
+HELPS = "runs do better with it"
+SEEMS = "runs seem to do worse with it: it is shown to fewer"
+UNKNOWN = "whether runs do better with it is not known yet"
+HOLDS = "later outcomes have not turned against it"
+_HARDLY_HARM = 0.05
 
+
+def steps(
+    policy: ConsolidationPolicy,
+    generaliser: Generaliser | None = None,
+    judge: Judge | None = None,
+    archive_step: CycleStep | None = None,
+    summariser: Summariser | None = None,
+) -> tuple[CycleStep, ...]:
+    """The steps that a policy asks for.
+
+    They are session_end, rise, expire, merge, supersede, outdated, demote, promote, decay and
+    archive, in this order. Without a `judge`, repetitions and contradictions are only proposed.
+    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
+    """
+    rise, promotion = policy.rise, policy.promotion
+    wanted: tuple[CycleStep | None, ...] = (
+        None if rise is None else SessionEnd(summariser),
+        None if rise is None else Rise(rise),
+        Expire() if policy.expiry else None,
+        None if policy.merge is None else merge.Merge(policy.merge, judge, policy.supersede),
+        None if policy.supersede is None else merge.Supersede(policy.supersede, judge),
+        None if policy.supersede is None else merge.Outdated(),
+        None if promotion is None else Demote(promotion),
+        None if promotion is None else Promote(promotion, generaliser, judge),
+        Decay() if policy.decay else None,
+        None if policy.archive is None else archive_step,
+    )
+    return tuple(one for one in wanted if one is not None)
+
+
+def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
+    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
+    if cycle.idle_since is None:
+        return sorted(cycle.ended)
+    rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
+    return sorted(cycle.ended.union(row[0] for row in rows))
+
+
+@dataclass(frozen=True)
+class SessionEnd(CycleStep):
+    """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
+
+    A decision is about a whole session and names its first note.
+    """
+
+    summariser: Summariser | None = None
+    """Who sums up a session, if anybody does."""
+    name = "session_end"
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """The first note of each session that has ended."""
+        ended = yield from ended_sessions(cycle)
+        names = [_names(cycle.tenant, one) for one in ended]
+        users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
+        params: dict[str, Any] = {
+            "namespaces": ended,
+            "homes": [
+                f"{one.partition('.')[0]}.{ending.own_labels(user)}"
+                for one, user in zip(ended, users, strict=True)
+            ],
+            "sessions": [session for session, _ in names],
+            "projects": [project for _, project in names],
+            "users": users,
+        }
+        found: list[int] = []
+        if ended:
+            found = yield from select(cycle, "select_ended", after, limit, **params)
+        if self.summariser is None or cycle.idle_since is None:
+            return found
+        params["since"] = cycle.idle_since
+        unread = yield from select(cycle, "select_unread", after, limit, **params)
+        return sorted({*found, *unread})[:limit]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What is to be kept of each session; a model that sums it up is asked here."""
+        decisions = []
+        for first in (yield from read(cycle, ids)):
+            session, project = _names(cycle.tenant, first.namespace)
+            named = first.value.get("project_id")
+            ended = ending.EndedSession(
+                cycle=cycle,
+                session=first.session or session,
+                projects=[named if isinstance(named, str) else project],
+                namespaces=[first.namespace] if (first.session or "") == session else [],
+                user_id=first.user_id,
+                summariser=self.summariser,
+            )
+            left = yield from ending.left_of(ended)
+            detail = {
+                "notes": [list(one) for one in ending.ReadVersion.of(left.notes)],
+                "said": [list(one) for one in ending.ReadVersion.of(left.said)],
+                "keeps": [list(one) for one in left.keeps],
+            }
+            decisions.append(parts.decision(first, ending.ENDED, detail=detail))
+        return Proposal(decisions=decisions, kept={})
+
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+        """End them one by one, those that are as they were read."""
+        left = {}
+        for one in decisions:
+            if not (yield from _ends(cycle, one["detail"])):
+                left[one["id"]] = parts.CHANGED
+        return parts.carried_out(decisions, left)
+
+
+@begun_anew
+def _ends(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
+    """End the session of a decision, in one transaction; whether it has ended then."""
+    notes = [ending.ReadVersion(*each) for each in detail["notes"]]
+    said = [ending.ReadVersion(*each) for each in detail["said"]]
+    keeps = [ending.KeptMemory(*each) for each in detail["keeps"]]
+    recorded = ending.reads(cycle, [each.id for each in said])
+    asked = (lease.guard(cycle),)
+    if (yield from ending.keep(cycle, keeps, notes, said, recorded=recorded, asked=asked)):
+        return True
+    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
+    kept_before = Call("get_many", keys_of(ending.puts(cycle, keeps)))
+    left, kept = yield Query((there, kept_before), commit=True)
+    return not left and len(kept) == len(keeps)
+
+
+def _names(tenant: str, namespace: str) -> tuple[str, str]:
+    """The session and the project of a session's namespace; empty names for none."""
+    _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
+    return named_by(session) or "", named_by(project) or ""
+
+
+@dataclass(frozen=True)
 class Rise(MovingStep):
     """Moves what belongs to the project from short_term to working; ended sessions as well."""
 
+    policy: RisePolicy
     name = "rise"
     tiers = (Tier.SHORT_TERM,)
-
-    def __init__(self, policy: RisePolicy) -> None:
-        """Hold what the rule goes by."""
-        self._policy = policy
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What may rise."""
         params = {
             "ended": (yield from ended_sessions(cycle)),
-            "accesses": self._policy.min_access_count,
-            "importance": self._policy.min_importance,
+            "accesses": self.policy.min_access_count,
+            "importance": self.policy.min_importance,
             "life": cycle.options.tier_ttl.get(Tier.SHORT_TERM),
         }
         return (yield from select(cycle, "select_rising", after, limit, **params))
@@ -58,7 +211,7 @@ class Rise(MovingStep):
             # What nobody reads or thinks important was selected for its session alone.
             idle = cycle.idle_since is not None and one.updated_at <= cycle.idle_since
             ended = one.namespace in cycle.ended or idle
-            reason = rises(self._policy, one.importance, one.access_count, ended=ended)
+            reason = rises(self.policy, one.importance, one.access_count, ended=ended)
             if reason is None:
                 kept.append(STAYS)
             else:
@@ -95,7 +248,7 @@ class Expire(CycleStep):
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
-        yield from hold(cycle, decisions)
+        yield from parts.hold(cycle, decisions)
         gone = [
             Write(place=Place(cycle.tenant, one["namespace"]), key=one["key"], value=None)
             for one in decisions
@@ -123,8 +276,8 @@ class Decay(CycleStep):
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
-        (guarded,) = yield Query((guard(cycle),))
-        check_guard(guarded, cycle.tenant)
+        (guarded,) = yield Query((lease.guard(cycle),))
+        lease.check_guard(guarded, cycle.tenant)
         ids = {one["id"] for one in decisions}
         before = cycle.moment.now - LEAST
         rows = yield from rows_of("fade", **cycle.params, ids=[*ids], before=before)
@@ -132,31 +285,193 @@ class Decay(CycleStep):
         return parts.carried_out(decisions, left)
 
 
-def steps(
-    policy: ConsolidationPolicy,
-    generaliser: Generaliser | None = None,
-    judge: Judge | None = None,
-    archive_step: CycleStep | None = None,
-    summariser: Summariser | None = None,
-) -> tuple[CycleStep, ...]:
-    """The steps that a policy asks for.
+@dataclass(frozen=True)
+class Promote(CycleStep):
+    """Promotes what has proven itself."""
 
-    They are session_end, rise, expire, merge, supersede, outdated, demote, promote, decay and
-    archive, in this order. Without a `judge`, repetitions and contradictions are only proposed.
-    `archive_step` is done if the policy archives; a `summariser` sums up what sessions noted.
-    """
-    rise, merge, supersede = policy.rise, policy.merge, policy.supersede
-    promotion = policy.promotion
-    wanted: tuple[CycleStep | None, ...] = (
-        None if rise is None else SessionEnd(summariser),
-        None if rise is None else Rise(rise),
-        Expire() if policy.expiry else None,
-        None if merge is None else Merge(merge, judge, supersede),
-        None if supersede is None else Supersede(supersede, judge),
-        None if supersede is None else Outdated(),
-        None if promotion is None else Demote(promotion),
-        None if promotion is None else Promote(promotion, generaliser, judge),
-        Decay() if policy.decay else None,
-        None if policy.archive is None else archive_step,
-    )
-    return tuple(one for one in wanted if one is not None)
+    policy: PromotionPolicy
+    generaliser: Generaliser | None
+    """What says it for everybody."""
+    judge: Judge | None = None
+    """Who says whether what is near says the same."""
+    name = "promote"
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What may have proven itself."""
+        return promote.candidates(self._how(cycle), after, limit)
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """What has, and what it says for everybody; a model is asked for that here."""
+        candidates = yield from promote.evidence(cycle.tenant, ids)
+        how = self._how(cycle)
+        how = how._replace(same=(yield from self._same(cycle, candidates, how)))
+        decisions: list[StepDecision] = []
+        findings: list[parts.Finding] = []
+        kept: list[str] = []
+        for one in candidates:
+            plan = yield from apart(
+                partial(promote.assess, one, how), extent([one.value, one.near])
+            )
+            if not plan.worthy:
+                kept.append(UNPROVEN if plan.settled is None else SETTLED)
+                if _is_near_miss(plan):
+                    findings.append(parts.finding(one, f"it lacks: {plan.decision.lacks[0]}"))
+                    findings += _near(plan)
+                continue
+            try:
+                told = yield from promote.general_form(plan, how)
+            except (ModelError, InvalidInputError):
+                kept.append(UNSAID)
+                continue
+            if isinstance(told, str):
+                kept.append(promote.NEEDS)
+                findings.append(parts.finding(one, told))
+                continue
+            words = None if told["content"] == one.content else told["content"]
+            detail = {"general": words, "same": sorted(how.same.get(one.id, ()))}
+            decisions.append(parts.decision(one, PROVEN, detail=detail))
+            findings += _near(plan)
+        return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
+
+    def _same(
+        self, cycle: Cycle, candidates: Sequence[Candidate], how: promote.Promoting
+    ) -> Flow[dict[int, list[int]]]:
+        """What is near to each near miss and says the same, as the judge says: it may decide."""
+        same: dict[int, list[int]] = {}
+        if self.judge is None:
+            return same
+        plans = (promote.assess(one, how) for one in candidates)
+        near = {
+            tuple(sorted((plan.candidate.id, int(other["id"]))))
+            for plan in plans
+            if _is_near_miss(plan)
+            for other in plan.unlike
+        }
+        there = {
+            one.id: one for one in (yield from read(cycle, {one for pair in near for one in pair}))
+        }
+        found = [[there[one] for one in pair] for pair in sorted(near) if there.keys() >= {*pair}]
+        in_order = (sorted(pair, key=lambda one: one.recorded) for pair in found)
+        pairs = [(older, newer) for older, newer in in_order]
+        for older, newer in (yield from judged(self.judge, "same", pairs)):
+            same.setdefault(older.id, []).append(newer.id)
+            same.setdefault(newer.id, []).append(older.id)
+        return same
+
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+        """Promote them one by one. One that went along with another is done."""
+        moves = [parts.move_id(cycle, self.name, one["id"]) for one in decisions]
+        before = yield from _known(cycle, moves)
+        for one in decisions:
+            if one["id"] not in chain.from_iterable(before.values()):
+                yield from self._promote(cycle, one)
+        known = yield from _known(cycle, moves)
+        went = set(chain.from_iterable(known.values()))
+        left = {one["id"]: NOT_NOW for one in decisions if one["id"] not in went}
+        return parts.carried_out(decisions, left, [one for one in moves if one in known])
+
+    def _promote(self, cycle: Cycle, one: StepDecision) -> Flow[None]:
+        """Promote a memory as it was judged, unless what became known since holds it back."""
+        found = yield from promote.evidence(cycle.tenant, [one["id"]])
+        if not found or parts.version(found[0].updated_at) != one["version"]:
+            return
+        same, words = one["detail"].get("same", ()), one["detail"]["general"]
+        how = self._how(cycle)._replace(same={one["id"]: same}, generaliser=None)
+        labels = promote.assess(found[0], how).labels(cycle.tenant)
+        if words is None or not identifying(words, labels):
+            with suppress(InvalidInputError):
+                yield from promote.promote_one(found[0], how, words)
+
+    def _how(self, cycle: Cycle) -> promote.Promoting:
+        return promote.Promoting(
+            cycle.tenant,
+            self.policy,
+            self.generaliser,
+            cycle.options,
+            cycle.moment,
+            clock=lambda: cycle.moment,
+            named=partial(parts.move_id, cycle, self.name),
+            check=Check(
+                lambda _: lease.guard(cycle), lambda rows: lease.check_guard(rows, cycle.tenant)
+            ),
+        )
+
+
+def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
+    """Those moves that were written, and the memories that each moved."""
+    rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
+    return {row[0]: row[1] or [] for row in rows}
+
+
+def _is_near_miss(plan: promote.Plan) -> bool:
+    """Whether a memory lacks but one thing to be promoted."""
+    return plan.settled is None and len(plan.decision.lacks) == 1
+
+
+def _near(plan: promote.Plan) -> Iterator[parts.Finding]:
+    """That what is near to a memory does not go along with it."""
+    for one in plan.unlike:
+        near, other = 1 - one["distance"], (one["namespace"], one["key"])
+        reason = f"the same or the opposite? near ({near:.2f}), and not counted"
+        yield parts.finding(plan.candidate, reason, other, near)
+
+
+@dataclass(frozen=True)
+class Demote(MovingStep):
+    """Demotes what was promoted and has failed since, and what harms beyond doubt."""
+
+    policy: PromotionPolicy
+    name = "demote"
+
+    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
+        """What was promoted and has failed a run since, and what some runs went without."""
+        found = yield from rollback.doubted(cycle.tenant, self.policy, after, limit)
+        return [one.id for one in found]
+
+    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
+        """Against which of these outcomes have turned."""
+        after, limit = min(ids) - 1, max(ids) - min(ids) + 1
+        found = yield from rollback.doubted(cycle.tenant, self.policy, after, limit)
+        decisions: list[StepDecision] = []
+        findings: list[parts.Finding] = []
+        kept: list[str] = []
+        for one in (one for one in found if one.id in set(ids)):
+            verdict = _verdict(one)
+            if one.decision.demote:
+                detail = {"reasons": [*map(str, one.decision.reasons)], "tier": one.tier}
+                decisions.append(parts.decision(one, verdict, detail=detail))
+            else:
+                kept.append(verdict)
+            if one.counts is not None:
+                credit = {HELPS: "helps", UNKNOWN: "unknown"}.get(verdict, "harms")
+                said = parts.finding(one, f"{verdict} ({one.counts})")
+                content = shortened(one.content, LINE)
+                findings.append({**said, "credit": credit, "content": content})
+        return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
+
+    def records(
+        self, cycle: Cycle, todo: Sequence[StepDecision], params: dict[str, Any]
+    ) -> Sequence[Call]:
+        """Demote them."""
+        return [
+            rollback.demotion_call(
+                cycle.tenant,
+                (one["id"], one["detail"].get("tier", Tier.LONG_TERM)),
+                move,
+                one["detail"]["reasons"],
+                cycle.moment,
+            )
+            for one, move in zip(todo, params["events"], strict=True)
+        ]
+
+
+def _verdict(one: rollback.Doubted) -> str:
+    """What outcomes say of a memory, as far as they tell."""
+    if one.decision.demote:
+        return TURNED
+    if one.counts is None:
+        return HOLDS
+    harm = one.decision.reasons[-1].value or 0.0
+    if harm >= LIKELY_HARM:
+        return SEEMS
+    return HELPS if harm <= _HARDLY_HARM else UNKNOWN

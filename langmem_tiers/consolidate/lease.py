@@ -1,14 +1,19 @@
-"""The lease of a tenant: who consolidates it, and until when."""
+"""The lease of a tenant: who consolidates it, and until when; and when it was done last."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
-from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.postgres.flow import Call, Flow, rows_of
+
+if TYPE_CHECKING:
+    from langmem_tiers.consolidate.steps import Cycle
+
+MISSED = timedelta(minutes=10)
+"""How long after it began a cycle that has not ended is no longer waited for: our own choice."""
 
 
 def thread_of(tenant: str) -> str:
@@ -50,6 +55,21 @@ def tenants() -> Flow[list[str]]:
     """Every tenant that has memories, in order."""
     rows = yield from rows_of("tenants")
     return [row[0] for row in rows]
+
+
+def last_cycle(tenant: str) -> Flow[datetime | None]:
+    """When the last cycle of a tenant that ended had begun; None if there was none."""
+    rows = yield from rows_of("last_cycle", tenant=tenant)
+    return rows[0][0] if rows else None
+
+
+def claim_cycle(tenant: str, now: datetime, every: timedelta) -> Flow[bool]:
+    """Whether a cycle that is due by time may begin; of several runs that ask one is told so.
+
+    One that began is missed if it has not ended after `MISSED`.
+    """
+    rows = yield from rows_of("claim_cycle", tenant=tenant, now=now, since=now - min(every, MISSED))
+    return bool(rows)
 
 
 def guard(cycle: Cycle) -> Call:

@@ -1,24 +1,34 @@
-"""Merging: what says the same in one home lives on in the oldest of it.
+"""Merging and superseding: what says the same lives on in the oldest, what is contradicted ends.
 
-What was said twice in a row does. What else may say the same is for a judge: without one it is
-proposed.
+What was said twice in a row says the same. What else may, or may contradict, is for a judge:
+without one it is proposed. Both look at what changed, and at what is near to it.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from itertools import chain, groupby
 from typing import NamedTuple
 
-from langmem_tiers.consolidate import steps, stored
+from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
-from langmem_tiers.consolidate.steps import Cycle, Finding, Proposal, StepCounts, StepDecision
-from langmem_tiers.consolidate.stored import Group, LockedRows, MovingStep, Stored
+from langmem_tiers.consolidate.steps import (
+    Cycle,
+    Finding,
+    LockedRows,
+    MovingStep,
+    Proposal,
+    StepCounts,
+    StepDecision,
+    Stored,
+)
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
-from langmem_tiers.postgres.flow import Flow, apart, rows_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
 from langmem_tiers.remember.trust import SPOKEN_FOR
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
@@ -28,6 +38,16 @@ NEAR = 0.5
 DOUBTED = 3
 """The nearest of each memory that are put to somebody."""
 _ANOTHER_TIME = timedelta(days=1)
+NEAREST = 20
+"""Neighbours of each memory that are looked at, by vectors and by words."""
+OVERLAP = 0.2
+"""The share of words in common that two memories need to be looked at for their words."""
+LOOKED_AT = 400
+"""Memories that share a word with one that changed, by its rarest words first: so many are looked
+at. With half as many a few are missed in homes of 20,000, and none in homes of 2,000."""
+EXACT = 1_000
+"""Vectors of a home in a tier up to which the nearest are sought if no model is asked: 2 µs each
+for every memory that changed."""
 
 SAME = "it says the same as an older one"
 ALONE = "nothing says the same"
@@ -40,6 +60,85 @@ PROPOSED = "another one may say the same: proposed"
 LATE = "it was left when the others were merged"
 
 
+# ---- what can be compared ---------------------------------------------------------------------
+
+
+class Group(NamedTuple):
+    """What can say the same, or contradict each other: memories of one home, type and user."""
+
+    memories: Mapping[int, Stored]
+    near: Mapping[tuple[int, int], float]
+    """How near two are, in either order: their cosine or the share of words, whichever is more."""
+
+    @property
+    def characters(self) -> int:
+        """How much is to be read to judge them."""
+        return sum(len(one.content) for one in self.memories.values())
+
+
+def undone(cycle: Cycle, kind: str, ids: Iterable[int]) -> Flow[set[tuple[int, int]]]:
+    """Moves of these memories that were rolled back, and are not made again: what went where."""
+    rows = yield from rows_of("undone_pairs", tenant=cycle.tenant, kind=kind, ids=sorted(ids))
+    return {(row[0], row[1]) for row in rows}
+
+
+def groups(
+    cycle: Cycle, ids: Sequence[int], *, same_tier: bool, thorough: bool, also: str | None = None
+) -> Flow[list[Group]]:
+    """These memories and their neighbours, apart by what can be compared.
+
+    Neighbours are current; with `also`, those in that state that share words are looked at as well.
+    If `thorough`, the nearest are sought among as many vectors as a search goes through.
+    """
+    exact = cycle.options.exact_limit if thorough else EXACT
+    pairs = yield from _near(cycle, ids, same_tier=same_tier, exact=exact, also=also)
+    found = yield from steps.read(cycle, {*ids, *(other for _, other in pairs)})
+    seen = [one for one in found if one.state is None or one.state == also]
+
+    def apart(one: Stored) -> tuple[str, ...]:
+        return (one.home, one.memory_type, one.user_id or "", one.tier if same_tier else "")
+
+    made = []
+    for _, several in groupby(sorted(seen, key=lambda one: (apart(one), one.id)), apart):
+        memories = {one.id: one for one in several}
+        near = {pair: how for pair, how in pairs.items() if memories.keys() >= set(pair)}
+        made.append(Group(memories, near))
+    return made
+
+
+def _near(
+    cycle: Cycle, ids: Sequence[int], *, same_tier: bool, exact: int, also: str | None
+) -> Flow[dict[tuple[int, int], float]]:
+    """Pairs of these and their neighbours, and how near they are."""
+    index = cycle.options.index
+    if index is None:
+        return {}
+    params = {
+        **cycle.params,
+        "ids": sorted(ids),
+        "same_tier": same_tier,
+        "also": also,
+        "limit": NEAREST,
+        "overlap": OVERLAP,
+        "looked_at": LOOKED_AT,
+        "exact": exact,
+    }
+    calls = [Call("near_by_words", params)]
+    if index.vector is not None:
+        calls.append(Call("near_by_vector", params | {"also": None}))
+    rows, *near = yield Query(tuple(calls), commit=True)
+    if rows and near:
+        pairs = {"ids": [row[0] for row in rows], "others": [row[1] for row in rows]}
+        near += yield Query((Call("cosines", {**pairs, "tenant": cycle.tenant}),), commit=True)
+    found: dict[tuple[int, int], float] = {}
+    for one, other, how in chain(rows, *near):
+        found[one, other] = max(how, found.get((one, other), 0.0))
+    return found
+
+
+# ---- what says the same -----------------------------------------------------------------------
+
+
 class Same(NamedTuple):
     """Memories that say the same, by id."""
 
@@ -49,8 +148,8 @@ class Same(NamedTuple):
     """In the order in which they were recorded."""
 
 
-class Tellings:
-    """Memories of one home and type, by their texts and by the order in which they were true."""
+class Statements:
+    """Memories of one home and type, by their texts and the order in which they were true."""
 
     def __init__(self, group: Group) -> None:
         self.memories = group.memories
@@ -168,60 +267,58 @@ def joined(items: Iterable[Stored], found: Sequence[Same], alike: Iterable[Pair]
     return [Same(survivor, tuple(others[survivor])) for survivor in oldest]
 
 
+@dataclass(frozen=True)
 class Merge(MovingStep):
     """Merges what says the same."""
 
+    policy: MergePolicy
+    judge: Judge | None = None
+    """Who says whether two say the same."""
+    ending: SupersedePolicy | None = None
+    """What superseding does: it proposes what is near and differs, where it looks at the type."""
     name = "merge"
     statement = "record_merges"
-
-    def __init__(
-        self, policy: MergePolicy, judge: Judge | None = None, ending: SupersedePolicy | None = None
-    ) -> None:
-        """Hold what is looked at, whom to ask whether it is the same, and what superseding does."""
-        self._policy = policy
-        self._judge = judge
-        self._ending = () if ending is None else ending.memory_types
+    notes_seen = True
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle."""
         step = {"step": self.name, "memory_types": None}
-        return stored.select(cycle, "select_changed", after, limit, **step)
+        return steps.select(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What of these, and of what is near to them, says the same."""
-        thorough = self._judge is not None
-        groups = yield from stored.groups(cycle, ids, same_tier=True, thorough=thorough)
-        involved = {one for group in groups for one in group.memories}
-        before = yield from stored.undone(cycle, "merged", involved)
+        thorough = self.judge is not None
+        found = yield from groups(cycle, ids, same_tier=True, thorough=thorough)
+        involved = {one for group in found for one in group.memories}
+        before = yield from undone(cycle, "merged", involved)
         fate = dict.fromkeys((one for one in ids if one in involved), ALONE)
         seen = yield from apart(
-            lambda: [_Seen.of(group, self._policy, before) for group in groups],
-            sum(one.characters for one in groups),
+            lambda: [_Seen.of(group, self.policy, before) for group in found],
+            sum(one.characters for one in found),
         )
         alike = yield from self._alike(seen)
         decisions: list[StepDecision] = []
         findings: list[Finding] = []
+        ending = () if self.ending is None else self.ending.memory_types
         for one in seen:
             _tell(fate, one.stays)
-            if self._judge is None:
-                findings += one.findings(fate, self._ending)
-            for same in joined(one.told.items, one.sure, alike):
-                decisions += _merged(one.told, same, fate, before)
+            if self.judge is None:
+                findings += one.findings(fate, ending)
+            for same in joined(one.said.items, one.sure, alike):
+                decisions += _merged(one.said, same, fate, before)
         decisions.sort(key=lambda one: one["id"])
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()), findings=findings)
 
     def _alike(self, seen: Sequence[_Seen]) -> Flow[list[Pair]]:
         """What the judge says is the same, but for what had ceased to be true in between."""
-        doubts = [(pair, one) for one in seen for pair in one.doubts]
-        alike = yield from judged(self._judge, "same", [pair for pair, _ in doubts])
-        yes = {*alike}
+        doubts = {pair: one for one in seen for pair in one.doubts}
+        alike = yield from judged(self.judge, "same", list(doubts))
         turns = {
-            pair: [(pair[0], between) for between in one.told.between(*pair)]
-            for pair, one in doubts
-            if pair in yes
+            pair: [(pair[0], between) for between in doubts[pair].said.between(*pair)]
+            for pair in alike
         }
-        asked = dict.fromkeys(turn for several in turns.values() for turn in several)
-        turned = yield from judged(self._judge, "contradicts", list(asked))
+        asked = dict.fromkeys(chain.from_iterable(turns.values()))
+        turned = yield from judged(self.judge, "contradicts", list(asked))
         return [pair for pair in alike if not {*turns[pair]} & {*turned}]
 
     def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
@@ -230,7 +327,7 @@ class Merge(MovingStep):
         for one in decisions:
             first[one["target"]] = min(one["id"], first.get(one["target"], one["id"]))
         return {
-            one["id"]: stored.move_id(cycle, self.name, first[one["target"]], one["target"])
+            one["id"]: steps.move_id(cycle, self.name, first[one["target"]], one["target"])
             for one in decisions
         }
 
@@ -241,15 +338,11 @@ class Merge(MovingStep):
             return LATE
         return LIVED_ON if why is None and held.memories[one["id"]].lived_on else why
 
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
-        """Everything has been looked at."""
-        return stored.note_seen(cycle, self.name)
-
 
 class _Seen(NamedTuple):
     """What is seen of a group before anybody is asked."""
 
-    told: Tellings
+    said: Statements
     sure: Sequence[Same]
     """What was said twice in a row."""
     doubts: Sequence[Pair]
@@ -260,17 +353,17 @@ class _Seen(NamedTuple):
     @classmethod
     def of(cls, group: Group, policy: MergePolicy, before: Collection[tuple[int, int]]) -> _Seen:
         """Look at a group. What somebody took apart is not said twice in a row."""
-        told = Tellings(group)
-        sure = told.repeated(timedelta(minutes=policy.within_minutes), {one for one, _ in before})
+        said = Statements(group)
+        sure = said.repeated(timedelta(minutes=policy.within_minutes), {one for one, _ in before})
         doubts: list[Pair] = []
         stays: dict[int, str] = {}
-        for older, newer in told.similar(policy.near_duplicate, sure):
+        for older, newer in said.similar(policy.near_duplicate, sure):
             against = _apart(newer, older, before)
             if against is None:
                 doubts.append((older, newer))
-            elif told.text[older.id] == told.text[newer.id]:
+            elif said.text[older.id] == said.text[newer.id]:
                 stays[newer.id] = against
-        return cls(told, sure, doubts, stays)
+        return cls(said, sure, doubts, stays)
 
     def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[Finding]:
         """What somebody is to look at; both stay as they are.
@@ -278,10 +371,10 @@ class _Seen(NamedTuple):
         What is near and differs is proposed once: by superseding, where that looks at the type.
         """
         for older, newer in self.doubts:
-            if older.memory_type in ending and self.told.text[older.id] != self.told.text[newer.id]:
+            if older.memory_type in ending and self.said.text[older.id] != self.said.text[newer.id]:
                 continue
             _tell(fate, {older.id: PROPOSED, newer.id: PROPOSED})
-            near = self.told.nearness(older, newer)
+            near = self.said.nearness(older, newer)
             yield steps.finding(newer, MAYBE_SAME, (older.namespace, older.key), near)
 
 
@@ -294,14 +387,14 @@ def _apart(one: Stored, other: Stored, before: Collection[tuple[int, int]]) -> s
 
 
 def _merged(
-    told: Tellings, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
+    said: Statements, same: Same, fate: dict[int, str], before: Collection[tuple[int, int]]
 ) -> Iterator[StepDecision]:
     """What lives on in the oldest that says the same, and why anything does not."""
     if fate.keys().isdisjoint((same.survivor, *same.others)):
         return  # they were looked at when they changed
-    target = told.memories[same.survivor]
+    target = said.memories[same.survivor]
     _tell(fate, {target.id: OLDEST})
-    for source in (told.memories[one] for one in same.others):
+    for source in (said.memories[one] for one in same.others):
         against = _apart(source, target, before)
         if against is None:
             fate.pop(source.id, None)
@@ -315,6 +408,8 @@ def _tell(fate: dict[int, str], why: Mapping[int, str]) -> None:
     fate |= {one: reason for one, reason in why.items() if one in fate}
 
 
+# ---- what ends what ----------------------------------------------------------------------------
+
 _SUPERSEDED = "superseded"
 STANDS = "nothing newer contradicts it"
 STANDS_AGAIN = "it was superseded before, and that was rolled back"
@@ -323,22 +418,22 @@ MAYBE_PROPOSED = f"{MAYBE_ENDED}: proposed"
 JUDGED = "a newer one contradicts it, says the model"
 
 
+@dataclass(frozen=True)
 class Supersede(MovingStep):
     """Ends the truth of what newer memories contradict."""
 
+    policy: SupersedePolicy
+    judge: Judge | None = None
+    """Who says whether one contradicts another."""
     name = "supersede"
     statement = "record_supersessions"
     target_states = (None, _SUPERSEDED)
-
-    def __init__(self, policy: SupersedePolicy, judge: Judge | None = None) -> None:
-        """Hold which types can be contradicted, and whom to ask whether they are."""
-        self._policy = policy
-        self._judge = judge
+    notes_seen = True
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What changed since the last cycle, of the types that say how things are."""
-        step = {"step": self.name, "memory_types": list(self._policy.memory_types)}
-        return stored.select(cycle, "select_changed", after, limit, **step)
+        step = {"step": self.name, "memory_types": list(self.policy.memory_types)}
+        return steps.select(cycle, "select_changed", after, limit, **step)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Which of these, and of what is near to them, contradict each other.
@@ -346,33 +441,28 @@ class Supersede(MovingStep):
         What was superseded before is looked at as well: a memory ends where the first newer one
         that contradicts it begins, though that one has ended since.
         """
-        groups = yield from stored.groups(
-            cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=self._judge is not None
-        )
-        memories = {id_: one for group in groups for id_, one in group.memories.items()}
-        before = yield from stored.undone(cycle, _SUPERSEDED, memories)
+        thorough = self.judge is not None
+        found = yield from groups(cycle, ids, same_tier=False, also=_SUPERSEDED, thorough=thorough)
+        memories = {id_: one for group in found for id_, one in group.memories.items()}
+        before = yield from undone(cycle, _SUPERSEDED, memories)
         fate = dict.fromkeys((one for one in ids if one in memories), STANDS)
         fate |= {one: STANDS_AGAIN for one, by in before if one in fate and by in memories}
         doubts = yield from apart(
-            lambda: {p: near for one in groups for p, near in _doubts(one, before, cycle).items()},
-            sum(one.characters for one in groups),
+            lambda: {p: near for one in found for p, near in _doubts(one, before, cycle).items()},
+            sum(one.characters for one in found),
         )
-        if self._judge is None:
+        if self.judge is None:
             fate |= {one.id: MAYBE_PROPOSED for one, _ in doubts if one.id in fate}
             findings = [
                 steps.finding(one, MAYBE_ENDED, (newer.namespace, newer.key), near)
                 for (one, newer), near in doubts.items()
             ]
             return Proposal(decisions=[], kept=steps.counted(fate.values()), findings=findings)
-        ended = first_of_each((yield from judged(self._judge, "contradicts", list(doubts))))
+        ended = first_of_each((yield from judged(self.judge, "contradicts", list(doubts))))
         for older, _ in ended:
             fate.pop(older.id, None)
         decisions = [steps.decision(one, JUDGED, newer) for one, newer in ended]
         return Proposal(decisions=decisions, kept=steps.counted(fate.values()))
-
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
-        """Everything has been looked at."""
-        return stored.note_seen(cycle, self.name)
 
 
 def _doubts(group: Group, before: Collection[tuple[int, int]], cycle: Cycle) -> dict[Pair, float]:
@@ -421,10 +511,11 @@ class Outdated(steps.CycleStep):
     """Proposes memories that came from one superseded since; it changes nothing itself."""
 
     name = "outdated"
+    notes_seen = True
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """Find the memories that came from one superseded since the last cycle."""
-        return stored.select(cycle, "select_outdated", after, limit, step=self.name)
+        return steps.select(cycle, "select_outdated", after, limit, step=self.name)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Name each with the nearest superseded memory that it came from."""
@@ -447,7 +538,3 @@ class Outdated(steps.CycleStep):
         """Change nothing: somebody else retracts, supersedes, or keeps each memory."""
         yield from ()
         return StepCounts()
-
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
-        """Note that everything has been seen."""
-        return stored.note_seen(cycle, self.name)

@@ -10,7 +10,7 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.consolidate.stored import Stored
+from langmem_tiers.consolidate.steps import Stored
 from langmem_tiers.core import prompts
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.structured import ways_to_ask

@@ -1,30 +1,50 @@
 """A session ends: what it noted becomes memories of its project, and the notes are cleared.
 
-All of it is one transaction, so that whatever happens the notes are there, or what became of them.
+A note is a memory of type `working`. What is lifted of the notes, and a digest of all of them, is
+kept in one transaction with their removal, so that whatever happens the notes are there, or what
+became of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import partial
+from itertools import groupby
 from typing import Any, NamedTuple
+from uuid import NAMESPACE_OID, uuid5
 
-from langmem_tiers.consolidate import lease, steps, stored
+from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.models import Summariser, Summary
-from langmem_tiers.consolidate.session_rules import WORKING, Home, Kept, homes, worth
-from langmem_tiers.consolidate.steps import Cycle, Proposal, StepCounts, StepDecision, counted
-from langmem_tiers.consolidate.stored import Stored, move_id, read
-from langmem_tiers.core.context import ABSENT, named_by, users_labels
+from langmem_tiers.consolidate.steps import Cycle, Stored
+from langmem_tiers.core.context import MemoryContext, users_labels
 from langmem_tiers.core.errors import ConflictError
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import Place, decode
-from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
+from langmem_tiers.core.memory import Source, Tier
+from langmem_tiers.core.namespaces import Place
+from langmem_tiers.core.reading import ends_of, normalised, visible
+from langmem_tiers.core.values import batches, provenance_of, source_of, trust_of
+from langmem_tiers.postgres.flow import Ask, Call, Flow, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import write_of
 from langmem_tiers.remember.transaction import write_if
-from langmem_tiers.store.write import LOCK, Write, keys_of
+from langmem_tiers.store.write import LOCK, Write
 
 ENDED = "its session ended"
+WORKING = "working"
+"""The memory type that a session's end clears."""
+PART = 8_000
+"""Characters of a digest, beyond which it goes on in another memory."""
+SHORT = 80
+"""Characters of a note in the digest that is stored for itself."""
+IMPORTANT = 0.7
+"""The importance, as somebody told it, from which on a note is lifted."""
+PINNED = "it is pinned"
+RECALLED = "it was recalled in more than one turn"
+STATED = "the user stated it"
+UNTOLD = "nobody pinned it, told that it is important, or recalled it in more than one turn"
+LEARNED = "the model learned it"
+_NEVER_SO = ("retracted", "suspect", "quarantined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +78,9 @@ class SessionReport:
             f"{self.risen} moved to working"
             + (f", {self.expired_unread} expired unread" if self.expired_unread else "")
         )
-        reasons = [(number, why) for why, number in sorted(self.reasons.items())]
-        others = [(number, f"not kept: {why}") for why, number in sorted(self.not_kept.items())]
-        return "\n".join([head, *(f"  {one:>5,}  {why}" for one, why in (*reasons, *others))])
+        others = {f"not kept: {why}": often for why, often in self.not_kept.items()}
+        counts = [*sorted(self.reasons.items()), *sorted(others.items())]
+        return "\n".join([head, *(f"  {often:>5,}  {why}" for why, often in counts)])
 
 
 class EndedSession(NamedTuple):
@@ -95,13 +115,30 @@ class ReadVersion(NamedTuple):
     version: str
     state: str | None
 
+    @classmethod
+    def of(cls, several: Sequence[Stored]) -> list[ReadVersion]:
+        """These, as they were read."""
+        return [cls(one.id, one.namespace, one.key, one.version, one.state) for one in several]
+
+
+class KeptMemory(NamedTuple):
+    """A memory that a session leaves, in working."""
+
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    reason: str | None = None
+    """Why it is lifted; None of a digest."""
+    sources: Sequence[Sequence[str]] = ()
+    """What stays of that, by stored namespace and key."""
+
 
 class Left(NamedTuple):
     """What a session left."""
 
     notes: list[Stored]
     """What is cleared."""
-    keeps: list[Kept]
+    keeps: list[KeptMemory]
     passed_over: list[str]
     """Why each of the notes that are not kept is not."""
     rising: list[Stored]
@@ -119,14 +156,21 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
         ModelError: if the summariser gave nothing usable; nothing was changed.
         ConflictError: if the session went on meanwhile, ten times.
     """
-    left = yield from left_of(ended)
-    moves = [move_id(ended.cycle, "session_end", one.id) for one in left.rising]
+    left, cycle = (yield from left_of(ended)), ended.cycle
+    moves = [steps.move_id(cycle, "session_end", one.id) for one in left.rising]
     if left.notes or left.rising or left.said:
-        stay = versions([*left.rising, *left.said])
-        recorded = [_rise(ended, left.rising, moves)] if left.rising else []
-        recorded += reads(ended.cycle, [one.id for one in left.said])
-        notes = versions(left.notes)
-        if not (yield from keep(ended.cycle, left.keeps, notes, stay, recorded=recorded)):
+        recorded = reads(cycle, [one.id for one in left.said])
+        if left.rising:
+            rise = {
+                **cycle.params,
+                "ids": [one.id for one in left.rising],
+                "events": moves,
+                "reasons": [ENDED for _ in moves],
+                "ttl": cycle.options.tier_ttl.get(Tier.WORKING),
+            }
+            recorded.insert(0, Call("record_rises", rise))
+        notes, stay = ReadVersion.of(left.notes), ReadVersion.of([*left.rising, *left.said])
+        if not (yield from keep(cycle, left.keeps, notes, stay, recorded=recorded)):
             raise ConflictError(f"the session {ended.session!r} went on meanwhile: end it again")
     return SessionReport(
         session_id=ended.session,
@@ -135,8 +179,8 @@ def end_session(ended: EndedSession) -> Flow[SessionReport]:
         cleared=len(left.notes),
         risen=len(left.rising),
         moves=tuple(moves),
-        reasons=counted(one.reason for one in left.keeps if one.reason is not None),
-        not_kept=counted(left.passed_over),
+        reasons=steps.counted(one.reason for one in left.keeps if one.reason is not None),
+        not_kept=steps.counted(left.passed_over),
         expired_unread=left.expired_unread,
     )
 
@@ -145,14 +189,14 @@ def notes_of(ended: EndedSession) -> Flow[list[Stored]]:
     """What a session has noted so far, in order; what never was so is left out."""
     found, _ = yield from _memories(ended)
     notes = [one for one in found if one.memory_type == WORKING]
-    return [one for home in homes(ended.session, notes) for one in home.notes]
+    return [one for project in notes_by_project(ended.session, notes) for one in project.notes]
 
 
 def _memories(ended: EndedSession) -> Flow[tuple[list[Stored], int]]:
     """The notes of a session and what else of it is in short_term; and what expired unread."""
     own = list(ended.namespaces)
     rows = yield from rows_of("session_memories", **ended.params, namespaces=own)
-    found = yield from read(ended.cycle, [number for number, gone, _ in rows if not gone])
+    found = yield from steps.read(ended.cycle, [number for number, gone, _ in rows if not gone])
     return found, sum(gone and not was_read for _, gone, was_read in rows)
 
 
@@ -161,41 +205,32 @@ def left_of(ended: EndedSession) -> Flow[Left]:
     memories, expired_unread = yield from _memories(ended)
     notes = [one for one in memories if one.memory_type == WORKING]
     rising = [one for one in memories if one.memory_type != WORKING and one.state is None]
-    keeps: list[Kept] = []
-    against: list[str] = []
     ids = [one.id for one in notes]
     rows = yield from rows_of("recalled_again", tenant=ended.cycle.tenant, ids=ids)
-    said = yield from _said(ended)
-    for home in homes(ended.session, notes, frozenset(row[0] for row in rows), said):
-        summary = yield from _summary(ended.summariser, home)
+    recalled, said = frozenset(row[0] for row in rows), list[Stored]()
+    summariser = ended.summariser
+    if summariser is not None and ended.session:  # what else was said in it: each thing once
+        rows = yield from rows_of("session_said", **ended.params)
+        said = yield from steps.read(ended.cycle, [row[0] for row in rows])
+    keeps: list[KeptMemory] = []
+    passed_over: list[str] = []
+    for project in notes_by_project(ended.session, notes, recalled, said):
+        summary: Summary | None = None
+        if summariser is not None:
+            given = project.told
+            summary = yield Ask(partial(summariser.call, given), partial(summariser.acall, given))
         lifted, others = yield from apart(
-            partial(worth, home, summary, stated=ended.stated),
-            sum(len(one.content) for one in home.notes),
+            partial(kept_of, project, summary, stated=ended.stated),
+            sum(len(one.content) for one in project.notes),
         )
         keeps += lifted
-        against += others
-    return Left(notes, keeps, against, rising, said, expired_unread)
-
-
-def _said(ended: EndedSession) -> Flow[list[Stored]]:
-    """What was said in a session beside its notes, for a model that reads it: each thing once."""
-    if ended.summariser is None or not ended.session:
-        return []
-    rows = yield from rows_of("session_said", **ended.params)
-    return (yield from read(ended.cycle, [row[0] for row in rows]))
-
-
-def _summary(summariser: Summariser | None, home: Home) -> Flow[Summary | None]:
-    if summariser is None:
-        return None
-    notes = home.told
-    found: Summary = yield Ask(lambda: summariser.call(notes), lambda: summariser.acall(notes))
-    return found
+        passed_over += others
+    return Left(notes, keeps, passed_over, rising, said, expired_unread)
 
 
 def keep(
     cycle: Cycle,
-    keeps: Sequence[Kept],
+    keeps: Sequence[KeptMemory],
     notes: Sequence[ReadVersion],
     stay: Sequence[ReadVersion] = (),
     *,
@@ -217,7 +252,10 @@ def keep(
         rows, before, *guarded = answers
         for one in guarded:
             lease.check_guard(one, cycle.tenant)
-        return _as_read(rows, involved) and not before
+        there = [steps.StoredNow(*row) for row in rows]
+        now = {one.id: (steps.version(one.updated_at), one.state) for one in there if one.alive}
+        as_read = all(now.get(one.id) == (one.version, one.state) for one in involved)
+        return as_read and not before
 
     applied = yield from write_if(
         [*puts(cycle, keeps), *gone],
@@ -231,18 +269,7 @@ def keep(
     return applied is not None
 
 
-def _as_read(rows: Rows, involved: Sequence[ReadVersion]) -> bool:
-    """Whether all are there as they were read."""
-    now = {one.id: one for one in (stored.StoredNow(*row) for row in rows) if one.alive}
-    return all(
-        one.id in now
-        and steps.version(now[one.id].updated_at) == one.version
-        and now[one.id].state == one.state
-        for one in involved
-    )
-
-
-def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
+def puts(cycle: Cycle, keeps: Sequence[KeptMemory]) -> list[Write]:
     """The puts of what is kept."""
     return [
         replace(
@@ -259,129 +286,227 @@ def puts(cycle: Cycle, keeps: Sequence[Kept]) -> list[Write]:
     ]
 
 
-def _rise(ended: EndedSession, rising: Sequence[Stored], moves: Sequence[str]) -> Call:
-    params = {
-        **ended.cycle.params,
-        "ids": [one.id for one in rising],
-        "events": list(moves),
-        "reasons": [ENDED for _ in rising],
-        "ttl": ended.cycle.options.tier_ttl.get(Tier.WORKING),
-    }
-    return Call("record_rises", params)
-
-
 def reads(cycle: Cycle, ids: Sequence[int]) -> list[Call]:
     """That a model has read these."""
-    events = [move_id(cycle, "read", one) for one in ids]
+    events = [steps.move_id(cycle, "read", one) for one in ids]
     params = {**cycle.params, "ids": ids, "events": events, "reason": ENDED}
     return [Call("record_reads", params)] if ids else []
 
 
-def versions(several: Sequence[Stored]) -> list[ReadVersion]:
-    """These, as they were read."""
-    return [ReadVersion(one.id, one.namespace, one.key, one.version, one.state) for one in several]
+# ---- what is kept of notes: what is lifted, and all of it as a digest -------------------------
 
 
-def ended_sessions(cycle: Cycle) -> Flow[list[str]]:
-    """Where the sessions have their notes that ended: as a cycle was told, and those long idle."""
-    if cycle.idle_since is None:
-        return sorted(cycle.ended)
-    rows = yield from rows_of("idle_sessions", tenant=cycle.tenant, since=cycle.idle_since)
-    return sorted(cycle.ended.union(row[0] for row in rows))
+class ProjectNotes(NamedTuple):
+    """The notes of a session in one project, in order."""
+
+    namespace: str
+    """The project's, or of a user's own in it, as the database names it."""
+    session: str
+    notes: tuple[Stored, ...]
+    recalled: frozenset[int] = frozenset()
+    """Those that were recalled in more than one turn."""
+    said: tuple[Stored, ...] = ()
+    """What else was said in it, which stays as it is."""
+
+    @property
+    def told(self) -> list[Stored]:
+        """All that is summed up, in order."""
+        return sorted((*self.notes, *self.said), key=_when)
+
+    def key(self, kind: str, which: str | int) -> str:
+        """Name what is kept of these very notes, the same each time."""
+        notes = [[one.namespace, one.key, one.version] for one in self.told]
+        name = [kind, which, self.namespace, self.session, notes]
+        return str(uuid5(NAMESPACE_OID, json.dumps(name)))
+
+    def staying(self, several: Sequence[Stored]) -> list[tuple[str, str]]:
+        """Which of these stay, so that what is drawn from them can be taken back with them."""
+        ids = {one.id for one in self.said}
+        return [(one.namespace, one.key) for one in several if one.id in ids]
 
 
-class SessionEnd(steps.CycleStep):
-    """Ends the sessions of a cycle that have ended: their notes are cleared, what counts is kept.
+def notes_by_project(
+    session: str,
+    notes: Iterable[Stored],
+    recalled: frozenset[int] = frozenset(),
+    said: Iterable[Stored] = (),
+) -> list[ProjectNotes]:
+    """Notes, and what else was said, by their project. What never was so is left out."""
+    others = {one.id: one for one in said}
+    found = sorted(
+        (one for one in (*notes, *others.values()) if one.state not in _NEVER_SO),
+        key=lambda one: (_project(one), *_when(one)),
+    )
+    projects = []
+    for at, grouped in groupby(found, _project):
+        some = list(grouped)
+        own = tuple(one for one in some if one.id not in others)
+        beside = tuple(one for one in some if one.id in others)
+        projects.append(ProjectNotes(at, session, own, recalled, beside))
+    return projects
 
-    A decision is about a whole session and names its first note.
+
+def kept_of(
+    project: ProjectNotes, summary: Summary | None = None, *, stated: bool = False
+) -> tuple[list[KeptMemory], list[str]]:
+    """Return what is kept of notes, and why each of the others is not lifted.
+
+    Those that are lifted are kept once each, and a digest of all; those that say the same and are
+    not lifted are told of once.
+
+    A note is lifted by the first of these that holds: it is pinned, somebody told that it is
+    important, or it was recalled in more than one turn. Where what the user `stated` is lifted too
+    and no model says what was learned, so is each note of the user's that does not ask. The keys
+    follow from the notes alone, so that the same notes, as a retry finds them, are stored once.
     """
+    facts: list[KeptMemory] = []
+    passed_over: list[str] = []
+    same: dict[object, list[Stored]] = {}
+    for one in project.notes:
+        if one.state is None:  # those together that one speaker noted in equal texts
+            who = one.speaker, source_of(one.value), trust_of(one.value)
+            same.setdefault((normalised(one.content), *who), []).append(one)
+    for several in same.values():
+        why = _lifted(several, project.recalled, stated=stated and summary is None)
+        if why is None:
+            passed_over.append(UNTOLD)
+        else:
+            key = project.key("fact", several[0].key)
+            facts.append(KeptMemory(project.namespace, key, _fact(several), why))
+    if summary is not None:
+        known = {normalised(one.value["content"]) for one in facts}
+        facts += _concepts(project, summary, known)
+    lifted = {one.value["content"] for one in facts}
+    return [*facts, *_digests(project, lifted, summary)], passed_over
 
-    name = "session_end"
 
-    def __init__(self, summariser: Summariser | None = None) -> None:
-        """Hold who sums up a session, if anybody does."""
-        self._summariser = summariser
+def _when(one: Stored) -> tuple[datetime, int, int]:
+    return one.told_at, (one.turn or 0) if one.speaker else 0, one.id
 
-    def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
-        """The first note of each session that has ended."""
-        ended = yield from ended_sessions(cycle)
-        names = [_names(cycle.tenant, one) for one in ended]
-        users = [cycle.options.user_of(Place(cycle.tenant, one)) for one in ended]
-        params: dict[str, Any] = {
-            "namespaces": ended,
-            "homes": [_home(*one) for one in zip(ended, users, strict=True)],
-            "sessions": [session for session, _ in names],
-            "projects": [project for _, project in names],
-            "users": users,
+
+def own_labels(user_id: str | None) -> str:
+    """What follows a project's label in a namespace that is a user's own."""
+    return "".join(f"{one}." for one in users_labels(user_id))
+
+
+def _project(one: Stored) -> str:
+    """The namespace of its project, or of its user's own in it."""
+    label, dot, _ = one.namespace.partition(".")
+    own = own_labels(one.user_id)
+    if dot and f"{label}." != own:
+        return f"{label}.{own}"
+    project = one.value.get("project_id")
+    named = project if isinstance(project, str) and project else None
+    return f"{MemoryContext(tenant='_', project_id=named).namespace(Tier.WORKING)[1]}.{own}"
+
+
+def _lifted(several: Sequence[Stored], recalled: frozenset[int], *, stated: bool) -> str | None:
+    """Why a note is lifted that these tell together; None if it is not.
+
+    Where what the user `stated` counts, a note that ends with a question mark does not.
+    """
+    if any(one.value.get("pinned") is True for one in several):
+        return PINNED
+    told = [one.importance for one in several if one.importance is not None]
+    if max(told, default=0.0) >= IMPORTANT:
+        return f"importance >= {IMPORTANT:g}"
+    if any(one.id in recalled for one in several):
+        return RECALLED
+    first = several[0]
+    if not stated or first.value.get("source", Source.USER) != Source.USER:
+        return None
+    asks = visible(ends_of(first.content)).rstrip().endswith(("?", "\N{ARABIC QUESTION MARK}"))
+    return None if asks else STATED
+
+
+def _fact(several: Sequence[Stored]) -> dict[str, Any]:
+    """The value of a memory that says what these do, in the words of the first."""
+    first = several[0]
+    value = {name: one for name, one in first.value.items() if name not in ("turn", "text")}
+    return {
+        **value,
+        "content": first.content,
+        "memory_type": "semantic",
+        "occurred_at": first.told_at.isoformat(),
+        **_shared(several),
+        "metadata": _learned(first.value.get("metadata")),
+    }
+
+
+def _concepts(project: ProjectNotes, summary: Summary, known: set[str]) -> Iterator[KeptMemory]:
+    """What a model learned, but for what says the same as what is stored anyhow."""
+    for one in summary.concepts:
+        if normalised(one.content) in known:
+            continue
+        known.add(normalised(one.content))
+        several = [project.told[place] for place in one.notes]
+        value = _drawn_from(several, one.content, "semantic") | {
+            **_shared(several),
+            "occurred_at": max(each.told_at for each in several).isoformat(),
+            "metadata": _learned({"notes": [_shortened(each.content) for each in several]}),
         }
-        found = (
-            (yield from stored.select(cycle, "select_ended", after, limit, **params))
-            if ended
-            else []
-        )
-        if self._summariser is None or cycle.idle_since is None:
-            return found
-        params["since"] = cycle.idle_since
-        unread = yield from stored.select(cycle, "select_unread", after, limit, **params)
-        return sorted({*found, *unread})[:limit]
-
-    def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
-        """What is to be kept of each session; a model that sums it up is asked here."""
-        decisions = []
-        for first in (yield from read(cycle, ids)):
-            left = yield from left_of(self._ended(cycle, first))
-            detail = {
-                "notes": [list(one) for one in versions(left.notes)],
-                "said": [list(one) for one in versions(left.said)],
-                "keeps": [list(one) for one in left.keeps],
-            }
-            decisions.append(steps.decision(first, ENDED, detail=detail))
-        return Proposal(decisions=decisions, kept={})
-
-    def _ended(self, cycle: Cycle, first: Stored) -> EndedSession:
-        session, project = _names(cycle.tenant, first.namespace)
-        told = first.value.get("project_id")
-        return EndedSession(
-            cycle=cycle,
-            session=first.session or session,
-            projects=[told if isinstance(told, str) else project],
-            namespaces=[first.namespace] if (first.session or "") == session else [],
-            user_id=first.user_id,
-            summariser=self._summariser,
-        )
-
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
-        """End them one by one, those that are as they were read."""
-        left = {}
-        for one in decisions:
-            if not (yield from _ends(cycle, one)):
-                left[one["id"]] = stored.CHANGED
-        return steps.carried_out(decisions, left)
+        key = project.key("concept", one.content)
+        yield KeptMemory(project.namespace, key, value, LEARNED, project.staying(several))
 
 
-@begun_anew
-def _ends(cycle: Cycle, one: StepDecision) -> Flow[bool]:
-    """End the session of a decision, in one transaction; whether it has ended then."""
-    notes = [ReadVersion(*each) for each in one["detail"]["notes"]]
-    said = [ReadVersion(*each) for each in one["detail"]["said"]]
-    keeps = [Kept(*each) for each in one["detail"]["keeps"]]
-    recorded = reads(cycle, [each.id for each in said])
-    asked = (lease.guard(cycle),)
-    if (yield from keep(cycle, keeps, notes, said, recorded=recorded, asked=asked)):
-        return True
-    there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
-    kept_before = Call("get_many", keys_of(puts(cycle, keeps)))
-    left, kept = yield Query((there, kept_before), commit=True)
-    return not left and len(kept) == len(keeps)
+def _drawn_from(several: Sequence[Stored], content: str, kind: str) -> dict[str, Any]:
+    """The value of a memory that tells of these: their tags, and what all say of their session."""
+    whose = {}
+    for name in ("project_id", "session_id", "agent_id"):
+        names = {one.value.get(name) for one in several if isinstance(one.value.get(name), str)}
+        if len(names) == 1:
+            whose[name] = names.pop()
+    return {
+        **whose,
+        **provenance_of(one.value for one in several),
+        "content": content,
+        "memory_type": kind,
+        "occurred_at": several[0].told_at.isoformat(),
+        **_shared(several, rated=False),
+        "metadata": {"promoted_from": WORKING},
+    }
 
 
-def _home(namespace: str, user_id: str | None) -> str:
-    """Where the project of a session's namespace keeps what is the same user's."""
-    labels = (namespace.partition(".")[0], *users_labels(user_id))
-    return "".join(f"{one}." for one in labels)
+def _shared(several: Sequence[Stored], *, rated: bool = True) -> dict[str, Any]:
+    """The tags of all, and the highest importance that was told, if there are any."""
+    lists = (one.value.get("tags") for one in several)
+    tags = [tag for some in lists if isinstance(some, list) for tag in some if isinstance(tag, str)]
+    told = [one.importance for one in several if rated and one.importance is not None]
+    found = {"tags": list(dict.fromkeys(tags)), "importance": max(told, default=None)}
+    return {name: one for name, one in found.items() if one not in ([], None)}
 
 
-def _names(tenant: str, namespace: str) -> tuple[str, str]:
-    """The session and the project of a session's namespace; empty names for none."""
-    _, project, session, *_ = (*decode(tenant, namespace), ABSENT, ABSENT)
-    return named_by(session) or "", named_by(project) or ""
+def _learned(given: object) -> dict[str, Any]:
+    """The metadata of what was learned: that it is a fact, if nobody told of which kind it is."""
+    own = given if isinstance(given, Mapping) else {}
+    return {"category": "fact", **own, "promoted_from": WORKING}
+
+
+def _digests(
+    project: ProjectNotes, lifted: set[str], summary: Summary | None
+) -> Iterator[KeptMemory]:
+    """What happened, in order; in several parts if it is long. What stays is not told again."""
+    parts = list(batches((_line(one, lifted) for one in project.notes), len, PART)) or [[]]
+    told = project.notes if summary is None else project.told
+    first, last = (f"{told[place].told_at:%Y-%m-%d %H:%M}" for place in (0, -1))
+    for number, lines in enumerate(parts, 1):
+        name = f"Session {project.session}" if project.session else "Notes"
+        head = f"{name}, {first} to {last} UTC"
+        if len(parts) > 1:
+            head += f", part {number} of {len(parts)}"
+        said = [summary.content] if summary is not None and number == 1 else []
+        value = _drawn_from(told, "\n".join([f"{head}:", *said, *lines]), "episodic")
+        key = project.key("digest", number)
+        yield KeptMemory(project.namespace, key, value, None, project.staying(told if said else ()))
+
+
+def _line(one: Stored, lifted: set[str]) -> str:
+    """A note in the digest: in short if it is stored for itself, else in its own words."""
+    content = _shortened(one.content) if one.content in lifted else one.content
+    who = f"{one.speaker}: " if one.speaker else ""
+    return f"- {one.told_at.astimezone(UTC):%Y-%m-%d %H:%M} {who}{content}"
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHORT else f"{line[: SHORT - 1].rsplit(' ', 1)[0]}…"

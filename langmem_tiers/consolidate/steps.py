@@ -8,17 +8,27 @@ together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, NotRequired, Protocol, TypeVar
+from typing import Any, NamedTuple, NotRequired, Protocol
+from uuid import NAMESPACE_OID, uuid5
 
 from typing_extensions import TypedDict
 
+from langmem_tiers.consolidate.lease import check_guard, guard
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.memory import Moment
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.values import content_of, source_of, trust_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, begun_anew, rows_of
+from langmem_tiers.store.write import LOCK, lock_call
 
-T = TypeVar("T")
+GONE = "it was deleted meanwhile"
+CHANGED = "it changed meanwhile"
+TARGET_CHANGED = "the other one changed meanwhile"
+GRACE = timedelta(minutes=1)
+"""How long a write may take from its beginning, which dates it, to its commit. What changed that
+shortly before a cycle is looked at by the next one as well."""
 
 
 class Cycle(NamedTuple):
@@ -114,6 +124,8 @@ class CycleStep(Protocol):
     """One thing that a cycle does. Each flow is driven in a unit of work of its own."""
 
     name: str
+    notes_seen: bool = False
+    """Whether it looks at what changed since the last cycle, and notes what it has seen."""
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The next memories to look at: ids above `after`, ascending."""
@@ -127,13 +139,14 @@ class CycleStep(Protocol):
         """Carry out decisions in one transaction, those whose memories are still as judged."""
         ...
 
-    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:  # noqa: ARG002 - some note something
-        """Note that everything was seen up to the cycle's moment.
+    def finish(self, cycle: Cycle) -> Flow[dict[str, int]]:
+        """Note that everything was seen up to the cycle's moment, if the step notes that.
 
         Answers how many memories stay that were not selected, by reason, if the step knows. A step
         that finds what is next by what is stored has nothing to note.
         """
-        yield from ()
+        if self.notes_seen:
+            yield from note_seen(cycle, self.name)
         return {}
 
 
@@ -254,3 +267,251 @@ def reviewed(proposals: Sequence[Proposal], *, hands_over: bool) -> ReviewedBatc
     findings = [found for one in proposals for found in one.get("findings", ())]
     kept = added(one["kept"] for one in proposals)
     return ReviewedBatches(standing, sorted(fallen - gone), kept, findings)
+
+
+# ---- stored memories, as steps read, hold and move them ---------------------------------------
+
+
+class Stored(NamedTuple):
+    """A memory that is judged; a row of stored_memories, the columns are in this order."""
+
+    id: int
+    namespace: str
+    key: str
+    tier: str
+    state: str | None
+    value: dict[str, Any]
+    created_at: datetime
+    updated_at: datetime
+    session: str | None
+    occurred_at: datetime | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    access_count: int
+    home: str
+    """Where it is compared: its namespace, without its user and its session at the end."""
+    user_id: str | None = None
+    turn: int | None = None
+    """Which one of its session it was said in, if it was."""
+
+    def __hash__(self) -> int:
+        return self.id
+
+    @property
+    def version(self) -> str:
+        """As decisions name it."""
+        return version(self.updated_at)
+
+    @property
+    def content(self) -> str:
+        """What it says."""
+        return content_of(self.value)
+
+    @property
+    def importance(self) -> float | None:
+        """In 0…1, if somebody told."""
+        told = self.value.get("importance")
+        return told if isinstance(told, int | float) and not isinstance(told, bool) else None
+
+    @property
+    def memory_type(self) -> str:
+        """Its kind."""
+        return str(self.value.get("memory_type") or "episodic")
+
+    @property
+    def speaker(self) -> str | None:
+        """Who said it, if that was told."""
+        told = self.value.get("speaker")
+        return told if isinstance(told, str) else None
+
+    @property
+    def told_by(self) -> tuple[object, ...]:
+        """Who said it, by whom it came, how trusted: else whoever spoke in that session."""
+        by = source_of(self.value), trust_of(self.value)
+        if self.speaker is not None:
+            return *by, self.speaker
+        return *by, "", self.namespace, self.session or ""
+
+    @property
+    def told_at(self) -> datetime:
+        """When it happened, if that was told, else when it was stored."""
+        return self.occurred_at or self.created_at
+
+    @property
+    def since(self) -> datetime:
+        """Since when it is true, as far as anybody told."""
+        return self.valid_from or self.told_at
+
+    @property
+    def recorded(self) -> tuple[datetime, int]:
+        """What is older comes first, the id breaking ties."""
+        return self.created_at, self.id
+
+    @property
+    def order(self) -> tuple[datetime, datetime, int]:
+        """What was true earlier comes first; told at the same time, what was recorded first."""
+        return self.since, self.created_at, self.id
+
+
+class StoredNow(NamedTuple):
+    """A memory as it is now; a row of hold_memories, the columns are in this order."""
+
+    id: int
+    updated_at: datetime
+    tier: str
+    state: str | None
+    alive: bool
+    lived_on: bool
+    """Whether it lives on in another one, or has: one that was demoted since."""
+
+
+class LockedRows(NamedTuple):
+    """What an `apply` goes by, in its transaction."""
+
+    memories: dict[int, StoredNow]
+    moves: dict[str, list[int] | None]
+    """Those that were written before, with what they moved to a target if that was several."""
+
+    def has_done(self, move: str, one: StepDecision) -> bool:
+        """Whether a decision was carried out before."""
+        if one["target"] is None or move not in self.moves:
+            return move in self.moves
+        several = self.moves[move]
+        return several is None or one["id"] in several
+
+
+def select(cycle: Cycle, statement: str, after: int, limit: int, **params: Any) -> Flow[list[int]]:
+    """The ids that a statement finds above `after`, ascending."""
+    asked = {**cycle.params, "after": after, "limit": limit, **params}
+    rows = yield from rows_of(statement, **asked)
+    return [row[0] for row in rows]
+
+
+def read(cycle: Cycle, ids: Iterable[int]) -> Flow[list[Stored]]:
+    """These memories, by id."""
+    rows = yield from rows_of("stored_memories", tenant=cycle.tenant, ids=sorted(set(ids)))
+    return [Stored(*row) for row in rows]
+
+
+def hold(
+    cycle: Cycle, decisions: Sequence[StepDecision], moves: Iterable[str] = ()
+) -> Flow[LockedRows]:
+    """Lock what decisions are about, and see how it is now. The transaction stays open.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    keys = [(cycle.tenant, "", LOCK)]
+    ids: set[int] = set()
+    for one in decisions:
+        ids.add(one["id"])
+        keys.append((cycle.tenant, one["namespace"], one["key"]))
+        if one["target"] is not None:
+            ids.add(one["target"])
+            keys.append((cycle.tenant, one["target_namespace"] or "", one["target_key"] or ""))
+    calls = (
+        lock_call(keys, cycle.options),
+        guard(cycle),
+        Call("known_moves", {**cycle.params, "events": sorted(set(moves))}),
+        Call("hold_memories", {**cycle.params, "ids": sorted(ids)}),
+    )
+    _, guarded, known, rows = yield Query(calls)
+    check_guard(guarded, cycle.tenant)
+    held = (StoredNow(*row) for row in rows)
+    return LockedRows({one.id: one for one in held}, {row[0]: row[1] for row in known})
+
+
+def move_id(cycle: Cycle, step: str, source: int, target: int | None = None) -> str:
+    """Names what a step does to a memory, the same each time it is done."""
+    return str(uuid5(NAMESPACE_OID, json.dumps([cycle.cycle, step, source, target])))
+
+
+class MovingStep(CycleStep):
+    """A step that moves memories, and can be asked to do so again: a move done before is done."""
+
+    tiers: Collection[str] = (Tier.WORKING, Tier.LONG_TERM)
+    """Where a memory must still stand to be moved."""
+    statement: str
+    """What carries decisions out, of their parameters."""
+    target_states: Collection[str | None] = (None,)
+    """How that which it lives on in, or which supersedes it, must stand."""
+
+    def moves(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> dict[int, str]:
+        """The move of each memory, by id."""
+        return {one["id"]: move_id(cycle, self.name, one["id"], one["target"]) for one in decisions}
+
+    def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:  # noqa: ARG002 - some look at it
+        """Why a decision cannot be carried out any more; None if it can."""
+        memory = held.memories.get(one["id"])
+        if memory is None or not memory.alive:
+            return GONE
+        if memory.state is not None or memory.tier not in self.tiers:
+            return CHANGED
+        if version(memory.updated_at) != one["version"]:
+            return CHANGED
+        if one["target"] is None:
+            return None
+        target = held.memories.get(one["target"])
+        if target is None or not target.alive or target.state not in self.target_states:
+            return TARGET_CHANGED
+        as_judged = version(target.updated_at) == one["target_version"]
+        return None if as_judged else TARGET_CHANGED
+
+    def records(
+        self,
+        cycle: Cycle,  # noqa: ARG002 - some look at it
+        todo: Sequence[StepDecision],  # noqa: ARG002
+        params: dict[str, Any],
+    ) -> Sequence[Call]:
+        """The calls that carry out decisions, of these and of their parameters."""
+        return [Call(self.statement, params)]
+
+    @begun_anew
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+        """Move those that are as they were judged, in one transaction.
+
+        Raises:
+            LeaseLostError: if somebody else consolidates the tenant.
+        """
+        moves = self.moves(cycle, decisions)
+        held = yield from hold(cycle, decisions, moves.values())
+        open_ = [one for one in decisions if not held.has_done(moves[one["id"]], one)]
+        against = {one["id"]: self.against(held, one, moves[one["id"]]) for one in open_}
+        left = {one: why for one, why in against.items() if why is not None}
+        todo = [one for one in open_ if one["id"] not in left]
+        params = {
+            **cycle.params,
+            "ids": [one["id"] for one in todo],
+            "targets": [one["target"] for one in todo],
+            "events": [moves[one["id"]] for one in todo],
+            "reasons": [one["reason"] for one in todo],
+        }
+        yield Query(tuple(self.records(cycle, todo, params)) if todo else (), commit=True)
+        moved = dict.fromkeys(moves[one["id"]] for one in decisions if one["id"] not in left)
+        return carried_out(decisions, left, moved)
+
+
+def note_seen(cycle: Cycle, step: str) -> Flow[None]:
+    """Note that everything that was there at the cycle's moment has been looked at.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    return _note(cycle, step, cycle.moment.now - GRACE)
+
+
+def note_cycle(cycle: Cycle) -> Flow[None]:
+    """The cycle has ended: by when it began the tenant's next one is due.
+
+    Raises:
+        LeaseLostError: if somebody else consolidates the tenant.
+    """
+    return _note(cycle, "cycle", cycle.moment.now)
+
+
+@begun_anew
+def _note(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
+    (guarded,) = yield Query((guard(cycle),))
+    check_guard(guarded, cycle.tenant)
+    params = {"tenant": cycle.tenant, "step": step, "seen": seen}
+    yield Query((Call("note_seen", params),), commit=True)

@@ -144,7 +144,7 @@ class OrchestratorSettings:
     """How long a turn waits for what a source of one's own asks; None is as long as that takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record
 class PromotionSettings:
     """What a memory must have shown to become long_term: the specification's `memory.promotion`.
 
@@ -155,21 +155,14 @@ class PromotionSettings:
         ConfigurationError: for a value that cannot work; the message begins with its key.
     """
 
-    min_access_count: int = 5
+    min_access_count: Annotated[int, whole(0, MOST_TIMES)] = 5
     """Accesses to exceed (specification: more than 5)."""
-    min_success_rate: float = 0.8
+    min_success_rate: Annotated[float, number(0, 1)] = 0.8
     """Share of the runs it was applied in to exceed (specification: more than 80 %)."""
-    min_age_days: float = 7
+    min_age_days: Annotated[float, number(0, MOST_DAYS)] = 7
     """Days to exceed (specification: older than 7)."""
-    min_projects: int = 2
+    min_projects: Annotated[int, whole(1, MOST_TIMES)] = 2
     """Projects it was used in (specification: 2 or more, in its table of criteria alone)."""
-
-    def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        checks.checked_whole(self.min_access_count, "min_access_count", 0, MOST_TIMES)
-        checks.checked_number(self.min_success_rate, "min_success_rate", 0, 1)
-        checks.checked_number(self.min_age_days, "min_age_days", 0, MOST_DAYS)
-        checks.checked_whole(self.min_projects, "min_projects", 1, MOST_TIMES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,7 @@ from langgraph.runtime import get_runtime
 from langgraph.types import Checkpointer, RetryPolicy, Send
 from typing_extensions import TypedDict
 
-from langmem_tiers.consolidate import archive, cycle, models, stored
-from langmem_tiers.consolidate.lease import is_held
+from langmem_tiers.consolidate import archive, cycle, lease, models
 from langmem_tiers.consolidate.policy import (
     BY_TIME,
     ConsolidationPolicy,
@@ -36,9 +35,9 @@ from langmem_tiers.consolidate.steps import (
     Finding,
     Proposal,
     StepDecision,
+    note_cycle,
     reviewed,
 )
-from langmem_tiers.consolidate.stored import note_cycle
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
@@ -210,7 +209,7 @@ def begin(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     tenant, now = run.tenant, run.store.flows.now
     ended = run.ended() if state.get("session_ended") else []
     yield from run.store.flows.flush()  # what was read counts
-    held = run.held is None and (yield from is_held(tenant, now))
+    held = run.held is None and (yield from lease.is_held(tenant, now))
     return {
         "tenant": tenant,
         "cycle": str(uuid4()),
@@ -518,8 +517,8 @@ def consolidation_due(
         _check_kept(schedule, state, known)
         if every is not None:
             tenant = whose.context(runtime.context, config).root
-            last = yield from asked(store.run, stored.last_cycle(tenant))
-            begins = stored.claim_cycle(tenant, store.flows.now, every)
+            last = yield from asked(store.run, lease.last_cycle(tenant))
+            begins = lease.claim_cycle(tenant, store.flows.now, every)
         turns = turns_since(known.get("messages") or (), known.get("consolidated"))
         over, now = bool(known.get("session_ended")), store.flows.now
         reason = due(schedule, last, now=now, turns=turns, session_ended=over)

@@ -23,9 +23,9 @@ from langgraph.checkpoint.serde.jsonplus import EXT_CONSTRUCTOR_POS_ARGS, JsonPl
 from langgraph.types import Send, StateSnapshot
 
 from langmem_tiers.consolidate import lease
+from langmem_tiers.consolidate.lease import last_cycle
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
-from langmem_tiers.consolidate.stored import last_cycle
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, is_number
 from langmem_tiers.core.errors import short

@@ -15,8 +15,8 @@ from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import shown_beside
 from langmem_tiers.learn.outcome import Interval, beta_interval
-from langmem_tiers.learn.promote import Near, Promotable, Promoting, evidence, judge
-from langmem_tiers.learn.promotion_rules import PromotionDecision
+from langmem_tiers.learn.promote import Near, Promoting, assess, evidence
+from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 
 CONFIDENCE = 0.95
@@ -167,8 +167,8 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
     if not (found and rows):
         raise InvalidInputError("the memory was removed meanwhile: there is nothing to explain")
     history, relatives, edges = answers
-    judged = judge(found[0], how)
-    source = judged.source
+    plan = assess(found[0], how)
+    source = plan.candidate
     _, _, _, began, ended, recorded_at, *_ = rows[0]
     state, state_at = _state(source, rows[0], history)
     related = [_relative(row, context) for row in relatives]
@@ -187,10 +187,10 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
         access_count=source.access_count,
         success_count=source.success_count,
         failure_count=source.failure_count,
-        projects=tuple(sorted(judged.evidence.projects)),
+        projects=tuple(plan.evidence.projects),
         success_interval=beta_interval(source.success_count, source.failure_count, CONFIDENCE),
-        decision=judged.decision if is_open else None,
-        near=judged.near if is_open else (),
+        decision=plan.decision if is_open else None,
+        near=plan.near if is_open else (),
         history=tuple(move_record(row) for row in history),
         sources=tuple(one for one in related if one.role == "source"),
         successors=tuple(one for one in related if one.role == "successor"),
@@ -200,7 +200,7 @@ def explain(memory_id: int, how: Promoting, context: MemoryContext) -> Flow[Expl
 
 
 def _state(
-    source: Promotable, standing: Row, history: Sequence[Row]
+    source: Candidate, standing: Row, history: Sequence[Row]
 ) -> tuple[str | None, datetime | None]:
     """A memory's state, and since when that is known; what was promoted is told to be that."""
     _, state, state_at, *_ = standing
@@ -210,7 +210,7 @@ def _state(
     return "consolidated", max(ats, default=None)
 
 
-def _origins(source: Promotable, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
+def _origins(source: Candidate, edges: Sequence[Row], context: MemoryContext) -> Iterator[Origin]:
     """All that a memory came from, nearest first."""
     of: dict[int, list[Row]] = {}
     for edge in edges:

@@ -1,7 +1,7 @@
 """Promotion: what has proven itself in a project becomes everybody's, one transaction a move.
 
-What speaks for a memory is read and judged, what everybody is told of it is settled (a model may be
-asked), and then it is moved, under the locks of all that it touches.
+Evidence of a memory is read, judged by the policy, which makes a plan; what everybody is told of it
+is settled (a model may be asked); then it is moved, under the locks of all that it touches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.config import StoreOptions
-from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, decode, scope
@@ -26,7 +25,12 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.learn import general
-from langmem_tiers.learn.promotion_rules import Evidence, PromotionDecision, PromotionPolicy, decide
+from langmem_tiers.learn.promotion_rules import (
+    Candidate,
+    PromotionDecision,
+    PromotionPolicy,
+    decide,
+)
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.remember.transaction import Check
@@ -45,57 +49,6 @@ NEEDS: Final = "needs general words"
 EVERYBODYS: Final = {"user_id": None, "everybody": True}
 """What is of any user of the tenant is looked at: its owner's way."""
 _CHANGED: Final = "what teaches the same changed meanwhile: promote again"
-
-
-class Promotable(NamedTuple):
-    """A memory that may be promoted, with what speaks for and against it.
-
-    A row of promotion_evidence; the columns are in this order.
-    """
-
-    id: int
-    namespace: str
-    key: str
-    value: dict[str, Any]
-    tier: str
-    state: str | None
-    created_at: datetime
-    updated_at: datetime
-    access_count: int
-    success_count: int
-    failure_count: int
-    projects: list[str]
-    near: list[dict[str, Any]]
-    successor: dict[str, Any] | None
-    valid_from: datetime | None
-    valid_to: datetime | None
-    user_id: str | None
-    days: int
-    sessions: int
-    outcomes: int
-    """Known of runs that were shown it, whether they used it or not."""
-    learned: list[str]
-    """Projects that learned from the same failure."""
-
-    @property
-    def place(self) -> str:
-        """Where what it is promoted to is: with its user's own, or with what is everybody's."""
-        return "".join(f"{label}." for label in users_labels(self.user_id))
-
-    @property
-    def memory_type(self) -> str:
-        """Its kind."""
-        return str(self.value.get("memory_type") or "episodic")
-
-    @property
-    def content(self) -> str:
-        """What it says."""
-        return content_of(self.value)
-
-    @property
-    def trust(self) -> float:
-        """How far it is trusted, in 0…1."""
-        return trust_of(self.value)
 
 
 class Near(NamedTuple):
@@ -163,18 +116,16 @@ class Promoting(NamedTuple):
     """Of a memory, by its id, those that somebody judged to say the same."""
 
 
-# ---- what speaks for a memory ---------------------------------------------------------------
+class Plan(NamedTuple):
+    """What is to become of a memory, and what goes along with it."""
 
-
-class Judged(NamedTuple):
-    """A memory, and whether it is to be promoted."""
-
-    source: Promotable
+    candidate: Candidate
     alike: list[dict[str, Any]]
     """What is near to it, says the same and is trusted alike: it counts, and goes along."""
     unlike: list[dict[str, Any]]
     """The nearest that say it otherwise, or say the opposite; `NAMED` at most."""
-    evidence: Evidence
+    evidence: Candidate
+    """The memory with the outcomes and projects of all that goes along."""
     decision: PromotionDecision
     settled: str | None
     """Why there is nothing to decide."""
@@ -194,7 +145,7 @@ class Judged(NamedTuple):
         is_open = self.settled is None
         return Promotion(
             promoted=False,
-            key=self.source.key,
+            key=self.candidate.key,
             decision=self.decision if is_open else None,
             reason=self.settled or reason,
             near=self.near if is_open else (),
@@ -202,9 +153,53 @@ class Judged(NamedTuple):
 
     def labels(self, tenant: str) -> list[str]:
         """What its context and the projects that used it are called: nothing to tell others."""
-        own = [self.source.value.get(name) for name in LABELS]
-        projects = [*self.source.projects, *(one["project_id"] for one in self.alike)]
-        return sorted({one for one in (*own, *projects, tenant) if isinstance(one, str) and one})
+        own = [self.candidate.value.get(name) for name in LABELS]
+        named = {one for one in (*own, *self.evidence.projects, tenant) if isinstance(one, str)}
+        return sorted(named - {""})
+
+
+# ---- promotion, from candidates to their moves ------------------------------------------------
+
+
+def promote_all(how: Promoting) -> Flow[list[Promotion]]:
+    """Promote every memory of a tenant that the policy finds worthy; all that were judged.
+
+    A memory of which a model says nothing usable stays, with the error as its reason. Where the
+    database fails the call ends, and what was moved before stays moved: the events of a tenant
+    tell what, and `explain` of each memory.
+    """
+    promotions: list[Promotion] = []
+    after = 0
+    while ids := (yield from candidates(how, after, PAGE)):
+        after, moved = ids[-1], set[str]()
+        for read in (yield from evidence(how.tenant, ids)):
+            again = read.key in moved  # it may have gone along with one that said the same
+            for one in (yield from evidence(how.tenant, [read.id])) if again else [read]:
+                if again and one.successor is not None:
+                    continue
+                try:
+                    promotion = yield from promote_one(one, how)
+                except (ModelError, InvalidInputError) as error:
+                    promotion = Promotion(promoted=False, key=one.key, reason=str(error))
+                moved.update(promotion.sources)
+                promotions.append(promotion)
+    return promotions
+
+
+def promote_one(candidate: Candidate, how: Promoting, words: str | None = None) -> Flow[Promotion]:
+    """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
+    plan = assess(candidate, how)
+    if not plan.worthy:
+        return plan.stays()
+    told = yield from general_form(plan, how, words)
+    if isinstance(told, str):
+        return plan.stays(told)
+    write = _successor(candidate, told, how)
+    vectors = yield from embed([write], how.options)
+    return (yield from _move(plan, write, vectors, how))
+
+
+# ---- evidence, and what the policy says of it -------------------------------------------------
 
 
 def candidates(how: Promoting, after: int, limit: int) -> Flow[list[int]]:
@@ -225,83 +220,57 @@ def candidates(how: Promoting, after: int, limit: int) -> Flow[list[int]]:
     return [row[0] for row in rows]
 
 
-def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Promotable]]:
+def evidence(tenant: str, ids: Sequence[int]) -> Flow[list[Candidate]]:
     """What speaks for and against these memories."""
     rows = yield from rows_of("promotion_evidence", tenant=tenant, ids=list(ids))
-    return [Promotable(*row) for row in rows]
+    return [Candidate(*row) for row in rows]
 
 
-def judge(source: Promotable, how: Promoting, among: Collection[int] | None = None) -> Judged:
-    """Whether a memory has proven itself, with what says the same, if that is among these."""
-    near = [one for one in source.near if _counts(source, one, how)]
-    judged, content = how.same.get(source.id, ()), source.content
-    same = {
-        one["id"]
-        for one in near
-        if one["id"] in judged
-        or (one["content"] is not None and same_text(one["content"], content))
-    }
-    alike = [
-        one
-        for one in near
-        if one["id"] in same
-        and trust_of(one) == source.trust
-        and (among is None or one["id"] in among)
-    ]
-    unlike = [one for one in near if one["id"] not in same][:NAMED]
-    found = _evidence_of(source, alike)
-    decision = decide(found, how.policy, how.moment.now)
-    return Judged(source, alike, unlike, found, decision, _settled(source, how.moment.now))
+def assess(one: Candidate, how: Promoting, among: Collection[int] | None = None) -> Plan:
+    """Whether a memory has proven itself, with what says the same, if that is among these.
 
-
-def _counts(source: Promotable, one: Mapping[str, Any], how: Promoting) -> bool:
-    """Whether what is near is near enough, of its type and not expired."""
-    expires = one["expires_at"]
-    alive = expires is None or datetime.fromisoformat(expires) > how.moment.alive_at
-    return alive and one["memory_type"] == source.memory_type and _near(one["distance"], how)
-
-
-def _near(distance: float, how: Promoting) -> bool:
-    """Whether a cosine distance, whatever the metric of the store is, is small enough."""
-    return 1.0 - distance >= how.policy.near_duplicate
-
-
-def same_text(one: str, other: str) -> bool:
-    """Whether two texts are equal, but for case, white space and what ends a sentence."""
-    return normalised(one) == normalised(other)
-
-
-def _evidence_of(source: Promotable, alike: Sequence[Mapping[str, Any]]) -> Evidence:
-    """A memory's own accesses; outcomes and projects of all that says the same and goes along."""
-    own = source.value.get("project_id"), *(one["project_id"] for one in alike)
-    importance: Any = source.value.get("importance")
-    return Evidence(
-        access_count=source.access_count,
-        success_count=source.success_count + sum(one["success_count"] for one in alike),
-        failure_count=source.failure_count + sum(one["failure_count"] for one in alike),
-        projects=frozenset(one for one in (*own, *source.projects) if isinstance(one, str)),
-        recorded_at=source.created_at,
-        importance=float(importance) if is_number(importance) else None,
-        days=source.days,
-        sessions=source.sessions,
-        outcomes=source.outcomes,
+    Texts say the same that are equal, but for case, white space and what ends a sentence, and those
+    that somebody judged to. Outcomes and projects of what says the same count, its accesses do not.
+    """
+    text, judged = normalised(one.content), how.same.get(one.id, ())
+    alike: list[dict[str, Any]] = []
+    unlike: list[dict[str, Any]] = []
+    for near in one.near:
+        expires = near["expires_at"]
+        alive = expires is None or datetime.fromisoformat(expires) > how.moment.alive_at
+        of_type = near["memory_type"] == one.memory_type
+        if not (alive and of_type and 1.0 - near["distance"] >= how.policy.near_duplicate):
+            continue
+        said = near["content"]
+        if near["id"] not in judged and (said is None or normalised(said) != text):
+            unlike.append(near)
+        elif trust_of(near) == one.trust and (among is None or near["id"] in among):
+            alike.append(near)
+    own = one.value.get("project_id"), *(near["project_id"] for near in alike)
+    counted = one._replace(
+        success_count=one.success_count + sum(near["success_count"] for near in alike),
+        failure_count=one.failure_count + sum(near["failure_count"] for near in alike),
+        projects=sorted({name for name in (*own, *one.projects) if isinstance(name, str)}),
     )
+    now = how.moment.now
+    decision = decide(counted, how.policy, now)
+    return Plan(one, alike, unlike[:NAMED], counted, decision, _settled(one, now))
 
 
-def _settled(source: Promotable, now: datetime) -> str | None:
+def _settled(one: Candidate, now: datetime) -> str | None:
     """Why there is nothing to decide."""
-    if (heir := source.successor) is not None:
+    if (heir := one.successor) is not None:
         risen = "it was promoted as" if heir["risen"] else "it lives on as"
         since = ", which was demoted" if heir["state"] == "demoted" else " already"
         return f"{risen} {heir['key']}{since}"
-    if source.tier != Tier.WORKING:
-        return f"it is in {source.tier}: what is in working is promoted"
-    if source.state is not None:
-        return f"it is {source.state}"
-    if source.valid_to is not None and source.valid_to <= now:
-        return f"it was true until {source.valid_to.isoformat()}"
-    if source.valid_from is not None and source.valid_from > now:
-        return f"it is true from {source.valid_from.isoformat()}"
+    if one.tier != Tier.WORKING:
+        return f"it is in {one.tier}: what is in working is promoted"
+    if one.state is not None:
+        return f"it is {one.state}"
+    if one.valid_to is not None and one.valid_to <= now:
+        return f"it was true until {one.valid_to.isoformat()}"
+    if one.valid_from is not None and one.valid_from > now:
+        return f"it is true from {one.valid_from.isoformat()}"
     return None
 
 
@@ -316,8 +285,8 @@ OPEN = ("emotional_valence", "success_metrics", "steps", "support", "success_rat
 _ADVICE: Final = "improved_approach"
 
 
-def told_to_all(
-    judged: Judged, how: Promoting, words: str | None = None
+def general_form(
+    plan: Plan, how: Promoting, words: str | None = None
 ) -> Flow[dict[str, Any] | str]:
     """A memory's value as everybody is told it, or why it stays: it needs general words.
 
@@ -327,49 +296,43 @@ def told_to_all(
     Raises:
         ModelError: if the model gave nothing usable. The flow may catch it and go on.
     """
-    source, labels = judged.source, judged.labels(how.tenant)
-    around = yield from _around(source, labels, how)
+    one, labels, value = plan.candidate, plan.labels(how.tenant), plan.candidate.value
+    around = yield from _around(one, labels, how)
     if words is None and how.generaliser is not None:
         call, acall = how.generaliser
-        words = yield Ask(
-            partial(call, source.content, labels), partial(acall, source.content, labels)
-        )
-        if words is None and source.user_id is None:
+        words = yield Ask(partial(call, one.content, labels), partial(acall, one.content, labels))
+        if words is None and one.user_id is None:
             return f"{NEEDS}: the model finds it to be about its project alone"
     if words is not None:
         # a lesson that somebody said in general words advises that, and quotes nothing
-        advice = {_ADVICE: words} if _ADVICE in source.value else {}
-        return {"content": words, **_fields(source, around, words), **advice}
-    if source.user_id is None:
-        much = len(source.content) + sum(map(len, around.said))
-        why = yield from apart(partial(general.needs_words, source.value, around), much)
-        projects = judged.evidence.projects
+        advice = {_ADVICE: words} if _ADVICE in value else {}
+        return {"content": words, **_fields(value, around, words), **advice}
+    if one.user_id is None:
+        much = len(one.content) + sum(map(len, around.said))
+        why = yield from apart(partial(general.needs_words, value, around), much)
+        projects = plan.evidence.projects
         if why is None and len(projects) < how.policy.min_projects:  # it was judged by its use
-            why = f"only {', '.join(sorted(projects)) or 'one project'} knows it"
+            why = f"only {', '.join(projects) or 'one project'} knows it"
         if why is not None:
             return f"{NEEDS}: {why}"
-    taught = {
-        name: one for name in general.TAUGHT if isinstance(one := source.value.get(name), str)
-    }
-    return {"content": source.content, **_fields(source, around), **taught}
+    taught = {name: text for name in general.TAUGHT if isinstance(text := value.get(name), str)}
+    return {"content": one.content, **_fields(value, around), **taught}
 
 
-def _around(
-    source: Promotable, labels: Sequence[str], how: Promoting
-) -> Flow[general.Neighbourhood]:
+def _around(one: Candidate, labels: Sequence[str], how: Promoting) -> Flow[general.Neighbourhood]:
     """What its words are compared with: what its project says and hears, and what others say."""
     alive = {"tenant": how.tenant, "alive_at": how.moment.alive_at}
-    params = {"namespace": source.namespace, "id": source.id, "owner": source.user_id}
+    params = {"namespace": one.namespace, "id": one.id, "owner": one.user_id}
     calls = [Call("promotion_vocabulary", {**params, **alive})]
-    if source.memory_type == REFLEXION:
-        bounds = scope(decode(how.tenant, source.namespace))
+    if one.memory_type == REFLEXION:
+        bounds = scope(decode(how.tenant, one.namespace))
         calls.append(Call("promotion_heard", {**alive, "low": bounds.low, "high": bounds.high}))
     rows, *heard = yield Query(tuple(calls), commit=True)
     own, others = ([text for mine, text in rows if mine is which] for which in (True, False))
     index = how.options.index
     read = partial(
         general.neighbourhood,
-        source.content,
+        one.content,
         labels,
         own,
         others,
@@ -380,25 +343,21 @@ def _around(
 
 
 def _fields(
-    source: Promotable, around: general.Neighbourhood, words: str | None = None
+    value: Mapping[str, Any], around: general.Neighbourhood, words: str | None = None
 ) -> dict[str, Any]:
     """What everybody is told of a value beside what it says; it may hold anything by any name.
 
     Of what is told in general words, tags are kept that these or other projects have as well.
     """
-    value = source.value
     shared = {name: value[name] for name in ("importance", "boost") if is_number(value.get(name))}
     failure = {name: value[name] for name in FAILURE if name in value}
     if not general.identifying(" ".join(_texts(failure)), around.labels):
         shared |= failure
-    for name in OPEN:
-        if name in value and not any(
-            any(general.names_in(text, around)) for text in _texts(value[name])
-        ):
+    for name in (name for name in OPEN if name in value):
+        if not any(any(general.names_in(text, around)) for text in _texts(value[name])):
             shared[name] = value[name]
-    for name in LISTS:
-        given = value.get(name)
-        listed = [one for one in given if isinstance(one, str)] if isinstance(given, list) else []
+    for name in (name for name in LISTS if isinstance(value.get(name), list)):
+        listed = [one for one in value[name] if isinstance(one, str)]
         if plain := [one for one in listed if general.is_plain(one, around, words)]:
             shared[name] = plain
     return shared
@@ -418,60 +377,22 @@ def _texts(given: object) -> Iterator[str]:
 # ---- the move -------------------------------------------------------------------------------
 
 
-def promote_all(how: Promoting) -> Flow[list[Promotion]]:
-    """Promote every memory of a tenant that the policy finds worthy; all that were judged.
-
-    A memory of which a model says nothing usable stays, with the error as its reason. Where the
-    database fails the call ends, and what was moved before stays moved: the events of a tenant
-    tell what, and `explain` of each memory.
-    """
-    promotions: list[Promotion] = []
-    after = 0
-    while ids := (yield from candidates(how, after, PAGE)):
-        after, moved = ids[-1], set[str]()
-        for read in (yield from evidence(how.tenant, ids)):
-            again = read.key in moved  # it may have gone along with one that said the same
-            for source in (yield from evidence(how.tenant, [read.id])) if again else [read]:
-                if again and source.successor is not None:
-                    continue
-                try:
-                    one = yield from promote_one(source, how)
-                except (ModelError, InvalidInputError) as error:
-                    one = Promotion(promoted=False, key=source.key, reason=str(error))
-                moved.update(one.sources)
-                promotions.append(one)
-    return promotions
-
-
-def promote_one(source: Promotable, how: Promoting, words: str | None = None) -> Flow[Promotion]:
-    """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
-    judged = judge(source, how)
-    if not judged.worthy:
-        return judged.stays()
-    told = yield from told_to_all(judged, how, words)
-    if isinstance(told, str):
-        return judged.stays(told)
-    write = _successor(source, told, how)
-    vectors = yield from embed([write], how.options)
-    return (yield from _move(judged, write, vectors, how))
-
-
-def _successor(source: Promotable, told: Mapping[str, Any], how: Promoting) -> Write:
+def _successor(one: Candidate, told: Mapping[str, Any], how: Promoting) -> Write:
     """The write of what everybody learns, true when its source is; the same has the same key."""
-    times = {"valid_from": source.valid_from, "valid_to": source.valid_to}
+    times = {"valid_from": one.valid_from, "valid_to": one.valid_to}
     true = {name: at.isoformat() for name, at in times.items() if at is not None}
     metadata = {
-        "source_project": source.value.get("project_id"),
-        "original_id": source.key,
+        "source_project": one.value.get("project_id"),
+        "original_id": one.key,
         "promotion_date": how.moment.now.isoformat(),
     }
-    told = {**told, **provenance_of([source.value]), "memory_type": source.memory_type}
-    parts: list[object] = ["promoted", how.tenant, source.memory_type, told["content"]]
+    told = {**told, **provenance_of([one.value]), "memory_type": one.memory_type}
+    parts: list[object] = ["promoted", how.tenant, one.memory_type, told["content"]]
     parts += [true] if true else []
-    parts += [f"trust {source.trust:g}"] if source.trust < 1.0 else []
+    parts += [f"trust {one.trust:g}"] if one.trust < 1.0 else []
     return write_of(
         {**told, "metadata": metadata, **true},
-        place=Place(how.tenant, source.place),
+        place=Place(how.tenant, one.place),
         key=str(uuid5(NAMESPACE_OID, json.dumps(parts))),
         index=how.options.index,
         tier=Tier.LONG_TERM,
@@ -480,112 +401,116 @@ def _successor(source: Promotable, told: Mapping[str, Any], how: Promoting) -> W
 
 @begun_anew
 def _move(
-    judged: Judged, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
+    plan: Plan, write: Write, vectors: Mapping[str, PackedVector | None], how: Promoting
 ) -> Flow[Promotion]:
     """The move itself, under the locks of all that it touches, if nothing changed meanwhile."""
     how = how._replace(moment=how.clock())  # a model was asked: some may have expired by now
-    source = judged.source
-    along = {one["id"]: datetime.fromisoformat(one["updated_at"]) for one in judged.alike}
-    versions = {source.id: source.updated_at, **along}
+    one, now = plan.candidate, how.moment.now
+    along = {each["id"]: datetime.fromisoformat(each["updated_at"]) for each in plan.alike}
+    versions = {one.id: one.updated_at, **along}
     params = {
         "tenant": how.tenant,
         "sources": list(versions),
         "key": write.key,
-        "place": source.place,
+        "place": one.place,
         "field": FIELD,
         "query": next(iter(vectors.values()), None),
-        "valid_from": source.valid_from,
-        "valid_to": source.valid_to,
-        "now": how.moment.now,
+        "valid_from": one.valid_from,
+        "valid_to": one.valid_to,
+        "now": now,
         "alive_at": how.moment.alive_at,
     }
-    evidence = Call("promotion_evidence", {"tenant": how.tenant, "ids": [source.id]})
-    calls = [Call("promotion_sources", params), Call("promotion_targets", params), evidence]
+    again = Call("promotion_evidence", {"tenant": how.tenant, "ids": [one.id]})
+    calls = [Call("promotion_sources", params), Call("promotion_targets", params), again]
     if how.check is not None:
         calls.append(how.check.looks(how.moment))
-    places = [(one["namespace"], one["key"]) for one in (source._asdict(), *judged.alike)]
+    places = [(one.namespace, one.key), *((each["namespace"], each["key"]) for each in plan.alike)]
     locked = write.key
     for _ in range(TRIES):
-        own = ("", LOCK), (source.place, write.key), (source.place, locked), *places
-        lock = lock_call([(how.tenant, *one) for one in own], how.options)
+        own = ("", LOCK), (one.place, write.key), (one.place, locked), *places
+        lock = lock_call([(how.tenant, *each) for each in own], how.options)
         _, sources, targets, rows, *looked = yield Query((lock, *calls))
         if how.check is not None:
             how.check.judges(looked[0])
-        target, against = _target(targets, source, write, how)
+        target, against = _target(targets, one, write, how.policy)
         if target in {None, write.key, locked}:
             kept = [
                 id_
                 for id_, tier, state, updated_at in sources
                 if (tier, state, updated_at) == (Tier.WORKING, None, versions[id_])
             ]
-            if source.id not in kept:
+            if one.id not in kept:
                 against = "it changed meanwhile: promote again"
             else:  # outcomes may have come meanwhile
-                judged = judge(Promotable(*rows[0]), how, among=kept)
-                against = against if judged.decision.promote else "it is not proven any more"
+                plan = assess(Candidate(*rows[0]), how, among=kept)
+                against = against if plan.decision.promote else "it is not proven any more"
             if against is None:
-                return (yield from _recorded(judged, target, write, vectors, how))
+                return (yield from _recorded(plan, target, write, vectors, how))
             yield Query((), commit=True)
-            return judged.stays(against)
+            return plan.stays(against)
         locked = target
         yield Query((), commit=True)  # which lets go of the locks: they are taken in one order
-    return judged.stays(_CHANGED)
+    return plan.stays(_CHANGED)
 
 
 def _target(
-    found: Rows, source: Promotable, write: Write, how: Promoting
+    found: Rows, one: Candidate, write: Write, policy: PromotionPolicy
 ) -> tuple[str | None, str | None]:
     """The key of what teaches the same, and why nothing can live on in that.
 
     It is what has the key of the successor, else the nearest that has its text. What is trusted
     otherwise is left alone: a promotion raises no trust, and lowers none.
     """
-    content = content_of(json.loads(write.value or "{}"))
+    text = normalised(content_of(json.loads(write.value or "{}")))
     for key, tier, state, distance, memory_type, trust, value in found:
-        alike = memory_type == source.memory_type and trust_of({"trust": trust}) == source.trust
-        same = alike and _near(distance or 0.0, how) and same_text(content_of(value), content)
-        if distance is None or same:
-            if tier != Tier.LONG_TERM:
-                return key, f"the same lesson, {key}, stands in {tier}: move it to long_term"
-            return key, None if state is None else f"the same lesson, {key}, was {state}"
+        if distance is not None and not (
+            memory_type == one.memory_type
+            and trust_of({"trust": trust}) == one.trust
+            and 1.0 - distance >= policy.near_duplicate
+            and normalised(content_of(value)) == text
+        ):
+            continue
+        if tier != Tier.LONG_TERM:
+            return key, f"the same lesson, {key}, stands in {tier}: move it to long_term"
+        return key, None if state is None else f"the same lesson, {key}, was {state}"
     return None, None
 
 
 def _recorded(
-    judged: Judged,
+    plan: Plan,
     target: str | None,
     write: Write,
     vectors: Mapping[str, PackedVector | None],
     how: Promoting,
 ) -> Flow[Promotion]:
     """Write the successor, or reinforce the target."""
-    source, now = judged.source, how.moment.now
+    one, now, reinforced = plan.candidate, how.moment.now, target is not None
     puts: list[Call] = []
-    if target is None:
+    if not reinforced:
         if how.moment.omit_expired:  # one that has expired is not revived
             puts += delete_expired_calls([write], now)
         puts += put_calls([write], vectors, how.options, now, Tier.LONG_TERM)
     record: dict[str, Any] = {
         "tenant": how.tenant,
-        "sources": [source.id, *(one["id"] for one in judged.alike)],
-        "event": how.named(source.id),
+        "sources": [one.id, *(each["id"] for each in plan.alike)],
+        "event": how.named(one.id),
         "now": now,
-        "detail": json.dumps({"reasons": list(map(str, judged.decision.reasons))}),
-        "place": source.place,
-        "key": write.key if target is None else target,
-        "kind": "promoted" if target is None else "reinforced",
+        "detail": json.dumps({"reasons": list(map(str, plan.decision.reasons))}),
+        "place": one.place,
+        "key": target or write.key,
+        "kind": "reinforced" if reinforced else "promoted",
     }
     *_, recorded = yield Query((*puts, Call("record_promotion", record)), commit=True)
     if not recorded:
-        return judged.stays(_CHANGED)
+        return plan.stays(_CHANGED)
     return Promotion(
         promoted=True,
-        key=source.key,
+        key=one.key,
         successor=record["key"],
-        reinforced=target is not None,
+        reinforced=reinforced,
         move=record["event"],
-        sources=(source.key, *(one["key"] for one in judged.alike)),
-        decision=judged.decision,
-        reason="promoted" if target is None else "the same lesson was there and is reinforced",
-        near=judged.near,
+        sources=(one.key, *(each["key"] for each in plan.alike)),
+        decision=plan.decision,
+        reason="the same lesson was there and is reinforced" if reinforced else "promoted",
+        near=plan.near,
     )

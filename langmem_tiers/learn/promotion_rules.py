@@ -1,4 +1,4 @@
-"""Promotion and demotion as decisions on evidence, each with its reasons.
+"""What speaks for a memory, and promotion and demotion as decisions on that, with their reasons.
 
 Both are meant to be looked at after every outcome, and looking often is what makes chance look
 like proof. The numbers below allow for that: they come from exact chances over 100 looks, which
@@ -11,11 +11,14 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, get_args
 
-from langmem_tiers.core.checks import checked_choice, checked_number, checked_whole
+from langmem_tiers.core.checks import checked_choice, checked_switch, checked_whole, is_number
+from langmem_tiers.core.context import users_labels
 from langmem_tiers.core.errors import ConfigurationError, InvalidTypeError, short
+from langmem_tiers.core.records import by, number, record, whole
 from langmem_tiers.core.settings import MOST_TIMES, PromotionSettings
+from langmem_tiers.core.values import content_of, trust_of
 from langmem_tiers.learn.outcome import ENOUGH, chance_at_most
 
 Rule = Literal["thresholds", "beta"]
@@ -23,7 +26,17 @@ Verdict = Literal["promote", "demote", "stay"]
 Comparison = Literal[">", ">=", "<="]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _rule(given: object, name: str) -> str:
+    return checked_choice(given, get_args(Rule), name, ConfigurationError)
+
+
+def _types(given: object, name: str) -> object:
+    if isinstance(given, tuple | list) and all(isinstance(one, str) for one in given):
+        return given
+    raise ConfigurationError(f"{name} is a tuple of names, not {short(given)}")
+
+
+@record
 class PromotionPolicy(PromotionSettings):
     """What a memory must have shown to be promoted, and to be demoted again.
 
@@ -36,65 +49,55 @@ class PromotionPolicy(PromotionSettings):
         ConfigurationError: for a value that cannot work; the message begins with its name.
     """
 
-    rule: Rule = "thresholds"
-    confidence: float = 0.95
+    rule: Annotated[Rule, by(_rule)] = "thresholds"
+    confidence: Annotated[float, number(0.5, 1, but=(0.5, 1))] = 0.95
     """What a promotion by "beta" must reach. Of what is promoted, at least this share then has a
     true rate above `min_success_rate`, however often one looks, as long as the true rates of all
     memories are spread evenly. A memory of one fixed rate gains by the looks: within 100 outcomes
     one of 0.7 is promoted in 1.5 % of all cases, one of 0.75 in 5 %, one of exactly 0.8 in 18 %;
     at 0.98 in 0.4, 1.6 and 8 %."""
-    memory_types: tuple[str, ...] = ("pattern", "procedural", "reflexion", "semantic", "skill")
+    memory_types: Annotated[tuple[str, ...], by(_types)] = (
+        "pattern",
+        "procedural",
+        "reflexion",
+        "semantic",
+        "skill",
+    )
     """What a run over all memories looks at. Episodes, plans and notes belong where they happened;
     one of any type can be promoted by its key."""
-    near_duplicate: float = 0.3
+    near_duplicate: Annotated[float, number(0, 1, but=(0,))] = 0.3
     """The cosine from which two memories of one type may say the same. Only those with equal texts,
     but for case, white space and what ends a sentence, are taken for the same: of the others the
     nearest five are named, and count when somebody judged (`same=…` of `promote_to_long_term`, or
     the judge of a cycle). Of 200 restatements by two hands 91 in 100 are above it with the default
     model (docs/learning.md)."""
-    by_use: bool = True
+    by_use: Annotated[bool, by(checked_switch)] = True
     """Whether a memory of which no outcome was ever recorded can be promoted for how it is used:
     as important as `min_importance`, shown on `min_days` days and in `min_sessions` sessions. Where
     fewer than `min_projects` projects know it, it goes in general words alone."""
-    min_importance: float = 0.7
+    min_importance: Annotated[float, number(0, 1)] = 0.7
     """At least so important, as it was told: our own choice, as for the next two."""
-    min_days: int = 5
+    min_days: Annotated[int, whole(1, MOST_TIMES)] = 5
     """On at least so many days (UTC)."""
-    min_sessions: int = 3
+    min_sessions: Annotated[int, whole(1, MOST_TIMES)] = 3
     """In at least so many sessions."""
-    demote_after: int = 10
+    demote_after: Annotated[int, whole(1, MOST_TIMES)] = 10
     """Outcomes since the promotion before it may be undone; the first few are too easily bad."""
     demote_within: int = 30
     """The latest outcomes since the promotion that count. With all of them, a memory that served
     long is protected by its past; with few, a good one has a bad spell sooner or later."""
-    demote_below: float = 0.5
+    demote_below: Annotated[float, number(0, 1)] = 0.5
     """By "thresholds", the success rate at which a promotion is undone: it failed at least as
     often as not. Within 100 outcomes, this meets a memory with a true rate of 0.9 in 0.2 % of all
     cases. It is never above `min_success_rate`, so that no evidence both promotes and demotes."""
-    demote_confidence: float = 0.99
+    demote_confidence: Annotated[float, number(0.5, 1, but=(0.5, 1))] = 0.99
     """By "beta", how sure it must be that the true rate is no longer above `min_success_rate`.
     It is higher than for a promotion, as the looks never end: within 100 outcomes, a memory with
     a true rate of 0.85 is demoted in 2 % of all cases, at 0.98 in 6 %. One of 0.5 is found out
     within 25 outcomes in nine of ten."""
 
     def __post_init__(self) -> None:
-        """Check what a caller may have set."""
-        PromotionSettings.__post_init__(self)
-        checked_choice(self.rule, get_args(Rule), "rule", ConfigurationError)
-        names: object = self.memory_types
-        if not (isinstance(names, tuple | list) and all(isinstance(one, str) for one in names)):
-            raise ConfigurationError(f"memory_types is a tuple of names, not {short(names)}")
-        checked_number(self.near_duplicate, "near_duplicate", 0, 1, but=(0,))
-        if not isinstance(self.by_use, bool):
-            raise ConfigurationError(f"by_use is True or False, not {short(self.by_use)}")
-        checked_number(self.min_importance, "min_importance", 0, 1)
-        checked_whole(self.min_days, "min_days", 1, MOST_TIMES)
-        checked_whole(self.min_sessions, "min_sessions", 1, MOST_TIMES)
-        checked_number(self.demote_below, "demote_below", 0, 1)
-        # better than the opposite's chance: then no evidence both promotes and demotes
-        checked_number(self.confidence, "confidence", 0.5, 1, but=(0.5, 1))
-        checked_number(self.demote_confidence, "demote_confidence", 0.5, 1, but=(0.5, 1))
-        checked_whole(self.demote_after, "demote_after", 1, MOST_TIMES)
+        """Refuse to look at fewer outcomes than have to be known."""
         checked_whole(self.demote_within, "demote_within", self.demote_after, MOST_TIMES)
 
 
@@ -104,30 +107,58 @@ BETA = PromotionPolicy(rule="beta")
 """The same, but the success rate must be sure to exceed 80 %."""
 
 
-class Evidence(NamedTuple):
-    """What a memory's life has shown so far: its own accesses, and all that says the same.
+class Candidate(NamedTuple):
+    """A memory that may be promoted, with what speaks for and against it.
 
-    `projects` are the ids of those it was used in. Accesses are counted by the store and may lag
-    behind the outcomes.
+    A row of promotion_evidence; the columns are in this order. Accesses are counted by the store
+    and may lag behind the outcomes.
     """
 
+    id: int
+    namespace: str
+    key: str
+    value: dict[str, Any]
+    tier: str
+    state: str | None
+    created_at: datetime
+    updated_at: datetime
     access_count: int
     success_count: int
     failure_count: int
-    projects: frozenset[str]
-    recorded_at: datetime
-    importance: float | None = None
-    """As somebody told it."""
-    days: int = 0
+    projects: list[str]
+    """The ids of those it was used in."""
+    near: list[dict[str, Any]]
+    successor: dict[str, Any] | None
+    valid_from: datetime | None
+    valid_to: datetime | None
+    user_id: str | None
+    days: int
     """On which it was shown to a run, as long as that is kept (UTC)."""
-    sessions: int = 0
-    outcomes: int = 0
-    """Known of runs that were shown it, used or not."""
+    sessions: int
+    outcomes: int
+    """Known of runs that were shown it, whether they used it or not."""
+    learned: list[str]
+    """Projects that learned from the same failure."""
 
     @property
-    def tried(self) -> bool:
-        """Whether it is known of any run that was shown it how that ended."""
-        return self.success_count + self.failure_count + self.outcomes > 0
+    def place(self) -> str:
+        """Where what it is promoted to is: with its user's own, or with what is everybody's."""
+        return "".join(f"{label}." for label in users_labels(self.user_id))
+
+    @property
+    def memory_type(self) -> str:
+        """Its kind."""
+        return str(self.value.get("memory_type") or "episodic")
+
+    @property
+    def content(self) -> str:
+        """What it says."""
+        return content_of(self.value)
+
+    @property
+    def trust(self) -> float:
+        """How far it is trusted, in 0…1."""
+        return trust_of(self.value)
 
 
 class Criterion(NamedTuple):
@@ -193,24 +224,26 @@ class PromotionDecision:
         return "; ".join(map(str, self.reasons))
 
 
-def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> PromotionDecision:
+def decide(candidate: Candidate, policy: PromotionPolicy, now: datetime) -> PromotionDecision:
     """Whether a memory has shown enough to be promoted: by what came of it, as specified.
 
     One of which no outcome was ever recorded is judged by how it is used, if it is important enough
     for that.
     """
-    by_use = policy.by_use and not evidence.tried
-    age = (now - evidence.recorded_at) / timedelta(days=1)
+    successes, failures = candidate.success_count, candidate.failure_count
+    age = (now - candidate.created_at) / timedelta(days=1)
     old = Criterion("age", age, ">", policy.min_age_days, " days")
-    if by_use and (evidence.importance or 0.0) >= policy.min_importance:
+    told: Any = candidate.value.get("importance")
+    importance = float(told) if is_number(told) else None
+    tried = successes + failures + candidate.outcomes > 0
+    if policy.by_use and not tried and (importance or 0.0) >= policy.min_importance:
         return _decided(
             "promote",
-            Criterion("importance", evidence.importance, ">=", policy.min_importance),
-            Criterion("shown on", evidence.days, ">=", policy.min_days, " days"),
-            Criterion("sessions", evidence.sessions, ">=", policy.min_sessions),
+            Criterion("importance", importance, ">=", policy.min_importance),
+            Criterion("shown on", candidate.days, ">=", policy.min_days, " days"),
+            Criterion("sessions", candidate.sessions, ">=", policy.min_sessions),
             old,
         )
-    successes, failures = evidence.success_count, evidence.failure_count
     success = Criterion("success", _rate(successes, failures), ">", policy.min_success_rate)
     if policy.rule == "beta":
         name = f"chance of success above {policy.min_success_rate:.2f}"
@@ -219,10 +252,10 @@ def decide(evidence: Evidence, policy: PromotionPolicy, now: datetime) -> Promot
         success = Criterion(name, surely, ">=", policy.confidence)
     return _decided(
         "promote",
-        Criterion("accesses", evidence.access_count, ">", policy.min_access_count),
+        Criterion("accesses", candidate.access_count, ">", policy.min_access_count),
         success,
         old,
-        Criterion("projects", len(evidence.projects), ">=", policy.min_projects),
+        Criterion("projects", len(candidate.projects), ">=", policy.min_projects),
     )
 
 

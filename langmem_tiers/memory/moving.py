@@ -17,11 +17,11 @@ from langmem_tiers.core.namespaces import Place, utf8_bytes
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn import promote as promoting
+from langmem_tiers.learn import promotion_rules as rules
 from langmem_tiers.learn.explain import Explanation
 from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.general import Generaliser, generaliser_of
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.promotion_rules import PromotionPolicy, promotion_policy
 from langmem_tiers.learn.rollback import Demotion, demote_all
 from langmem_tiers.learn.rollback import rollback as undo
 from langmem_tiers.memory import flows
@@ -84,7 +84,7 @@ def promote_to_long_term(
     return (yield from promoting.promote_one(source, how, words))
 
 
-def _near(source: promoting.Promotable, key: str) -> int:
+def _near(source: rules.Candidate, key: str) -> int:
     """The memory of that key among those that are near to another.
 
     Raises:
@@ -135,7 +135,7 @@ def _ready(memory: Memory) -> Flow[None]:
 
 
 def _promoting(
-    memory: Memory, policy: PromotionPolicy, generaliser: Generaliser | None = None
+    memory: Memory, policy: rules.PromotionPolicy, generaliser: Generaliser | None = None
 ) -> promoting.Promoting:
     """What holds for the moves of a call that begins now."""
     store, context = memory.tiered_store.flows, memory.context
@@ -189,8 +189,8 @@ def explain(
     return (yield from explanation(one.id, _promoting(memory, chosen), memory.context))
 
 
-def _policy(memory: Memory, policy: PromotionSettings | None) -> PromotionPolicy:
-    return memory.policy if policy is None else promotion_policy(policy)
+def _policy(memory: Memory, policy: PromotionSettings | None) -> rules.PromotionPolicy:
+    return memory.policy if policy is None else rules.promotion_policy(policy)
 
 
 def _move(move: object) -> str:

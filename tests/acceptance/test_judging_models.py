@@ -31,7 +31,7 @@ from langmem_tiers.consolidate.models import (
     summariser_of,
 )
 from langmem_tiers.consolidate.policy import MergePolicy
-from langmem_tiers.consolidate.stored import Stored
+from langmem_tiers.consolidate.steps import Stored
 from langmem_tiers.core.errors import ModelError
 from tests.support.opening import Clock, empty, tables, text_index
 from tests.support.stored import stored

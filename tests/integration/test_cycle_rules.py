@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from langmem_tiers import MemoryCoordinator, TieredStore
-from langmem_tiers.consolidate import stored
-from langmem_tiers.consolidate.stored import read
+from langmem_tiers.consolidate import merge
+from langmem_tiers.consolidate.steps import read
 from langmem_tiers.learn.reflexion import FailedAttempt
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from tests.support.coordinating import coordinator
@@ -343,7 +343,7 @@ def test_what_is_near_by_words_is_what_shares_most_of_them(
     ids = store.run(step("merge").select(at, 0, 100))
     keys = {one.id: one.key for one in store.run(read(at, ids))}
     params = {"tenant": "acme", "ids": ids, "alive_at": None, "same_tier": True, "also": None}
-    limits = {"limit": 100, "overlap": stored.OVERLAP, "looked_at": stored.LOOKED_AT}
+    limits = {"limit": 100, "overlap": merge.OVERLAP, "looked_at": merge.LOOKED_AT}
 
     def near() -> Flow[Rows]:
         (rows,) = yield Query((Call("near_by_words", {**params, **limits}),), commit=True)

@@ -19,7 +19,7 @@ from langmem_tiers import (
     TieredStore,
     create_consolidation_graph,
 )
-from langmem_tiers.consolidate import lease, stored
+from langmem_tiers.consolidate import lease, steps
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import LeaseLostError
 from langmem_tiers.core.memory import Moment
@@ -108,7 +108,7 @@ def test_a_step_that_has_lost_its_lease_notes_nothing(
     assert seen(url) == noted
 
 
-@pytest.mark.parametrize("writes", [guarded, partial(stored.note_seen, step="merge")])
+@pytest.mark.parametrize("writes", [guarded, partial(steps.note_seen, step="merge")])
 def test_a_lease_does_not_change_hands_while_its_holder_writes_or_notes_what_it_saw(
     store: TieredStore, url: str, clock: Clock, writes: Callable[[Cycle], Flow[Any]]
 ) -> None:

@@ -15,8 +15,7 @@ from langgraph.graph import START, StateGraph
 from typing_extensions import TypedDict
 
 from langmem_tiers import MemoryContext, MemoryCoordinator, TieredStore, create_session_end_node
-from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.consolidate.session_rules import PINNED, RECALLED, UNTOLD
+from langmem_tiers.consolidate.session_end import PINNED, RECALLED, UNTOLD, SessionReport
 from langmem_tiers.core.errors import (
     ConflictError,
     InvalidInputError,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers import ConsolidationReport
-from langmem_tiers.consolidate.merge import Same, Tellings, first_of_each, joined
+from langmem_tiers.consolidate.merge import Group, Same, Statements, first_of_each, joined
 from langmem_tiers.consolidate.models import Pair
 from langmem_tiers.consolidate.policy import (
     ConsolidationSchedule,
@@ -21,8 +21,7 @@ from langmem_tiers.consolidate.policy import (
     until,
 )
 from langmem_tiers.consolidate.report import with_counts
-from langmem_tiers.consolidate.steps import Finding
-from langmem_tiers.consolidate.stored import Group, Stored
+from langmem_tiers.consolidate.steps import Finding, Stored
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError
 from langmem_tiers.core.reading import normalised
 from tests.support.stored import NOON, stored
@@ -43,8 +42,8 @@ def pairs(items: list[Stored], how: float = 1.0) -> Near:
     return {(one.id, other.id): how for one in items for other in items if one.id > other.id}
 
 
-def told(items: list[Stored], near: Near | None = None) -> Tellings:
-    return Tellings(Group({one.id: one for one in items}, near or {}))
+def told(items: list[Stored], near: Near | None = None) -> Statements:
+    return Statements(Group({one.id: one for one in items}, near or {}))
 
 
 def repeated(items: list[Stored], near: Near | None = None, within: timedelta = SOON) -> list[Same]:

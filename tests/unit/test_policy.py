@@ -19,8 +19,8 @@ from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.learn.promotion_rules import (
     BETA,
     SPECIFIED,
+    Candidate,
     Criterion,
-    Evidence,
     PromotionPolicy,
     decide,
     should_demote,
@@ -30,20 +30,26 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNTS = st.integers(0, 80)
 
 
+NOTHING: dict[str, Any] = dict.fromkeys(Candidate._fields)
+
+
 def seen(
     successes: int, failures: int, *, accesses: int = 20, days: float = 30, projects: int = 3
-) -> Evidence:
-    return Evidence(
-        access_count=accesses,
-        success_count=successes,
-        failure_count=failures,
-        projects=frozenset(f"p{one}" for one in range(projects)),
-        recorded_at=NOW - timedelta(days=days),
-    )
+) -> Candidate:
+    known = {
+        "value": {},
+        "outcomes": successes + failures,
+        "access_count": accesses,
+        "success_count": successes,
+        "failure_count": failures,
+        "projects": [f"p{one}" for one in range(projects)],
+        "created_at": NOW - timedelta(days=days),
+    }
+    return Candidate(**{**NOTHING, **known})
 
 
-def promoted(evidence: Evidence, policy: PromotionPolicy = SPECIFIED) -> bool:
-    return decide(evidence, policy, NOW).promote
+def promoted(candidate: Candidate, policy: PromotionPolicy = SPECIFIED) -> bool:
+    return decide(candidate, policy, NOW).promote
 
 
 def ever(rate: float, looks: int, stops: Callable[[int, int], bool]) -> float:

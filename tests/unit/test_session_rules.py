@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.consolidate.models import Concept, Summary
-from langmem_tiers.consolidate.session_rules import (
+from langmem_tiers.consolidate.session_end import (
     LEARNED,
     PART,
     PINNED,
@@ -19,11 +19,11 @@ from langmem_tiers.consolidate.session_rules import (
     SHORT,
     STATED,
     UNTOLD,
-    Kept,
-    homes,
-    worth,
+    KeptMemory,
+    kept_of,
+    notes_by_project,
 )
-from langmem_tiers.consolidate.stored import Stored
+from langmem_tiers.consolidate.steps import Stored
 from tests.support.stored import NOON, stored
 
 
@@ -33,10 +33,10 @@ def note(number: int, content: str = "Reading mail", **given: Any) -> Stored:
     return stored(number, content, memory_type="working", session_id="chat", **given)
 
 
-def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[Kept]:
+def left(notes: Sequence[Stored], summary: Summary | None = None) -> list[KeptMemory]:
     """What a session leaves in its one project."""
-    (home,) = homes("chat", notes)
-    return worth(home, summary)[0]
+    (home,) = notes_by_project("chat", notes)
+    return kept_of(home, summary)[0]
 
 
 def facts(notes: Sequence[Stored], summary: Summary | None = None) -> dict[str, str | None]:
@@ -71,8 +71,8 @@ def test_a_note_is_lifted_as_somebody_pinned_it_or_told_that_it_is_important(
 
 def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other() -> None:
     notes = [note(1), note(2, "Sorting mail"), note(3, "reading mail.")]
-    (home,) = homes("chat", notes, frozenset({3}))
-    keeps, passed_over = worth(home)
+    (home,) = notes_by_project("chat", notes, frozenset({3}))
+    keeps, passed_over = kept_of(home)
     assert [(one.value["content"], one.reason) for one in keeps[:-1]] == [
         ("Reading mail", RECALLED)
     ]
@@ -93,10 +93,10 @@ def test_a_note_is_lifted_that_was_recalled_in_more_than_one_turn_and_no_other()
 def test_the_hook_of_the_specification_lifts_what_the_user_stated_too(
     one: Stored, why: str | None
 ) -> None:
-    (home,) = homes("chat", [one])
-    keeps, _ = worth(home, stated=True)
+    (home,) = notes_by_project("chat", [one])
+    keeps, _ = kept_of(home, stated=True)
     assert [each.reason for each in keeps] == [*([why] if why else []), None]
-    by_a_model, _ = worth(home, Summary("It was mended.", ()), stated=True)
+    by_a_model, _ = kept_of(home, Summary("It was mended.", ()), stated=True)
     assert STATED not in [each.reason for each in by_a_model]
 
 
@@ -163,11 +163,11 @@ def test_what_never_was_so_is_not_told() -> None:
     notes = [note(1, "Right"), note(2, "Wrong", state="retracted", importance=1.0)]
     assert "Wrong" not in digest(notes)
     assert facts(notes) == {}
-    assert homes("chat", notes[1:]) == []
+    assert notes_by_project("chat", notes[1:]) == []
 
 
 def test_notes_belong_to_the_project_of_their_namespace_else_to_the_one_they_name() -> None:
-    found = homes(
+    found = notes_by_project(
         "chat",
         [
             note(1),
