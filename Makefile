@@ -16,8 +16,8 @@ PEERS_PYTEST := $(PEERS_VENV)/bin/python -m pytest $(PYTEST_OPTIONS)
 # Other files are not even looked at, as they may need what the peers hold back.
 PEERS_TESTS = $(shell grep -rl --include='*.py' 'mark\.peers' tests)
 # Tests start many a Python: each would compile all that it imports if none might keep the result.
-unit test test-16 test-peers proof: export PYTHONDONTWRITEBYTECODE =
-unit test test-16 test-peers proof: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
+unit test test-slow test-ways test-16 test-peers proof: export PYTHONDONTWRITEBYTECODE =
+unit test test-slow test-ways test-16 test-peers proof: export PYTHONPYCACHEPREFIX = $(CURDIR)/$(VENV)/bytecode
 
 DEMO_EXTRAS := cli,embedded,langgraph,local
 DEV_EXTRAS := dev
@@ -48,21 +48,25 @@ unit: $(VENV)/.dev-stamp ## Run the unit tests: pure rules and flows, no databas
 	@$(PYTEST) tests/unit $(ARGS)
 
 .PHONY: test
-test: $(VENV)/.dev-stamp ## Run all tests but the proofs and those with peers, on PostgreSQL 18
-	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
+test: $(VENV)/.dev-stamp ## Run the tests, but the slow ones, the proofs and those with peers, on PostgreSQL 18
+	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -m "not slow and not proof and not peers" $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(VENV)/.dev-stamp ## Run the tests that take more than a few seconds each
+	@LANGMEM_TIERS_TEST_PG=18 $(PYTEST) -m "slow and not proof and not peers" $(ARGS)
+
+.PHONY: test-ways
+test-ways: $(VENV)/.dev-stamp ## Run each test in every way: blocking, awaited and streamed
+	@LANGMEM_TIERS_TEST_WAYS=all LANGMEM_TIERS_TEST_PG=18 $(PYTEST) $(ARGS)
 
 .PHONY: test-16
-# These test how a version of Postgres plans our statements, and what becomes of rows. All else
-# stands on the same statements, and is tested on one Postgres.
-ON_16 := accesses archive archive_files audit backup call_deadlines carrying concurrency \
-	consolidation_across_sessions consolidation_plans crashes cycle_steps deleted_twins faults \
-	few_of_many forgetting forgotten_for_good gate_in_store gate_plans handles_and_pins \
-	interop_views leases learning_plans lock_order migrations outcomes plans pooler promotion \
-	prospective recall recall_growth recall_planning recall_plans reminder_plans reminders replay \
-	scale session_end store_contract store_tiers store_ttl store_vectors truth truth_plans \
-	turn_plans turns vectors_elsewhere wall_plans walls
+# How a version of Postgres plans our statements, sets up, copies and restores, and what it lets
+# whom see. All else stands on the same statements, and is tested on one Postgres.
+ON_16 := backup carrying consolidation_plans few_of_many gate_plans interop_views leases \
+	learning_plans lock_order migrations plans pooler recall recall_plans reminder_plans \
+	store_contract store_ttl store_vectors truth_plans turn_plans vectors_elsewhere wall_plans walls
 
-test-16: $(VENV)/.dev-stamp ## Run the tests of statements and of what becomes of rows on PostgreSQL 16
+test-16: $(VENV)/.dev-stamp ## Run the tests of statements, setup, copies and walls on PostgreSQL 16
 	@LANGMEM_TIERS_TEST_PG=16 $(PYTEST) -m "not proof and not peers and not slow" \
 		$(ON_16:%=tests/integration/test_%.py) $(ARGS)
 
@@ -96,7 +100,7 @@ format: $(VENV)/.dev-stamp ## Rewrite the code in the house style
 # ---- before handing in ----------------------------------------------------------------------
 
 .PHONY: check
-check: lint types contracts test-16 test-peers test ## Do all that CI does
+check: lint types contracts test-16 test-peers test ## Do before handing in; CI runs test-slow as well
 
 .PHONY: proof
 proof: $(VENV)/.dev-stamp ## Run every proof at full size (takes long)

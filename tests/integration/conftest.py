@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, TypeVar, cast
+from zlib import crc32
 
 import pytest
 
@@ -17,11 +18,24 @@ from tests.support.learning import Team, broken, team
 from tests.support.opening import Clock, Opened, Opener, empty, leave, opened_store, text_index
 from tests.support.servers import databases, fresh_database, name_of
 
-_ONE = [("sync", "batch")]
 _TWINS = [("sync", "batch"), ("async", "abatch")]
 _CROSSED = [("sync", "abatch"), ("async", "batch")]
 _CROSSES = ("test_store_loops", "test_store_tiers", "test_coordinator", "test_fuzz")
 """Whose tests also call a store in the way it was not opened: the runner alone knows of that."""
+_ALL_WAYS = os.environ.get("LANGMEM_TIERS_TEST_WAYS") == "all"
+T = TypeVar("T")
+
+
+def _ways(metafunc: pytest.Metafunc, ways: Sequence[T]) -> Sequence[T]:
+    """Return all the ways of a test if the run is for all, else one of them, always the same.
+
+    Every verb and its twin run the same flow, so a claim that holds one way holds the other; what
+    differs, the runner, has tests of its own. Of many tests each way gets its share.
+    """
+    if _ALL_WAYS:
+        return ways
+    chosen = crc32(metafunc.definition.nodeid.encode()) % len(ways)
+    return ways[chosen : chosen + 1]
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +76,7 @@ def store(url: str, clock: Clock) -> Iterator[TieredStore]:
         yield opened
 
 
-@pytest.fixture(params=WAYS, ids="-".join)
+@pytest.fixture
 async def way(request: pytest.FixtureRequest, url: str, clock: Clock) -> AsyncIterator[Way]:
     """A store on `url`, opened each way, for graphs that are run each way."""
     opened, how = request.param
@@ -113,17 +127,19 @@ def clock() -> Clock:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """On the newest Postgres each test goes both ways, and those of some files cross them.
+    """Choose the ways in which a test opens a store and calls it, or runs a graph on it."""
+    if "way" in metafunc.fixturenames and not _says_itself(metafunc, "way"):
+        metafunc.parametrize("way", _ways(metafunc, WAYS), ids="-".join, indirect=True)
+    if "open_store" in metafunc.fixturenames:
+        crosses = metafunc.definition.path.stem.startswith(_CROSSES)
+        ways = _ways(metafunc, _TWINS + _CROSSED if crosses else _TWINS)
+        ids = [f"opened-{opened}-{mode}" for opened, mode in ways]
+        metafunc.parametrize("open_store", ways, ids=ids, indirect=True)
 
-    Each way sends the same statements, so on an older server one way shows what it makes of them.
-    """
-    if "open_store" not in metafunc.fixturenames:
-        return
-    newest = os.environ.get("LANGMEM_TIERS_TEST_PG", "18") == "18"
-    crosses = metafunc.definition.path.stem.startswith(_CROSSES)
-    ways = _ONE if not newest else _TWINS + _CROSSED if crosses else _TWINS
-    ids = [f"opened-{opened}-{mode}" for opened, mode in ways]
-    metafunc.parametrize("open_store", ways, ids=ids, indirect=True)
+
+def _says_itself(metafunc: pytest.Metafunc, argument: str) -> bool:
+    marks = metafunc.definition.iter_markers("parametrize")
+    return any(argument in mark.args[0] for mark in marks)
 
 
 @pytest.fixture

@@ -82,6 +82,7 @@ async def patient(mode: Mode) -> AsyncIterator[Any]:
         yield call
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("due")
 @pytest.mark.parametrize("size", [1, 10], ids=["one connection", "ten connections"])
 async def test_no_read_waits_for_a_lock_on_the_counts_and_none_is_lost(

@@ -107,6 +107,7 @@ def test_every_verb_of_a_coordinator_ends_at_its_deadline(url: str) -> None:
             verb()
 
 
+@pytest.mark.slow
 async def test_one_row_that_is_locked_keeps_no_other_write_from_the_disk(
     open_store: Opener, url: str
 ) -> None:
@@ -173,6 +174,7 @@ def hanging() -> Iterator[Hanging]:
     model.free.set()
 
 
+@pytest.mark.slow
 async def test_a_model_that_never_answers_ends_a_write_and_leaves_a_recall_its_words(
     open_store: Opener, url: str, hanging: Hanging
 ) -> None:
@@ -240,6 +242,7 @@ def through(url: str) -> Iterator[CuttingProxy]:
         proxy.silent = False
 
 
+@pytest.mark.slow
 async def test_a_connection_that_is_silently_dropped_holds_no_call_beyond_its_deadline(
     open_store: Opener, url: str
 ) -> None:

@@ -120,6 +120,7 @@ def unavailable(store: TieredStore) -> None:
 SOME_KILLS = pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
 
 
+@pytest.mark.slow
 @SOME_KILLS
 @pytest.mark.parametrize("opened", ["sync", "async"])
 async def test_no_acknowledged_put_is_lost_when_the_server_is_killed(

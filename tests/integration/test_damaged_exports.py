@@ -68,6 +68,7 @@ def test_undamaged_every_verb_reads_it(empty_store: TieredStore, kept: Kept) -> 
     read_all(empty_store, kept.path.with_name("again.gz"))
 
 
+@pytest.mark.slow
 def test_what_is_imported_though_it_is_damaged_every_verb_reads(
     empty_store: TieredStore, shared_url: str, kept: Kept
 ) -> None:

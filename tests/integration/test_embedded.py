@@ -260,6 +260,7 @@ def test_a_killed_server_is_restarted_with_its_data(used: Path) -> None:
     assert not is_running(used)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_is_stopped_has_stopped(used: Path) -> None:
     server = EmbeddedPostgres(used)
     server.start()

@@ -100,6 +100,7 @@ MOMENTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_store_can_be_closed_whenever_a_session_of_its_server_was_killed(
     home: Path, moment: str

@@ -322,6 +322,7 @@ def kill_amid(url: str, delay: float | None) -> float:
     return took
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.proof)])
 def test_a_client_that_is_killed_amid_it_leaves_all_or_nothing(
     new_url: Callable[[], str], tmp_path: Path, kills: int

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from langgraph.checkpoint.postgres import PostgresSaver
 
 from langmem_tiers import TieredStore
@@ -28,6 +29,7 @@ def recipe() -> dict[str, Any]:
     return names
 
 
+@pytest.mark.slow
 def test_the_recipe_leaves_no_word_and_no_vector_in_the_data_directory(tmp_path: Path) -> None:
     page, cold = recipe(), tmp_path / "cold"
     with own_server(tmp_path) as server:

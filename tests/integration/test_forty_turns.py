@@ -188,6 +188,7 @@ async def had(way: Way, agent: Any, said: list[HumanMessage], kind: str) -> None
         await way(agent, approved, **whose)
 
 
+@pytest.mark.slow
 async def test_each_sentence_of_forty_turns_is_stored_once_under_its_speaker_and_trust(
     way: Way,
 ) -> None:

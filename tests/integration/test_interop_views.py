@@ -59,6 +59,7 @@ def test_setup_gives_the_view_of_today_to_a_database_of_before(database_url: str
             assert conn.execute(COUNT).fetchall() == [(0,)]
 
 
+@pytest.mark.slow
 async def test_an_open_store_tells_where_its_database_is_and_a_closed_one_says_so(
     url: str, tmp_path: Path
 ) -> None:

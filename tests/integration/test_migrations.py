@@ -146,6 +146,7 @@ FIRST_USES: dict[str, Callable[[TieredStore], object]] = {
 }
 
 
+@pytest.mark.slow
 def test_vectors_of_another_shape_are_refused_at_setup_and_at_first_use(database_url: str) -> None:
     set_up(database_url)
     put_and_find(database_url)

@@ -195,6 +195,7 @@ print(memory.store("The API key of billing rotates on Mondays.", key="kept").rev
 """
 
 
+@pytest.mark.slow
 def test_a_program_ends_though_a_model_never_answers(url: str) -> None:
     with minded(lambda _: SILENCE) as server, TieredStore(url, index=text_index()) as store:
         with subprocess.Popen(

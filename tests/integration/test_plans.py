@@ -209,6 +209,7 @@ def searched(store: TieredStore, mode: Mode, prefix: tuple[str, ...]) -> dict[st
     return root
 
 
+@pytest.mark.slow
 def test_search_of_a_large_tenant_reads_hnsw(indexed: TieredStore, mode: Mode) -> None:
     assert "vectors_hnsw_cosine" in indexes(searched(indexed, mode, (LARGE,)))
 

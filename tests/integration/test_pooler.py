@@ -81,6 +81,7 @@ def use(store: TieredStore, actor: str, turn: int) -> None:
     assert memory.get_context(f"{actor} keeps in mind", limit=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calls", [800, pytest.param(10_000, marks=pytest.mark.proof)])
 def test_two_actors_of_sixteen_threads_neither_fail_nor_mix_and_leave_no_setting(
     database_url: str, pooled: str, calls: int

@@ -79,6 +79,7 @@ def files_below(folder: Path) -> dict[Path, tuple[int, int, int]]:
     }
 
 
+@pytest.mark.slow
 def test_it_works_where_nobody_else_may_enter_and_opens_no_folder(
     private: Path, shelf: Path
 ) -> None:
@@ -94,6 +95,7 @@ def test_it_works_where_nobody_else_may_enter_and_opens_no_folder(
     assert files_below(shelf / "langmem-tiers") == copied, "it is made once"
 
 
+@pytest.mark.slow
 def test_so_it_does_under_any_umask_for_several_at_once_and_after_a_copy_was_damaged(
     private: Path, shelf: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -114,6 +116,7 @@ def test_so_it_does_under_any_umask_for_several_at_once_and_after_a_copy_was_dam
     assert library.read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_nobody_else_can_have_put_programs_there(private: Path, shelf: Path) -> None:
     trodden, linked, lent, open_to_all, whole = (
         shelf / name for name in ("trodden", "linked", "lent", "open_to_all", "whole")

@@ -412,6 +412,7 @@ LEARNED = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(
     derandomize=True,
     max_examples=15,

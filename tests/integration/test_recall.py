@@ -62,6 +62,7 @@ def sees(asking: tuple[Any, ...], owner: tuple[Any, ...], tier: Tier) -> bool:
     return asking[:depth] == owner[:depth]
 
 
+@pytest.mark.slow
 @SEEDED
 @given(
     stored=st.lists(st.tuples(PLACES, st.sampled_from(TIERS)), min_size=1, max_size=10),

@@ -66,6 +66,7 @@ def counted(store: TieredStore) -> dict[str, tuple[float, int, int]]:
     return {row[0]: (row[1], row[2], row[3]) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("asked", QUESTIONS)
 def test_what_is_read_is_bounded_whatever_the_size_and_the_question(

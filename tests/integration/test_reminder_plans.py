@@ -96,6 +96,7 @@ USES: dict[str, tuple[str, Callable[[MemoryCoordinator], object], int]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_what_is_not_asked_for_is_not_read(store: TieredStore, mode: Mode) -> None:
     memory = coordinator(store, "tenant7", project_id="p")

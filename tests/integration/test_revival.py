@@ -47,6 +47,7 @@ def postmaster(server: EmbeddedPostgres) -> str:
     return lines[0] if lines else ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("opened", ["sync", "async"])
 async def test_an_open_store_brings_its_killed_server_back_counts_its_reads_and_closes(
     server: EmbeddedPostgres, opened: Opened, monkeypatch: pytest.MonkeyPatch
@@ -72,6 +73,7 @@ async def test_an_open_store_brings_its_killed_server_back_counts_its_reads_and_
             assert sum(one.accesses for one in again.stats()) == known + reads
 
 
+@pytest.mark.slow
 def test_all_threads_of_all_stores_on_a_killed_server_go_on(server: EmbeddedPostgres) -> None:
     with store_on(server) as one, store_on(server) as other, ThreadPoolExecutor(8) as pool:
         one.put(NAMESPACE, "a", {"text": "was here before"})
@@ -98,6 +100,7 @@ with TieredStore.embedded(sys.argv[1], index=None) as store:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_on_a_killed_server_both_go_on(server: EmbeddedPostgres) -> None:
     command = [sys.executable, "-W", "error", "-c", OTHER_PROCESS, str(server.path)]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -121,6 +124,7 @@ def test_two_processes_on_a_killed_server_both_go_on(server: EmbeddedPostgres) -
         assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
     server: EmbeddedPostgres,
 ) -> None:
@@ -145,6 +149,7 @@ def test_a_call_that_was_half_done_is_told_and_the_next_one_goes_through(
         assert item.value == {"text": "first"}
 
 
+@pytest.mark.slow
 def test_what_was_removed_is_not_made_anew_and_what_was_stopped_stays_so(
     tmp_path: Path,
 ) -> None:

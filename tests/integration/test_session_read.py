@@ -85,6 +85,7 @@ def test_what_an_agents_session_said_is_read_once_and_stays(
     assert "Lisbon" not in model.shown[1]
 
 
+@pytest.mark.slow
 def test_all_that_an_agent_was_told_is_there_after_a_year_of_sweeps_and_cycles(
     store: TieredStore, clock: Clock, tmp_path: Path
 ) -> None:

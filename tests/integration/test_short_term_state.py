@@ -227,6 +227,7 @@ async def sixteen(coder: Verbs, *calls: tuple[Any, ...], **options: Any) -> None
     await at_once(16, work)
 
 
+@pytest.mark.slow
 async def test_sixteen_at_once_lose_nothing_and_their_retries_count_once(coder: Verbs) -> None:
     for goal in ("ship", "retry"):
         await coder("set_goal", goal, "Ship the release")

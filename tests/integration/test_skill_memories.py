@@ -224,6 +224,7 @@ FROM generate_series(0, 9) t, generate_series(1, 4000) i;
 """
 
 
+@pytest.mark.slow
 def test_the_newest_traces_are_read_from_an_index_and_no_more(server_url: str) -> None:
     with loaded(server_url, _FILL) as store:
         memory = coordinator(store, "tenant3", project_id="billing")

@@ -49,6 +49,7 @@ def refused(store: TieredStore, url: str, op: Any) -> None:
     assert tables(url) == before
 
 
+@pytest.mark.slow
 @SEEDED
 @given(poison=POISON, place=st.integers(0, 12))
 def test_nul_and_lone_surrogates_are_refused_wherever_they_stand(

@@ -60,6 +60,7 @@ BEYOND: list[tuple[str, Callable[[], Any]]] = [
 ]
 
 
+@pytest.mark.slow
 async def test_what_is_beyond_the_bounds_is_refused_and_told_which_one_to_raise(
     open_store: Opener, url: str
 ) -> None:

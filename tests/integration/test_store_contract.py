@@ -16,6 +16,7 @@ from tests.support.opening import Opened, empty, leave, opened_store
 NAMES = check_names()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("opened", "mode", "names"),
     [("sync", "abatch", NAMES[::2]), ("async", "batch", NAMES[1::2])],

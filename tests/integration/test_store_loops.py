@@ -146,6 +146,7 @@ async def test_a_caller_cancelled_as_it_enters_a_pipeline_leaves_no_connection_i
 
 
 # What psycopg was about when it was cancelled while it cancelled is closed after its connection is.
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:.*BasePipeline._exit_gen:pytest.PytestUnraisableExceptionWarning"
 )

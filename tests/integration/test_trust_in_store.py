@@ -131,6 +131,7 @@ class Living:
         cycle(self.store).invoke({}, thread, context=MemoryContext(tenant="acme"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("examples", [3, pytest.param(200 if FULL else 5, marks=pytest.mark.proof)])
 def test_nothing_is_trusted_more_than_what_it_came_from(
     store: TieredStore, url: str, clock: Clock, examples: int

@@ -99,6 +99,7 @@ def test_a_goal_that_has_nothing_to_do_with_the_question_pushes_out_no_answer(
         assert shown(memory, prompt, GOAL, sources=GOALS)[0].text == fact(one)
 
 
+@pytest.mark.slow
 def test_a_larger_budget_does_not_lose_the_answer(memory: MemoryCoordinator) -> None:
     one = TURNING[1]
     said = [f"Message {n}: the {each} are in order" for n, each in enumerate(TURNING)]

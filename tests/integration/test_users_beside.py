@@ -192,6 +192,7 @@ WAYS_OUT: dict[str, Way_Out] = {
 }
 
 
+@pytest.mark.slow
 async def test_a_hundred_turns_beside_another_user_show_nothing_of_that_one(
     way: Way, clock: Clock
 ) -> None:

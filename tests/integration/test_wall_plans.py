@@ -113,6 +113,7 @@ def planned(conn: psycopg.Connection[Any], statement: sql.Statement) -> Conditio
     return conditions(row[0][0]["Plan"])
 
 
+@pytest.mark.slow
 def test_every_statement_of_an_application_asks_its_indexes_for_what_the_owners_does(
     both: Both,
 ) -> None:
@@ -280,6 +281,7 @@ def test_a_large_tenant_is_searched_by_hnsw_and_a_small_one_exactly_behind_the_w
         assert all("<=>" in node["Order By"] for node in ordered)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 def test_a_recall_reads_vectors_from_the_indexes_that_it_reads_for_the_owner(
     both: Both, mode: Mode

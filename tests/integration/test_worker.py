@@ -55,6 +55,7 @@ def at_merging(does: Callable[[Cycle], object]) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @BOTH
 async def test_each_tenant_has_a_cycle_and_the_next_one_when_it_is_due(
     workers: Workers, url: str, clock: Clock, how: How
@@ -159,6 +160,7 @@ def test_a_worker_that_lost_its_lease_changes_nothing_and_says_so(
     assert "acme" in caplog.text
 
 
+@pytest.mark.slow
 def test_what_a_former_holder_writes_to_the_thread_counts_for_nothing(
     workers: Workers, url: str, clock: Clock
 ) -> None:

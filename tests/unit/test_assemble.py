@@ -117,6 +117,7 @@ def test_the_text_never_exceeds_the_budget_whatever_the_counter(
     assert put_together(sections, budget, count, layout) == found
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(filled, st.integers(0, 900))
 def test_every_fragment_is_in_or_out_with_a_reason_and_what_is_in_is_shown_in_order(
@@ -135,6 +136,7 @@ def _says(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(filled, st.integers(0, 2500), st.integers(1, 800), st.sampled_from(COUNTERS))
 def test_a_larger_budget_never_loses_the_best_memory_to_what_matters_less(
@@ -149,6 +151,7 @@ def test_a_larger_budget_never_loses_the_best_memory_to_what_matters_less(
         assert _says(best.content) in [_says(one.text) for one in large.fragments]
 
 
+@pytest.mark.slow
 def test_a_memory_that_answers_best_stays_from_the_smallest_budget_that_shows_it_on() -> None:
     answer = memory(
         "answer", "The keys rotate " + "on the first Monday of the month, " * 5, score=1
@@ -167,6 +170,7 @@ def test_a_memory_that_answers_best_stays_from_the_smallest_budget_that_shows_it
     assert shown.index(True) < 50
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     filled,
@@ -202,6 +206,7 @@ def test_a_frame_is_paid_for_once_and_room_that_is_left_is_used() -> None:
     assert len(all_but_one.fragments) == 5
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(filled, st.integers(200, 3000))
 def test_recalled_text_cannot_break_out_of_its_fence(

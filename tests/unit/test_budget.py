@@ -55,6 +55,7 @@ def test_no_memory_that_fits_is_worth_more_than_what_is_chosen(
     assert worth >= max(fitting, default=0.0) - 1e-9
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=60)
 @given(
     candidates(),

@@ -56,6 +56,7 @@ def test_whatever_shows_a_cue_holds_its_anchors(cue: str, text: str) -> None:
             assert anchors(cue)
 
 
+@pytest.mark.slow
 @given(st.lists(lower, min_size=1, max_size=6), lower)
 def test_what_says_all_of_a_cue_shows_it_among_other_sentences(said: list[str], other: str) -> None:
     cue = " ".join(["when", *said])

@@ -55,6 +55,7 @@ def test_the_threshold_ranges_from_all_alike_to_the_same_words_only() -> None:
             deduplicate(some, wrong)
 
 
+@pytest.mark.slow
 @settings(derandomize=True, max_examples=50)
 @given(st.lists(TEXTS, max_size=8), st.floats(0, 1))
 def test_no_two_kept_are_alike_and_every_dropped_one_is_like_a_kept_one_above(

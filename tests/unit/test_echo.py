@@ -130,6 +130,7 @@ def test_nothing_new_is_refused(half: Callable[[], Half]) -> None:
     assert refused == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["a ", "The port is 80. ", "<a ", "中", '<a b="'])
 def test_what_a_long_text_repeats_is_found_in_linear_time(piece: str) -> None:
     def seconds(length: int) -> float:

@@ -54,6 +54,7 @@ def own_model(tmp_path: Path) -> Path:
     return write_model(tmp_path, np.array([[0, 0], [1, 0], [0, 1]], dtype=np.float16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("embeddings", "dims", "model_id", "expected", "within"),
     [
@@ -92,6 +93,7 @@ def test_a_known_text_has_its_known_vector_also_of_a_model_that_was_pickled(
     assert query @ dog > query @ tax
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @settings(max_examples=50, deadline=None)
 @given(texts=st.lists(valid_text, max_size=8))
@@ -116,6 +118,7 @@ def test_what_is_no_text_that_can_be_stored_is_refused(model: type[OfflineEmbedd
         LocalEmbeddings(sha256={})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "many"),
     [(LocalEmbeddings, 5_000), (MiniLMEmbeddings, 100), (MultilingualEmbeddings, 100)],
@@ -159,6 +162,7 @@ assert not logging.getLogger().handlers
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [LocalEmbeddings, MiniLMEmbeddings])
 def test_threads_share_one_model_which_is_silent_also_after_a_fork_and_imports_no_wheel(
     model: type[OfflineEmbeddings],
@@ -196,6 +200,7 @@ def test_the_expected_sum_of_an_own_file_is_checked(own_model: Path) -> None:
         assert LocalEmbeddings(own_model, sha256={"other.safetensors": actual}).dims
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("extra", "wheel", "names"),
     [
@@ -265,6 +270,7 @@ local_index({1!r})
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "extra"),
     [
@@ -315,6 +321,7 @@ def test_a_text_has_the_vector_of_all_of_its_words(text: str) -> None:
     assert np.array(LocalEmbeddings().embed_query(text)) @ unit > 0.9999
 
 
+@pytest.mark.slow
 def test_a_text_longer_than_the_model_reads_at_once_has_the_mean_of_all_its_parts() -> None:
     model = MiniLMEmbeddings()._model()
     assert isinstance(model, _Transformer)

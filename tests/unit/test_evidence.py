@@ -195,6 +195,7 @@ def test_a_date_in_the_question_prefers_the_days_after_it() -> None:
     assert date("And last week?", 5, 7) < 0.01
 
 
+@pytest.mark.slow
 @given(
     some=st.lists(candidates, max_size=8),
     near=st.none() | st.floats(-1, 1),
@@ -214,6 +215,7 @@ def test_the_match_is_a_chance_and_of_what_is_equally_near_keeps_the_order_of_th
             assert score <= less + 1e-9 or one.match >= other.match
 
 
+@pytest.mark.slow
 @given(some=st.lists(candidates, max_size=8), question=questions)
 def test_the_evidence_is_the_features_times_their_weights(
     some: list[Candidate], question: str

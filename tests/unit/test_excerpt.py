@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ def test_of_a_long_text_what_is_asked_for_is_kept_and_what_is_left_out_is_marked
     assert len(excerpt(endless, "roses", 60)) <= 60
 
 
+@pytest.mark.slow
 @given(sentences, st.text(max_size=20), st.integers(1, 80))
 def test_it_says_nothing_new_in_the_order_of_the_text_and_keeps_to_its_length(
     said: list[str], asked: str, most: int

@@ -360,6 +360,7 @@ shapes = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(st.sampled_from(Format), st.lists(shapes, min_size=1, max_size=4))
 def test_no_shape_of_json_breaks_a_reader(form: Format, elements: list[object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ several = st.dictionaries(
 ).map(lambda scores: found(**scores))
 
 
+@pytest.mark.slow
 @given(several, several, several, st.integers(1, 10))
 def test_circumstances_add_half_of_the_best_answer_at_most(
     direct: list[Recollection],

@@ -229,6 +229,7 @@ def test_a_notice_may_ask_its_reader_for_much_but_no_errand_hides_in_it(source: 
         assert [one for one in told if not instructions_in(one, source)] == []
 
 
+@pytest.mark.slow
 def test_of_what_tools_bring_little_is_misjudged_that_it_was_fitted_on() -> None:
     attacks = [one for half in carried() for one in half.attacks]
     plain = [one for half in carried() for one in half.benign]

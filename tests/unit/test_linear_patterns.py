@@ -84,6 +84,7 @@ def test_every_pattern_is_found() -> None:
     } <= names
 
 
+@pytest.mark.slow
 def test_a_sample_of_texts_takes_no_pattern_longer_than_in_proportion() -> None:
     slow = [one for used in every_pattern() for one in superlinear(used, sampled(used))]
     assert not slow

@@ -129,6 +129,7 @@ print(TieredStore.__name__)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extra", ABSENT)
 def test_a_star_brings_what_is_there_and_a_name_tells_which_extra_it_lacks(extra: str) -> None:
     *lacking, store = in_a_new_process(_WITHOUT.format(absent=ABSENT[extra])).splitlines()

@@ -95,6 +95,7 @@ def test_the_latest_recollections_are_kept_each_once_and_for_an_hour() -> None:
     assert lately.known(BEN, NOW) == ()
 
 
+@pytest.mark.slow
 def test_what_was_recalled_longest_ago_makes_room_for_the_memories_of_all_callers() -> None:
     lately = RecalledLately()
     many = MOST_OF_ALL // MOST + 1
