@@ -39,7 +39,7 @@ def export(
 ) -> None:
     """Write everything of a tenant into one file, as of one moment; import brings it back."""
     from langmem_tiers.carry.exporting import counted
-    from langmem_tiers.memory.carrying import exporting
+    from langmem_tiers.memory.administration import exporting
 
     context = MemoryContext(tenant=tenant)
     with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
@@ -67,7 +67,7 @@ def import_export(
 ) -> None:
     """Bring all of an export back, into the store that `where` opens."""
     from langmem_tiers.carry.file import Reader
-    from langmem_tiers.memory.carrying import importing
+    from langmem_tiers.memory.administration import importing
     from langmem_tiers.remember.trust import TrustPolicy
 
     reader = Reader(file)
@@ -117,7 +117,7 @@ def archive(
     as_json: Json = False,
 ) -> None:
     """Move what is old, hardly read and said to be unimportant to files; restore gets it back."""
-    from langmem_tiers.memory.tending import archiving
+    from langmem_tiers.memory.administration import archiving
 
     policy = ArchivalPolicy(
         url=to,
@@ -150,7 +150,7 @@ def restore(
 ) -> None:
     """Bring archived memories back as they were; without an archive, list what there is."""
     from langmem_tiers.consolidate.archive import archives
-    from langmem_tiers.memory.tending import restoring
+    from langmem_tiers.memory.administration import restoring
 
     if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
@@ -345,7 +345,7 @@ def show_log(
     as_json: Json = False,
 ) -> None:
     """Show what was done, the latest first."""
-    from langmem_tiers.memory.auditing import reading
+    from langmem_tiers.memory.administration import reading
 
     with terminal.opened_to_read(url, index=False) as store:
         found = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
@@ -375,7 +375,7 @@ def verify(
 ) -> None:
     """Follow the chain, and name the first row that was altered or dropped."""
     from langmem_tiers.audit.verify import verify
-    from langmem_tiers.memory.auditing import checked_head
+    from langmem_tiers.memory.administration import checked_head
 
     root = MemoryContext(tenant=tenant).root
     known = checked_head(head, root)

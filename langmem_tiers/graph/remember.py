@@ -21,7 +21,7 @@ from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.reminding import mark_reminding
-from langmem_tiers.memory.revising import Revision
+from langmem_tiers.memory.truth import Revision
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.question import REMINDER_SET
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from langmem_tiers.memory import (
-    auditing,
-    carrying,
+    administration,
     feedback,
     forgetting,
     learning,
@@ -14,9 +13,8 @@ from langmem_tiers.memory import (
     recalling,
     remembering,
     reminding,
-    reviews,
-    revising,
     tending,
+    truth,
 )
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.postgres.flow import both
@@ -70,7 +68,7 @@ class MemoryCoordinator(Memory):
     replay, areplay = both(recalling.replay)
     get, aget = both(recalling.get)
     delete_memory, adelete_memory = both(moving.delete_memory, "tool")
-    clear_working_memory, aclear_working_memory = both(moving.clear_working_memory, "tool")
+    clear_working_memory, aclear_working_memory = both(tending.clear_working_memory, "tool")
     stats, astats = both(recalling.stats)
 
     pin, apin = both(remembering.pin, "tool")
@@ -84,11 +82,11 @@ class MemoryCoordinator(Memory):
     )
     verify_forgotten, averify_forgotten = both(forgetting.verify_forgotten)
 
-    audit, aaudit = both(auditing.audit)
-    audit_head, aaudit_head = both(auditing.audit_head)
-    verify_audit, averify_audit = both(auditing.verify_audit)
-    export_tenant, aexport_tenant = both(carrying.export_tenant)
-    import_tenant, aimport_tenant = both(carrying.import_tenant)
+    audit, aaudit = both(administration.audit)
+    audit_head, aaudit_head = both(administration.audit_head)
+    verify_audit, averify_audit = both(administration.verify_audit)
+    export_tenant, aexport_tenant = both(administration.export_tenant)
+    import_tenant, aimport_tenant = both(administration.import_tenant)
 
     reflect, areflect = both(learning.reflect, "tool")
     finish_reflections = learning.finish_reflections
@@ -108,11 +106,11 @@ class MemoryCoordinator(Memory):
     rollback, arollback = both(moving.rollback, "tool")
     explain, aexplain = both(moving.explain)
 
-    supersede, asupersede = both(moving.supersede, "tool")
-    retract, aretract = both(moving.retract, "tool")
-    restore, arestore = both(moving.restore, "tool")
-    history, ahistory = both(moving.history)
-    revise, arevise = both(revising.revise, "tool")
+    supersede, asupersede = both(truth.supersede, "tool")
+    retract, aretract = both(truth.retract, "tool")
+    restore, arestore = both(truth.restore, "tool")
+    history, ahistory = both(truth.history)
+    revise, arevise = both(truth.revise, "tool")
 
     intend, aintend = both(reminding.intend, "tool")
     remind, aremind = both(reminding.remind, "tool")
@@ -124,11 +122,11 @@ class MemoryCoordinator(Memory):
 
     consolidate_session, aconsolidate_session = both(tending.consolidate_session, "tool")
     session_notes, asession_notes = both(tending.session_notes)
-    archive, aarchive = both(tending.archive, "tool")
-    restore_archive, arestore_archive = both(tending.restore_archive, "tool")
-    archives, aarchives = both(tending.archives)
+    archive, aarchive = both(administration.archive, "tool")
+    restore_archive, arestore_archive = both(administration.restore_archive, "tool")
+    archives, aarchives = both(administration.archives)
 
-    list_quarantined, alist_quarantined = both(reviews.list_quarantined)
-    release, arelease = both(reviews.release, "tool")
-    reject, areject = both(reviews.reject, "tool")
-    decisions, adecisions = both(reviews.decisions)
+    list_quarantined, alist_quarantined = both(tending.list_quarantined)
+    release, arelease = both(tending.release, "tool")
+    reject, areject = both(tending.reject, "tool")
+    decisions, adecisions = both(tending.decisions)

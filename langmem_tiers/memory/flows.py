@@ -11,6 +11,7 @@ from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, Recollection, Recollections
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.outcome import Showing, noted
+from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant, own_or_only, reached, why_absent
 from langmem_tiers.postgres.flow import Call, Flow, Query, lasts
@@ -33,10 +34,11 @@ def known(
     It is sought `everywhere` in the tenant by those who look after all of it.
 
     Raises:
-        InvalidInputError: if it reaches none (as `absent`), or if it reaches several elsewhere.
+        InvalidInputError: for what is no key, if it reaches none (as `absent`), or if it reaches
+            several elsewhere.
     """
     context = memory.context
-    found = yield from recalls.find(context, key, TIERS, memory.tiered_store.flows)
+    found = yield from recalls.find(context, memory_key(key), TIERS, memory.tiered_store.flows)
     one = own_or_only(found, key, context) if everywhere else meant(found, key, context)
     if one is None:
         raise absent((yield from why_absent(key, context)))

@@ -1,4 +1,4 @@
-"""The verbs by which what is known is promoted, revised, undone and deleted, and explained."""
+"""The verbs by which what is known is promoted, demoted, undone and deleted, and explained."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import replace
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.consolidate import truth
 from langmem_tiers.consolidate.archive import ArchivedAt, archived_as
-from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
-from langmem_tiers.core.checks import checked_flag, checked_list, label
+from langmem_tiers.core.checks import checked_list, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import TIERS
-from langmem_tiers.core.namespaces import Place, utf8_bytes
+from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
 from langmem_tiers.learn import promote as promoting
@@ -28,7 +26,7 @@ from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.meant import meant
-from langmem_tiers.postgres.flow import Call, Flow, Query, unhurried
+from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.recall import find
 from langmem_tiers.remember.new import checked_text
@@ -210,83 +208,6 @@ def _move(move: object) -> str:
     return str(label(move, "move"))
 
 
-def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
-    """Say that a memory was true until another one began to be; the move, for `rollback`.
-
-    It leaves recall where that one begins: at its `valid_from`, else when it happened or was
-    recorded. `get_context(as_of=…)` finds it for any moment before.
-
-    Args:
-        key: Of the older memory.
-        by: The key of the newer one.
-
-    Raises:
-        InvalidInputError: if there is no such memory, either is not current, or the newer one
-            began before the older.
-    """
-    old = yield from flows.known(memory, memory_key(key))
-    new = yield from flows.known(memory, memory_key(by))
-    return (yield from truth.supersede(old, new, _revising(memory)))
-
-
-def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> Flow[Retraction]:
-    """Say that what a memory holds never was so.
-
-    It leaves recall, and with it all that came from it, directly or not: what was derived
-    from it, and what it was promoted, merged or generalised to. That is `suspect`, and so is
-    whatever is derived from it later. It is one transaction. Done again it changes nothing.
-
-    Args:
-        key: Of the memory.
-        reason: Why, for its history.
-        answers: Count what an assistant answered to it among what came from it: right after it in
-            its session, and wherever it repeats no more than words of it.
-
-    Raises:
-        InvalidInputError: if there is no such memory.
-    """
-    why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
-    one = yield from flows.known(memory, memory_key(key))
-    return (yield from truth.retract(one, why, _revising(memory), answers=whole))
-
-
-def restore(memory: Memory, key: str) -> Flow[Restoration]:
-    """Undo the retraction of a memory.
-
-    The tables are then as they were before: what came from it is what it was, unless
-    something else that it came from is retracted too.
-
-    Raises:
-        InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
-            on account of another one.
-    """
-    one = yield from flows.known(memory, memory_key(key))
-    return (yield from truth.restore(one, _revising(memory)))
-
-
-def history(memory: Memory, key: str) -> Flow[History]:
-    """What a memory superseded and was superseded by, and what was done to it.
-
-    Of what was rejected or made room it says that, and why.
-
-    Raises:
-        InvalidInputError: if there is no such memory, and was none.
-    """
-    utf8_bytes(memory_key(key), "key")
-    try:
-        one = yield from flows.known(memory, key)
-    except InvalidInputError:
-        gone = yield from truth.history_of_gone(key, memory.context)
-        if gone is None:
-            raise
-        return gone
-    return (yield from truth.history(one, memory.context))
-
-
-def _revising(memory: Memory) -> Revising:
-    return Revising(memory.context, memory.tiered_store.options, memory.tiered_store.flows.now)
-
-
 def delete_memory(memory: Memory, key: str) -> Flow[bool]:
     """Delete the memory that `get` would return, or an archived one; False if none is.
 
@@ -302,24 +223,3 @@ def delete_memory(memory: Memory, key: str) -> Flow[bool]:
         gone = Write(place=Place(one.tenant, one.namespace), key=one.key, value=None)
         yield from write([replace(gone, twins="go")], store)
     return one is not None
-
-
-def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
-    """Delete a session's memories of type `working`, in whatever tier; how many.
-
-    Of the context's project, or of all if it names none. The working tier is not touched
-    otherwise.
-    """
-    if label(session_id, "session_id") is None:
-        raise InvalidTypeError("session_id is a string: name the session")
-    tenant = memory.context.root
-    params = {
-        **memory.context.whose,
-        "project_id": memory.context.project_id,
-        "session": session_id,
-        "memory_type": "working",
-    }
-    (rows,) = yield Query((Call("session_keys", params),), commit=True)
-    writes = [Write(place=Place(tenant, row[0]), key=row[1], value=None) for row in rows]
-    yield from write(writes, memory.tiered_store.flows)
-    return len(writes)

@@ -1,31 +1,31 @@
-"""The verbs by which memory is tended: a session's end, its notes, and what is archived."""
+"""The verbs by which memory is tended: a session's end, its notes, and what the gate held back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.consolidate import archive as cold
-from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.models import summariser_of
-from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.session_end import EndedSession, SessionReport, end_session, notes_of
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, label
-from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
+from langmem_tiers.core.checks import checked_flag, label, parsed_moment
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, NotQuarantinedError
 from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.memory import flows
+from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.base import Memory
-from langmem_tiers.postgres.flow import Flow, unhurried
-from langmem_tiers.store.store import TieredStore
-
-if TYPE_CHECKING:
-    from langmem_tiers.consolidate.files import ArchiveFiles
+from langmem_tiers.postgres.flow import Call, Flow, Query
+from langmem_tiers.remember import quarantine
+from langmem_tiers.remember.new import checked_text
+from langmem_tiers.remember.quarantine import Quarantined, Released, Ruling
+from langmem_tiers.remember.room import Located
+from langmem_tiers.remember.transaction import write
+from langmem_tiers.store.write import Write
 
 
 class SessionNote(NamedTuple):
@@ -129,103 +129,130 @@ def _ending(memory: Memory, session_id: str | None) -> EndedSession:
     )
 
 
-def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> Flow[ArchiveReport]:
-    """Move what is old, hardly read and unimportant in the tenant to Parquet files.
+def clear_working_memory(memory: Memory, session_id: str) -> Flow[int]:
+    """Delete a session's memories of type `working`, in whatever tier; how many.
 
-    It is only counted, unless `dry_run` is False. Each file is read back and compared before
-    anything is removed. What is archived is neither recalled nor found by key, and takes no room in
-    the database but for a row of its name.
+    Of the context's project, or of all if it names none. The working tier is not touched
+    otherwise.
+    """
+    if label(session_id, "session_id") is None:
+        raise InvalidTypeError("session_id is a string: name the session")
+    tenant = memory.context.root
+    params = {
+        **memory.context.whose,
+        "project_id": memory.context.project_id,
+        "session": session_id,
+        "memory_type": "working",
+    }
+    (rows,) = yield Query((Call("session_keys", params),), commit=True)
+    writes = [Write(place=Place(tenant, row[0]), key=row[1], value=None) for row in rows]
+    yield from write(writes, memory.tiered_store.flows)
+    return len(writes)
 
-    What is not current stays, and what has a lineage (what was promoted, merged or derived, and
-    what that came from): questions about the past and `rollback` need it. What a session keeps
-    until it is cleared stays as well, and what is intended still.
 
-    Raises:
-        ArchiveError: if a file cannot be written, or not be read back; what is in the files
-            before it is archived.
-        ConfigurationError: for a URL that fsspec does not know.
-        LeaseLostError: if a worker is consolidating the tenant.
-        MissingExtraError: without the `archive` extra.
+def list_quarantined(
+    memory: Memory, *, limit: int = 100, after: Quarantined | None = None, own: bool = False
+) -> Flow[list[Quarantined]]:
+    """What of the project is stored and not recalled, oldest first, and why.
+
+    It is what the context's project keeps, and what is everybody's in the tenant; of a context
+    that names no project, all of the tenant. So are `release`, `reject` and `decisions`.
+
+    Args:
+        limit: Memories at most, 0 to 1,000.
+        after: The last one of the page before; the oldest come first if not given.
+        own: Only what a recall in this context would see, if it were released.
 
     Example:
         ```python
-        from langmem_tiers import ArchivalPolicy
-
-        print(memory.archive(ArchivalPolicy(url="./archive")))  # what would leave
-        report = memory.archive(ArchivalPolicy(url="./archive"), dry_run=False)
+        for one in memory.list_quarantined():
+            print(one.source, one.content, one.reason)
         ```
     """
-    return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
+    if after is not None and not isinstance(after, Quarantined):
+        raise InvalidTypeError(
+            f"after is the last memory of the page before, not {type(after).__name__}"
+        )
+    return quarantine.quarantined(
+        memory.context,
+        memory.tiered_store.flows.moment(),
+        checked_limit(limit),
+        after=after,
+        own=checked_flag(own, "own"),
+    )
 
 
-def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
-    """Bring memories back from an archive, as they were; doing it again changes nothing.
+def release(
+    memory: Memory, key: str, *, reason: str, version: datetime | None = None
+) -> Flow[Released]:
+    """Let a quarantined memory be recalled, trusted just as much as its type needs.
 
-    A memory whose key lives again stays in the archive, and one that was deleted or has expired
-    meanwhile does not come back.
+    Nothing else raises the trust in a memory. What was derived from it, or what it lives on in,
+    stays quarantined until it is released itself.
 
     Args:
-        archive: Its name or its URL, as `archives` lists them.
+        key: Of the memory.
+        reason: Why, for its history.
+        version: The `version` of it that was looked at; any, if not given.
 
     Raises:
-        ArchiveError: if the file is missing, damaged, or not what was written; nothing was
-            restored.
-        InvalidInputError: if the tenant has no such archive.
-        MissingExtraError: without the `archive` extra.
+        NotQuarantinedError: if there is no such memory, or it is not quarantined.
+        InvalidInputError: if several beside the context's own have the key.
+        ConflictError: if it was written since that version; nothing was done.
     """
-    return restoring(memory.tiered_store, memory.context, archive)
+    why = checked_text(reason, "reason")
+    one = yield from _meant(memory, key)
+    policy = memory.gate.policy.trust
+    options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
+    return (yield from quarantine.release(one, why, policy, options, moment, version=version))
 
 
-def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
-    """The tenant's archives, oldest first."""
-    return cold.archives(memory.context.root)
+def reject(memory: Memory, key: str, *, reason: str, version: datetime | None = None) -> Flow[str]:
+    """Delete a quarantined memory; the event that says why, which `history` shows.
 
+    Args:
+        key: Of the memory.
+        reason: Why, for its history.
+        version: The `version` of it that was looked at; any, if not given.
 
-# The same, of a store that may have no index and so no coordinator: files know no words.
-
-
-@unhurried
-def archiving(
-    store: TieredStore,
-    context: MemoryContext,
-    policy: ArchivalPolicy,
-    *,
-    dry_run: bool = False,
-    advance: Callable[[int], object] = lambda _: None,
-) -> Flow[ArchiveReport]:
-    """Archive what the policy means; `advance` hears of each batch.
-
-    A cycle is named after its day, so that one that was broken off is done again under the same
-    names.
+    Raises:
+        NotQuarantinedError: if there is no such memory, or it is not quarantined.
+        InvalidInputError: if several beside the context's own have the key.
+        ConflictError: if it was written since that version; nothing was done.
     """
-    if not isinstance(policy, ArchivalPolicy):
-        raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
-    checked_flag(dry_run, "dry_run")
-    files = archive_files()
-    files.check(policy.url)
-    yield from store.flows.flush()  # what was read a moment ago counts
-    moment = store.flows.moment()
-    cycle = Cycle(
-        tenant=context.root, cycle=f"{moment.now:%Y-%m-%d}", moment=moment, options=store.options
+    why = checked_text(reason, "reason")
+    one = yield from _meant(memory, key)
+    options, moment = memory.tiered_store.options, memory.tiered_store.flows.moment()
+    return (yield from quarantine.reject(one, why, options, moment, version=version))
+
+
+def decisions(memory: Memory, since: Mapping[int, datetime]) -> Flow[dict[int, Ruling]]:
+    """What somebody decided first of what was quarantined, each since that moment, by `id`.
+
+    What nobody has decided is left out.
+
+    Args:
+        since: For each `id`, from when on: its `quarantined_at`, as a rule.
+
+    Raises:
+        InvalidInputError: for anything but ids and moments with a time zone.
+
+    Example:
+        ```python
+        held = memory.list_quarantined()
+        decided = memory.decisions({one.id: one.quarantined_at for one in held})
+        ```
+    """
+    ids: object = since  # of any type, whatever it says
+    if not isinstance(ids, Mapping) or not all(type(number) is int for number in ids):
+        raise InvalidTypeError("decisions wants {one.id: one.quarantined_at, …}")
+    moments = {each: parsed_moment(at, "since") for each, at in since.items()}
+    return quarantine.decisions(memory.context, moments)
+
+
+def _meant(memory: Memory, key: str) -> Flow[Located]:
+    context = memory.context
+    one = yield from flows.known(
+        memory, key, NotQuarantinedError, everywhere=context.project_id is None
     )
-    step = cold.Archive(policy, files)
-    return (yield from cold.archive_all(step, cycle, dry_run=dry_run, advance=advance))
-
-
-@unhurried
-def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[RestoreReport]:
-    """Bring memories back from an archive of the context's tenant."""
-    if not isinstance(archive, str):
-        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
-        raise InvalidTypeError(
-            f"an archive is named by a string, not {type(archive).__name__}{hint}"
-        )
-    how = cold.Restoring(context, archive_files(), store.options, store.flows.now)
-    return cold.restore(how, archive)
-
-
-def archive_files() -> ArchiveFiles:
-    """Where archives are, if the extra is there."""
-    from langmem_tiers.consolidate.files import ArchiveFiles
-
-    return ArchiveFiles()
+    return Located(Place(one.tenant, one.namespace), one.key, one.id)

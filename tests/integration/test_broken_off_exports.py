@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
 from langmem_tiers.cli.app import app
-from langmem_tiers.memory.carrying import exporting
+from langmem_tiers.memory.administration import exporting
 from tests.support.archives import count, execute
 from tests.support.carrying import many
 from tests.support.coordinating import coordinator
@@ -27,7 +27,7 @@ _EXPORT = """
 import os, signal, sys
 from pathlib import Path
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.memory.carrying import exporting
+from langmem_tiers.memory.administration import exporting
 
 with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
     def advance(rows):

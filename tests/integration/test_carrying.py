@@ -28,7 +28,7 @@ from langmem_tiers.core.errors import (
     InvalidInputError,
     LeaseLostError,
 )
-from langmem_tiers.memory.carrying import exporting, importing
+from langmem_tiers.memory.administration import exporting, importing
 from langmem_tiers.remember.trust import TrustPolicy
 from tests.support.archives import count, execute, fill, one
 from tests.support.carrying import (

@@ -1,8 +1,8 @@
-"""The verb by which a named model says what a user's message takes back of what is remembered.
+"""The verbs by which what is remembered turns out otherwise: superseded, retracted, restored.
 
-It takes some back, corrects some, or neither: a chat model that is named says so, in one request.
-What it is less sure of than `CONFIDENT` counts as neither, and so does what the user only quotes or
-pastes: it is not shown to the model.
+`revise` asks a chat model that is named what a user's message takes back or corrects, in one
+request. What it is less sure of than `CONFIDENT` counts as neither, and so does what the user only
+quotes or pastes: it is not shown to the model.
 """
 
 from __future__ import annotations
@@ -20,25 +20,104 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 from pydantic import BaseModel, Field
 
-from langmem_tiers.consolidate.truth import Retraction
+from langmem_tiers.consolidate import truth
+from langmem_tiers.consolidate.truth import History, Restoration, Retraction, Revising
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import label
+from langmem_tiers.core.checks import checked_flag, label
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import ASSISTANT_ROLES, TIERS, Recollection, Source
-from langmem_tiers.core.namespaces import encode
+from langmem_tiers.core.namespaces import encode, utf8_bytes
 from langmem_tiers.core.reading import ends_of, spaced
 from langmem_tiers.core.structured import ways_to_ask
 from langmem_tiers.core.types import PROSPECTIVE
+from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key, recall_query
 from langmem_tiers.memory.base import Memory
 from langmem_tiers.memory.flows import looked_up
-from langmem_tiers.memory.moving import retract
 from langmem_tiers.memory.remembering import store
 from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import quoted
 from langmem_tiers.recall.inquiry import RecallQuery
 from langmem_tiers.recall.recall import QUERY_CHARACTERS, find
 from langmem_tiers.remember.new import checked_text
+
+
+def supersede(memory: Memory, key: str, *, by: str) -> Flow[str]:
+    """Say that a memory was true until another one began to be; the move, for `rollback`.
+
+    It leaves recall where that one begins: at its `valid_from`, else when it happened or was
+    recorded. `get_context(as_of=…)` finds it for any moment before.
+
+    Args:
+        key: Of the older memory.
+        by: The key of the newer one.
+
+    Raises:
+        InvalidInputError: if there is no such memory, either is not current, or the newer one
+            began before the older.
+    """
+    old = yield from flows.known(memory, key)
+    new = yield from flows.known(memory, by)
+    return (yield from truth.supersede(old, new, _revising(memory)))
+
+
+def retract(memory: Memory, key: str, *, reason: str, answers: bool = False) -> Flow[Retraction]:
+    """Say that what a memory holds never was so.
+
+    It leaves recall, and with it all that came from it, directly or not: what was derived
+    from it, and what it was promoted, merged or generalised to. That is `suspect`, and so is
+    whatever is derived from it later. It is one transaction. Done again it changes nothing.
+
+    Args:
+        key: Of the memory.
+        reason: Why, for its history.
+        answers: Count what an assistant answered to it among what came from it: right after it in
+            its session, and wherever it repeats no more than words of it.
+
+    Raises:
+        InvalidInputError: if there is no such memory.
+    """
+    why, whole = checked_text(reason, "reason"), checked_flag(answers, "answers")
+    one = yield from flows.known(memory, key)
+    return (yield from truth.retract(one, why, _revising(memory), answers=whole))
+
+
+def restore(memory: Memory, key: str) -> Flow[Restoration]:
+    """Undo the retraction of a memory.
+
+    The tables are then as they were before: what came from it is what it was, unless
+    something else that it came from is retracted too.
+
+    Raises:
+        InvalidInputError: if there is no such memory, it is not retracted, or it is suspect
+            on account of another one.
+    """
+    one = yield from flows.known(memory, key)
+    return (yield from truth.restore(one, _revising(memory)))
+
+
+def history(memory: Memory, key: str) -> Flow[History]:
+    """What a memory superseded and was superseded by, and what was done to it.
+
+    Of what was rejected or made room it says that, and why.
+
+    Raises:
+        InvalidInputError: if there is no such memory, and was none.
+    """
+    utf8_bytes(memory_key(key), "key")
+    try:
+        one = yield from flows.known(memory, key)
+    except InvalidInputError:
+        gone = yield from truth.history_of_gone(key, memory.context)
+        if gone is None:
+            raise
+        return gone
+    return (yield from truth.history(one, memory.context))
+
+
+def _revising(memory: Memory) -> Revising:
+    return Revising(memory.context, memory.tiered_store.options, memory.tiered_store.flows.now)
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,371 @@
+"""The verbs by which a tenant is looked after: its audit log, its archives, its export and import.
+
+What stands below each verb is the same of a store that may have no index and so no coordinator.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from langmem_tiers.audit.chain import AuditHead
+from langmem_tiers.audit.verify import AuditEntry, AuditVerification, entries, head_of, verify
+from langmem_tiers.carry.exporting import Exporting, ExportReport, export
+from langmem_tiers.carry.importing import Importing, ImportReport, import_all
+from langmem_tiers.consolidate import archive as cold
+from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
+from langmem_tiers.consolidate.policy import ArchivalPolicy
+from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.core.checks import checked_flag, checked_path, checked_whole, label
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.memory.asking import memory_key
+from langmem_tiers.memory.base import Memory, model_of
+from langmem_tiers.memory.meant import key_of
+from langmem_tiers.postgres.flow import Flow, unhurried
+from langmem_tiers.recall.matching import OTHER
+from langmem_tiers.remember.trust import TrustPolicy
+from langmem_tiers.store.store import TieredStore
+
+if TYPE_CHECKING:
+    from langmem_tiers.consolidate.files import ArchiveFiles
+
+
+_HEAD: Final = re.compile(r"(0|[1-9]\d{0,17}):([0-9a-f]{64})")
+
+
+def audit(
+    memory: Memory, *, key: str | None = None, limit: int = 100
+) -> Flow[tuple[AuditEntry, ...]]:
+    """What was done to the tenant's memories, by whom and when, the latest first.
+
+    Args:
+        key: Only what was done to memories of this key.
+        limit: How many entries at most.
+
+    Raises:
+        InvalidInputError: for a key that none can be, or through a context that names a user.
+
+    Example:
+        ```python
+        memory.store("The key rotates on Mondays.", memory_type="semantic", key="rotation")
+        (written,) = memory.audit(key="rotation")
+        print(written.verb, written.role, written.at)
+        ```
+    """
+    return reading(memory.tiered_store, memory.context, key, limit)
+
+
+def reading(
+    store: TieredStore, context: MemoryContext, key: str | None, limit: int
+) -> Flow[tuple[AuditEntry, ...]]:
+    """The same, of a store that may have no index and so no coordinator."""
+    tenant = of_all(context)
+    store.options.bounds.check_limit(checked_whole(limit, "limit", 1, 2**31 - 1))
+    named = None if key is None else memory_key(key)
+    return _entries(store, context, tenant, named, limit)
+
+
+def _entries(
+    store: TieredStore, context: MemoryContext, tenant: str, named: str | None, limit: int
+) -> Flow[tuple[AuditEntry, ...]]:
+    key = named and (yield from key_of(named, context, store.flows.moment().alive_at))
+    return (yield from entries(tenant, key, limit))
+
+
+def audit_head(memory: Memory) -> Flow[AuditHead]:
+    """The last link of the tenant's chain; kept elsewhere, it proves what was logged until now.
+
+    Raises:
+        InvalidInputError: through a context that names a user.
+    """
+    return head_of(of_all(memory.context))
+
+
+def verify_audit(memory: Memory, head: AuditHead | str | None = None) -> Flow[AuditVerification]:
+    """Follow the chain of the tenant's log; the answer is true if nothing was altered or dropped.
+
+    It reads in batches, waits for nobody and keeps nobody waiting. docs/audit.md says what it
+    cannot see.
+
+    Args:
+        head: A head that the chain had, or what `str` makes of it: that must still be in it.
+
+    Raises:
+        InvalidInputError: if that is no head, or another tenant's, or through a context that names
+            a user.
+
+    Example:
+        ```python
+        kept = memory.audit_head()  # to be kept elsewhere
+        memory.store("The key rotates on Mondays.", memory_type="semantic")
+        assert memory.verify_audit(kept)
+        ```
+    """
+    tenant = of_all(memory.context)
+    return verify(tenant, checked_head(head, tenant))
+
+
+def checked_head(given: object, tenant: str) -> AuditHead | None:
+    """A head of this tenant's chain, or what it is as a text."""
+    if given is None:
+        return None
+    if isinstance(given, AuditHead) and given.tenant != tenant:
+        raise InvalidInputError(f"the head is of the tenant {given.tenant!r}, not of {tenant!r}")
+    found = _HEAD.fullmatch(str(given)) if isinstance(given, AuditHead | str) else None
+    if found is None:
+        raise InvalidInputError(
+            f"a head is what audit_head() answered, such as 12:9f86…, not {short(given)}"
+        )
+    return AuditHead(tenant, int(found[1]), found[2])
+
+
+def of_all(context: MemoryContext) -> str:
+    """The tenant whose log it is, if all of it may be read."""
+    if context.user_id is not None:
+        raise InvalidInputError(
+            f"the log is all of the tenant's, and {context.user_id!r} one of its users: read it "
+            "through a context that names none"
+        )
+    return context.root
+
+
+def archive(memory: Memory, policy: ArchivalPolicy, *, dry_run: bool = True) -> Flow[ArchiveReport]:
+    """Move what is old, hardly read and unimportant in the tenant to Parquet files.
+
+    It is only counted, unless `dry_run` is False. Each file is read back and compared before
+    anything is removed. What is archived is neither recalled nor found by key, and takes no room in
+    the database but for a row of its name.
+
+    What is not current stays, and what has a lineage (what was promoted, merged or derived, and
+    what that came from): questions about the past and `rollback` need it. What a session keeps
+    until it is cleared stays as well, and what is intended still.
+
+    Raises:
+        ArchiveError: if a file cannot be written, or not be read back; what is in the files
+            before it is archived.
+        ConfigurationError: for a URL that fsspec does not know.
+        LeaseLostError: if a worker is consolidating the tenant.
+        MissingExtraError: without the `archive` extra.
+
+    Example:
+        ```python
+        from langmem_tiers import ArchivalPolicy
+
+        print(memory.archive(ArchivalPolicy(url="./archive")))  # what would leave
+        report = memory.archive(ArchivalPolicy(url="./archive"), dry_run=False)
+        ```
+    """
+    return archiving(memory.tiered_store, memory.context, policy, dry_run=dry_run)
+
+
+def restore_archive(memory: Memory, archive: str) -> Flow[RestoreReport]:
+    """Bring memories back from an archive, as they were; doing it again changes nothing.
+
+    A memory whose key lives again stays in the archive, and one that was deleted or has expired
+    meanwhile does not come back.
+
+    Args:
+        archive: Its name or its URL, as `archives` lists them.
+
+    Raises:
+        ArchiveError: if the file is missing, damaged, or not what was written; nothing was
+            restored.
+        InvalidInputError: if the tenant has no such archive.
+        MissingExtraError: without the `archive` extra.
+    """
+    return restoring(memory.tiered_store, memory.context, archive)
+
+
+def archives(memory: Memory) -> Flow[list[ArchiveFile]]:
+    """The tenant's archives, oldest first."""
+    return cold.archives(memory.context.root)
+
+
+# The same, of a store that may have no index and so no coordinator: files know no words.
+
+
+@unhurried
+def archiving(
+    store: TieredStore,
+    context: MemoryContext,
+    policy: ArchivalPolicy,
+    *,
+    dry_run: bool = False,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ArchiveReport]:
+    """Archive what the policy means; `advance` hears of each batch.
+
+    A cycle is named after its day, so that one that was broken off is done again under the same
+    names.
+    """
+    if not isinstance(policy, ArchivalPolicy):
+        raise InvalidTypeError(f"policy is an ArchivalPolicy, not {type(policy).__name__}")
+    checked_flag(dry_run, "dry_run")
+    files = archive_files()
+    files.check(policy.url)
+    yield from store.flows.flush()  # what was read a moment ago counts
+    moment = store.flows.moment()
+    cycle = Cycle(
+        tenant=context.root, cycle=f"{moment.now:%Y-%m-%d}", moment=moment, options=store.options
+    )
+    step = cold.Archive(policy, files)
+    return (yield from cold.archive_all(step, cycle, dry_run=dry_run, advance=advance))
+
+
+@unhurried
+def restoring(store: TieredStore, context: MemoryContext, archive: str) -> Flow[RestoreReport]:
+    """Bring memories back from an archive of the context's tenant."""
+    if not isinstance(archive, str):
+        hint = ": pass its .archive" if isinstance(archive, ArchiveFile) else ""
+        raise InvalidTypeError(
+            f"an archive is named by a string, not {type(archive).__name__}{hint}"
+        )
+    how = cold.Restoring(context, archive_files(), store.options, store.flows.now)
+    return cold.restore(how, archive)
+
+
+def archive_files() -> ArchiveFiles:
+    """Where archives are, if the extra is there."""
+    from langmem_tiers.consolidate.files import ArchiveFiles
+
+    return ArchiveFiles()
+
+
+def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportReport]:
+    """Write everything that the context's tenant has into one file, as of one moment.
+
+    That is every row of every user, project and session: memories of all tiers with their vectors,
+    counters, lineage and events, states, reminders, and what was forgotten. The file is JSON Lines
+    compressed by gzip; it is written a part at a time, and is there once it is whole. Files of
+    archives and checkpoints are not in it; docs/export.md says what is.
+
+    Args:
+        path: A new file. Nobody but its owner may read it.
+
+    Raises:
+        InvalidInputError: if the file is there already or cannot be written, or the context names a
+            user, who may not read all of it.
+
+    Example:
+        ```python
+        memory.export_tenant("acme.jsonl.gz")
+        with TieredStore.embedded("./elsewhere") as other:
+            MemoryCoordinator(other, context=memory.context).import_tenant("acme.jsonl.gz")
+        ```
+    """
+    _check_wide(memory.context)
+    target = checked_path(path, "a file to export to")
+    store = memory.tiered_store
+    return exporting(store, memory.context, target, model=_model_of(store))
+
+
+def import_tenant(
+    memory: Memory,
+    path: str | os.PathLike[str],
+    *,
+    source: str | None = None,
+    readmit: bool = False,
+) -> Flow[ImportReport]:
+    """Bring everything of an export back as it was: ids, times, vectors and counters.
+
+    The context's tenant is the one that was exported, and has nothing here yet; the database was
+    set up with the same index. The file is checked to its end before anything is written. Then it
+    is written in batches: what is stopped, is finished by the same call. Ids are new ones if other
+    tenants have any of them.
+
+    Args:
+        path: What `export_tenant` wrote.
+        source: Who answers for the file: no memory is trusted more than this source is, and no
+            archives, receipts or tombstones are taken from it. Without it, whoever calls answers
+            for all that it says.
+        readmit: Let back what was forgotten here; otherwise it is left out, and what quotes it
+            loses that.
+
+    Raises:
+        ConfigurationError: if the store has not the rights of the database's owner.
+        ConflictError: if somebody else imports the tenant meanwhile.
+        InvalidInputError: if the file is not what was exported, the tenant has anything already, or
+            the database was set up otherwise or has another version.
+        LeaseLostError: while somebody consolidates the tenant.
+
+    Example:
+        ```python
+        report = memory.import_tenant("acme.jsonl.gz")
+        print(report.rows["memories"])
+        ```
+    """
+    _check_wide(memory.context)
+    store = memory.tiered_store
+    return importing(
+        store,
+        memory.context,
+        checked_path(path, "an export"),
+        source=source,
+        readmit=readmit,
+        policy=memory.gate.policy.trust,
+        model=_model_of(store),
+    )
+
+
+# The same, of a store that may have no index and so no coordinator.
+
+
+@unhurried
+def exporting(
+    store: TieredStore,
+    context: MemoryContext,
+    path: Path,
+    *,
+    model: str | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ExportReport]:
+    """Export the context's tenant; `advance` hears of the rows that were written."""
+    yield from store.flows.flush()  # what was read a moment ago counts
+    how = Exporting(
+        tenant=context.root, path=path, now=store.flows.now, model=model, advance=advance
+    )
+    return (yield from export(how))
+
+
+@unhurried
+def importing(
+    store: TieredStore,
+    context: MemoryContext,
+    path: Path,
+    *,
+    source: str | None,
+    readmit: bool,
+    policy: TrustPolicy,
+    model: str | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ImportReport]:
+    """Import into the context's tenant; `advance` hears of each row twice: checked, and written."""
+    how = Importing(
+        store=store,
+        tenant=context.root,
+        path=path,
+        source=None if source is None else label(source, "source"),
+        policy=policy,
+        readmit=checked_flag(readmit, "readmit"),
+        model=model,
+        advance=advance,
+    )
+    return import_all(how)
+
+
+def _model_of(store: TieredStore) -> str | None:
+    """The embedding model of a store, if it comes from a wheel."""
+    name = model_of(store)
+    return None if name == OTHER else name
+
+
+def _check_wide(context: MemoryContext) -> None:
+    if context.user_id is not None:
+        raise InvalidInputError(
+            f"an export is of all of a tenant, and this context of the user {context.user_id!r} "
+            "alone: use one that names no user"
+        )
