@@ -20,8 +20,7 @@ from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.base import words_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.candidates import Candidate, Searched, read_rows
-from langmem_tiers.recall.dedupe import likeness
-from langmem_tiers.recall.matching import FEATURES, Weights, features, judge
+from langmem_tiers.recall.matching import FEATURES, Weights, features, judge, likeness
 from langmem_tiers.recall.question import TALKS, read_question, small_talk
 from langmem_tiers.recall.question import Question as Reading
 
@@ -137,7 +136,7 @@ def evidence_of(
     """What a store found for the question that it was just asked, but for one session."""
     every, scope = read_rows(store.rows, Distance.COSINE)
     found = [one for one in every if without is None or one.session != without]
-    reading = read_question(question, now)
+    reading = read_question(question, now.date())
     alike = likeness(found, reading, scope, words_of(store))
     return Evidence(
         found=found,

@@ -18,13 +18,11 @@ from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.learn.reflexion import is_transient
 from langmem_tiers.learn.signature import Signature
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.recall.answering import sought_for
 from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
-from langmem_tiers.recall.dedupe import likeness
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
-from langmem_tiers.recall.matching import judge
-from langmem_tiers.recall.recall import near, settings_of, sought_by
+from langmem_tiers.recall.matching import judge, likeness
+from langmem_tiers.recall.recall import near, settings_of, sought_by, sought_for
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 4.0

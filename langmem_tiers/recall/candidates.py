@@ -141,7 +141,7 @@ def read_rows(rows: Sequence[Row], distance: Distance) -> tuple[list[Candidate],
 
 def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) -> Recollection:
     """A candidate as what users see; what a value does not hold in the right form is left out."""
-    value = one.value
+    value, was = one.value, one.replaced
     told = {name: read(value[name]) for name, read in _TOLD.items() if name in value}
     return Recollection(
         key=one.key,
@@ -162,13 +162,9 @@ def recollection(one: Candidate, match: float, evidence: Mapping[str, float]) ->
         last_accessed_at=one.last_accessed_at,
         strength=one.strength,
         outdated=one.outdated,
-        replaces=_replaced(one.replaced),
+        replaces=None if was is None else Replaced(was[0], datetime.fromisoformat(was[1])),
         **told,
     )
-
-
-def _replaced(told: Sequence[str] | None) -> Replaced | None:
-    return None if told is None else Replaced(told[0], datetime.fromisoformat(told[1]))
 
 
 def _text(found: object) -> str | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from operator import mul
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -61,7 +60,7 @@ class Floor(NamedTuple):
         """Whether anything is left out."""
         return bool(self.match or self.share)
 
-    def least(self, best: float, among: float, *, alone: bool) -> float:
+    def least(self, best: float, among: float, *, alone: bool = False) -> float:
         """The least match beside this best one, among so many."""
         if alone and self.alone:
             match, share = self.alone
@@ -131,19 +130,20 @@ def measured(
     and what the question by itself says, by its words (`needs`) and by its vector (`meant`), each
     the logarithm of odds.
     """
-    near = sorted((one.cosine or 0.0 for one in found), reverse=True)
+    padded = [0.0] * 5
+    near = sorted((one.cosine or 0.0 for one in found), reverse=True) + padded
     said = (one.cosine or 0.0 for one in found if (one.speaker or "").lower() in USER_ROLES)
     reach = max(searched.sought * (K1 + 1), 1e-9)
-    own = sorted(((one.own or 0.0) / reach for one in found), reverse=True)
+    own = sorted(((one.own or 0.0) / reach for one in found), reverse=True) + padded
     speakers = frozenset(word for one in searched.speakers for word in name_words(one))
     known = (question.names & searched.known_names) | (question.names & speakers)
     return (
-        _at(near, 0),
-        _at(near, 2),
-        _at(near, 4),
+        near[0],
+        near[2],
+        near[4],
         max(said, default=0.0),
-        _at(own, 0),
-        _at(own, 1),
+        own[0],
+        own[1],
         searched.known / searched.sought if searched.sought else 1.0,
         float(not question.names - known),
         float(bool(known)),
@@ -157,11 +157,6 @@ def measured(
 def tells(one: Candidate) -> bool:
     """Whether it is no small talk, which answers nothing; what nobody said was put there."""
     return not one.speaker or (small_talk(one.value) or 0.0) < TALKS
-
-
-def told(one: Candidate) -> bool:
-    """Whether it tells something, and no assistant said it."""
-    return tells(one) and (one.speaker or "").lower() not in ASSISTANT_ROLES
 
 
 def shown(
@@ -193,22 +188,23 @@ def shown(
     best = max((one.match for one in memories), default=0.0)
     best_fact = max(facts.values(), default=0.0)
     kept = []
+    by_itself, beside = floor.least(best_fact, among, alone=True), floor.least(best, among)
     for one in memories:
         fact = facts.get(one.place)
-        reminds = _reminds(one) if floor else one.memory_type == PROSPECTIVE
-        intended = reminds and asked is None
-        if intended and (one.match if fact is None else fact) < floor.intended:
+        reminds = asked is None and (_reminds(one) if floor else one.memory_type == PROSPECTIVE)
+        if reminds and (one.match if fact is None else fact) < floor.intended:
             continue
-        if fact is None or floor.alone is None:
-            enough = one.match >= floor.least(best, among, alone=False)
-        else:
-            enough = fact >= floor.least(best_fact, among, alone=True)
-        if enough:
+        level, least = one.match, beside
+        if fact is not None and floor.alone is not None:
+            level, least = fact, by_itself
+        if level >= least:
             kept.append(one)
     if floor.quiet:
         kept = _without_filler(kept)
-    following = said_next(memories, kept, floor.goes_on)
-    return [*kept, *(one for one in following if one not in kept)]
+    if floor.goes_on:
+        following = said_next(memories, kept, floor.goes_on)
+        kept += [one for one in following if one not in kept]
+    return kept
 
 
 def said_next(
@@ -219,8 +215,6 @@ def said_next(
     It often goes on with the thought, and matches by chance. The second is to match half as well as
     the best. What is longer than `most` characters stays out, and what a reminder was set by.
     """
-    if not most:
-        return []
     best = sorted(shown, key=lambda one: one.match, reverse=True)[:2]
     leads = [one for one in best if one.match >= best[0].match / 2]
     said = [
@@ -267,29 +261,21 @@ def _follows(one: Recollection, other: Recollection) -> bool:
     return same and one.when >= other.when
 
 
-def meant_by(vector: Sequence[float], weights: Weights) -> float:
-    """What the vector of a question says, as the logarithm of odds; 0 for an unknown model."""
-    return sum(map(mul, vector, weights.meaning)) if weights.meaning else 0.0
-
-
 def helps(
     question: Question,
-    found: Sequence[Candidate],
+    telling: Sequence[Candidate],
     searched: Searched,
     weights: Weights,
     *,
     needs: float,
     meant: float,
 ) -> float:
-    """The chance, in 0…1, that memory helps with a question; what a vector alone seeks, it does."""
+    """The chance, in 0…1, that memory helps with a question; what a vector alone seeks, it does.
+
+    It goes by what is `telling`: by what was found but for small talk.
+    """
     if not question.text.strip():
         return 1.0
-    parts = measured(
-        question, [one for one in found if tells(one)], searched, needs=needs, meant=meant
-    )
+    parts = measured(question, telling, searched, needs=needs, meant=meant)
     score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
     return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
-
-
-def _at(ordered: Sequence[float], place: int) -> float:
-    return ordered[place] if place < len(ordered) else 0.0

@@ -23,15 +23,16 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import TIERS, Recollection, Tier
+from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, scope
 from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Ask, Flow
-from langmem_tiers.recall.dedupe import Words
+from langmem_tiers.postgres.flow import Ask, Flow, Row
+from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import NO_FLOOR, Floor
-from langmem_tiers.recall.matching import Weights
+from langmem_tiers.recall.matching import Weights, Words
+from langmem_tiers.recall.question import Question
 from langmem_tiers.recall.ranking import PROFILES, Profile, profile_of
 from langmem_tiers.store.filters import Condition
 from langmem_tiers.store.read import embed_texts
@@ -165,6 +166,28 @@ class Vectors(dict[str, PackedVector | None]):
         except EmbeddingFailedError as error:
             self.failed = error.said
             _log.warning("recall goes by words alone, as the model fails: %s", self.failed)
+
+
+class Sought(NamedTuple):
+    """A question as it was read, and its vector."""
+
+    ask: RecallQuery
+    question: Question
+    vector: PackedVector | None
+    by_words: str | None
+    """What the model failed by that would have made one."""
+    meant: float
+    """What the vector says of whether memory helps, as the logarithm of odds."""
+
+
+class Answer(NamedTuple):
+    """The answer of a recall to a question, with all that it was chosen from."""
+
+    sought: Sought
+    rows: Sequence[Row]
+    """What Postgres found, of which the candidates are made."""
+    candidates: Sequence[Candidate]
+    memories: Recollections
 
 
 # Who orders again

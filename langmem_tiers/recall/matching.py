@@ -12,17 +12,18 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from heapq import nlargest
 from importlib.resources import files
-from operator import mul
+from operator import itemgetter, mul
 from statistics import fmean
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from langmem_tiers.core.errors import ConfigurationError
 from langmem_tiers.core.memory import ASSISTANT_ROLES
+from langmem_tiers.core.reading import words_in
 from langmem_tiers.core.types import PROSPECTIVE, REFLEXION
 from langmem_tiers.core.values import content_of
 from langmem_tiers.recall.candidates import Candidate, Searched
@@ -165,61 +166,67 @@ def judge(
 ) -> list[Weighed]:
     """Judge all candidates of one question; the best of them, or all, by their match.
 
-    `alike` is what `recall.alike` says of each, if it says anything.
+    `alike` is the `likeness` of each, if there is one.
     """
-    if not candidates:
-        return []
     measured = features(candidates, question, searched, alike)
     factors = [weights.features[name] for name in FEATURES]
     scores = [sum(map(mul, one, factors)) for one in measured]
-    columns = list(zip(*measured, strict=True))
-    kind, top = sum(max(columns[i]) * factors[i] for i in _KIND), max(scores)
-    every = [
-        {"level": score - kind, "gap": score - top, "near": one.cosine or 0.0, "words": words}
-        for one, score, words in zip(candidates, scores, columns[_OWN], strict=True)
-    ]
-    chances = [
-        _chance(_fitted(weights, one), parts) for one, parts in zip(candidates, every, strict=True)
-    ]
-    best = sorted(range(len(chances)), key=chances.__getitem__, reverse=True)[:most]
+    kind = sum(factors[i] * max((one[i] for one in measured), default=0.0) for i in _KIND)
+    top = max(scores, default=0.0)
+    judged = []
+    for one, score, parts in zip(candidates, scores, measured, strict=True):
+        told = {"level": score - kind, "gap": score - top, "near": one.cosine or 0.0}
+        told["words"] = parts[_OWN]
+        memory_type = one.value.get("memory_type")
+        if memory_type == REFLEXION:
+            fitted = weights.lesson
+        elif memory_type == PROSPECTIVE and one.alone:  # what is intended is met by itself
+            fitted = weights.alone
+        else:
+            fitted = weights.match
+        judged.append((_chance(fitted, told), one, parts, told))
+    judged.sort(key=itemgetter(0), reverse=True)
     found = []
-    for place in best:
-        one = candidates[place]
-        parts = zip(FEATURES, factors, measured[place], strict=True)
-        shares = {name: factor * value for name, factor, value in parts if value}
-        by_itself = one.alone and not _is_lesson(one)
-        alone = _chance(weights.alone, every[place]) if by_itself else None
-        found.append(Weighed(one, chances[place], shares, alone))
+    for match, one, parts, told in judged[:most]:
+        shares = zip(FEATURES, factors, parts, strict=True)
+        evidence = {name: factor * value for name, factor, value in shares if value}
+        by_itself = one.alone and one.value.get("memory_type") != REFLEXION
+        alone = _chance(weights.alone, told) if by_itself else None
+        found.append(Weighed(one, match, evidence, alone))
     return found
-
-
-def by_themselves(
-    weighed: Sequence[Weighed], *, but: Container[str]
-) -> dict[tuple[tuple[str, ...], str], float]:
-    """The chances by which a floor goes, by place; but for these types of memory."""
-    return {
-        one.candidate.place: one.alone
-        for one in weighed
-        if one.alone is not None and str(one.candidate.value.get("memory_type")) not in but
-    }
-
-
-def _fitted(weights: Weights, one: Candidate) -> Mapping[str, float]:
-    """What makes the match of such a candidate's score; what is intended is met by itself."""
-    if _is_lesson(one):
-        return weights.lesson
-    intended = one.alone and one.value.get("memory_type") == PROSPECTIVE
-    return weights.alone if intended else weights.match
-
-
-def _is_lesson(one: Candidate) -> bool:
-    return one.value.get("memory_type") == REFLEXION
 
 
 def _chance(fitted: Mapping[str, float], measured: Mapping[str, float]) -> float:
     """How likely a candidate is evidence, if memory helps with the question at all."""
     speaks = sum(fitted.get(name, 0.0) * one for name, one in measured.items()) + fitted["bias"]
     return 1 / (1 + math.exp(-max(speaks, -_EXPONENT)))
+
+
+class Words(Protocol):
+    """What has a vector for each word, such as `LocalEmbeddings`."""
+
+    def alike(self, asked: Sequence[str], texts: Sequence[Sequence[str]]) -> list[float]:
+        """How alike the words of each text are to those asked, near 0…1."""
+
+    def interchangeable(self, pairs: Sequence[tuple[str, str]]) -> bool:
+        """Tell whether the words of each pair can stand for each other, as "my" and "your"."""
+
+
+def likeness(
+    candidates: Sequence[Candidate], question: Question, searched: Searched, words: Words | None
+) -> list[float]:
+    """How alike each candidate's words are to the question's; 0 for all without `words`.
+
+    Each word of a question is met by the word of a memory that is nearest to it by the vectors of
+    single words, and counts as much as its own vector is long: what is rare has a long one. What
+    all memories of somebody share, a name, says nothing and is left out.
+    """
+    every = words_in(question.text)
+    if words is None or not every:
+        return [0.0] * len(candidates)
+    names = question.names.union(*map(name_words, searched.speakers))
+    asked = [one for one in every if one not in names] or every
+    return words.alike(asked, [words_in(content_of(one.value)) for one in candidates])
 
 
 def features(
@@ -231,22 +238,18 @@ def features(
     """The evidence for each candidate in the order of FEATURES, each part in a range near 0…1."""
     best = max(searched.best_cosine, _LEAST_COSINE)
     near = [(one.cosine or 0.0) / best for one in candidates]
-    together = _together(candidates, near)
+    # How near its session is as a whole; without one each is by itself.
+    sessions = [one.session or n for n, one in enumerate(candidates)]
+    several: dict[str | int, list[float]] = defaultdict(list)
+    for session, nearness in zip(sessions, near, strict=True):
+        several[session].append(nearness)
+    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
+    together = [means[session] for session in sessions]
     beside = zip(near, together, alike or [0.0] * len(near), strict=True)
     return [
         _features(one, question, searched, each)
         for one, each in zip(candidates, beside, strict=True)
     ]
-
-
-def _together(candidates: Sequence[Candidate], near: Sequence[float]) -> list[float]:
-    """How near the session of each is as a whole; without one each is by itself."""
-    sessions = [one.session or n for n, one in enumerate(candidates)]
-    several: dict[str | int, list[float]] = defaultdict(list)
-    for session, one in zip(sessions, near, strict=True):
-        several[session].append(one)
-    means = {session: fmean(nlargest(_NEAREST, some)) for session, some in several.items()}
-    return [means[session] for session in sessions]
 
 
 def _features(

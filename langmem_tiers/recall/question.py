@@ -7,13 +7,15 @@ An earlier asking of it says what was asked and nothing more, and is no answer. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
-from functools import lru_cache
+from datetime import date, timedelta
+from functools import cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.memory import ROLES
+from langmem_tiers.recall.means import needs
 
 MONTHS: Final = """january february march april may june july august september october november
 december""".split()  # noqa: SIM905 - read as prose
@@ -89,28 +91,41 @@ class Named(NamedTuple):
     day: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a question says of itself."""
+    """What a question says of itself, read once."""
 
     text: str
+    asks: bool
+    """Whether it is a question at all."""
     about_assistant: bool
     wants_time: bool
     times: tuple[Days | Named, ...]
+    days: tuple[Days, ...]
+    """The days that it names, up to a month each; without a year, of this one and the last."""
     words: frozenset[str]
     names: frozenset[str]
     """Capitalised words inside its sentences, in lower case."""
 
+    @cached_property
+    def needs(self) -> float:
+        """Whether its words say that it needs memory, as the logarithm of odds; 0 if neither."""
+        return needs(self.text)
 
-def read_question(text: str, now: datetime) -> Question:
-    """Read a question asked at that moment."""
-    words = frozenset(re.findall(r"[a-z]+", text.lower()))
+
+@lru_cache(maxsize=256)
+def read_question(text: str, today: date) -> Question:
+    """Read a question that is asked on that day."""
+    lower = text.lower()
+    times = tuple(_times(lower, today))
     return Question(
         text=text,
+        asks=is_question(text),
         about_assistant=bool(_ABOUT_ASSISTANT.search(text)),
         wants_time=bool(_WANTS_TIME.search(text)),
-        times=tuple(_times(text.lower(), now.date())),
-        words=words,
+        times=times,
+        days=tuple(_named_days(times, today)),
+        words=frozenset(re.findall(r"[a-z]+", lower)),
         names=frozenset(map(str.lower, _NAME.findall(text))) - _CALENDAR,
     )
 
@@ -129,28 +144,28 @@ def days_from(times: Iterable[Days | Named], when: date) -> int | None:
 
     A time without a year stands for the nearest such time.
     """
-    gaps = [gap for one in times for gap in _gaps(one, when)]
+    years = (when.year - 1, when.year, when.year + 1)
+    gaps = [
+        (when - days.first).days if when < days.first else max(0, (when - days.last).days)
+        for one in times
+        for days in _spans(one, years)
+    ]
     return min(gaps, key=abs) if gaps else None
 
 
-def named_days(times: Iterable[Days | Named], today: date) -> list[Days]:
-    """The days that are named, up to a month each; without a year, of this one and the last."""
-    found = []
+def _named_days(times: Iterable[Days | Named], today: date) -> Iterator[Days]:
     for one in times:
-        if isinstance(one, Days):
-            found.append(one)
-        elif one.month:
-            years = (one.year,) if one.year else (today.year - 1, today.year)
-            found += [days for year in years if (days := _of_year(one, year))]
-    return [one for one in found if (one.last - one.first).days <= _MONTH_DAYS]
+        if isinstance(one, Days) or one.month:
+            for days in _spans(one, (today.year - 1, today.year)):
+                if (days.last - days.first).days <= _MONTH_DAYS:
+                    yield days
 
 
 def dated(text: str) -> date | None:
     """The day that a text names as it begins, such as `[8 May 2023] …`; None if it does not."""
     for one in _times(text[:_HEADING].lower(), _SOME_DAY):
         if isinstance(one, Named) and one.year and one.month:
-            days = _of_year(one, one.year)
-            return None if days is None else days.first
+            return next((days.first for days in _spans(one, ())), None)
     return None
 
 
@@ -174,18 +189,19 @@ def _int(text: str | None) -> int | None:
 def _relative(text: str, today: date) -> Iterator[Days]:
     for m in _RELATIVE.finditer(text):
         if m[1]:
-            yield _day(today - timedelta(days=m[1] == "yesterday"))
+            day = today - timedelta(days=m[1] == "yesterday")
+            yield Days(day, day)
         elif m[3]:
             yield _period(m[3], today, back=m[2] == "last")
         elif m[5]:
             back = (today.weekday() - WEEKDAYS.index(m[5]) - 1) % 7 + 1
-            yield _day(today - timedelta(days=back))
-        else:
-            yield _ago(_NUMBERS.get(m[6]) or int(m[6]), m[7], today)
-
-
-def _day(day: date) -> Days:
-    return Days(day, day)
+            day = today - timedelta(days=back)
+            yield Days(day, day)
+        else:  # months and years are as vague as they are
+            length = {"day": 1, "week": 7, "month": 30, "year": 365}[m[7]]
+            number = _NUMBERS.get(m[6]) or int(m[6])
+            middle = today - timedelta(days=min(number * length, 36_500))
+            yield Days(middle - timedelta(days=length // 2), middle + timedelta(days=length // 2))
 
 
 def _period(unit: str, today: date, *, back: bool) -> Days:
@@ -200,39 +216,21 @@ def _period(unit: str, today: date, *, back: bool) -> Days:
     return Days(last.replace(day=1) if unit == "month" else last.replace(month=1, day=1), last)
 
 
-def _ago(number: int, unit: str, today: date) -> Days:
-    """So many days or weeks ago to the day or week; months and years are as vague as they are."""
-    length = {"day": 1, "week": 7, "month": 30, "year": 365}[unit]
-    middle = today - timedelta(days=min(number * length, 36_500))
-    return Days(middle - timedelta(days=length // 2), middle + timedelta(days=length // 2))
-
-
-def _gaps(time: Days | Named, when: date) -> Iterator[int]:
+def _spans(time: Days | Named, years: Sequence[int]) -> Iterator[Days]:
+    """The days that a time means, in these years if it names none; none out of the calendar."""
     if isinstance(time, Days):
-        yield _gap(time, when)
+        yield time
         return
-    years = (time.year,) if time.year else (when.year - 1, when.year, when.year + 1)
-    for year in years:
-        days = _of_year(time, year)
-        if days is not None:
-            yield _gap(days, when)
-
-
-def _gap(days: Days, when: date) -> int:
-    return (when - days.first).days if when < days.first else max(0, (when - days.last).days)
-
-
-def _of_year(time: Named, year: int) -> Days | None:
-    """The days a time means in a year; None for one that is not in the calendar."""
-    try:
-        first = date(year, time.month or 1, time.day or 1)
-        if time.day:
-            return _day(first)
-        if time.month:
-            return Days(first, date(year + time.month // 12, time.month % 12 + 1, 1))
-        return Days(first, date(year, 12, 31))
-    except ValueError:
-        return None
+    for year in (time.year,) if time.year else years:
+        with suppress(ValueError):
+            first = date(year, time.month or 1, time.day or 1)
+            if time.day:
+                last = first
+            elif time.month:
+                last = date(year + time.month // 12, time.month % 12 + 1, 1)
+            else:
+                last = date(year, 12, 31)
+            yield Days(first, last)
 
 
 MARKS: Final = (

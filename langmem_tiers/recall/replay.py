@@ -13,25 +13,22 @@ import math
 import zlib
 from base64 import b64decode, b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import DatabaseError, InvalidInputError, short
 from langmem_tiers.core.memory import Moment, Recollection, Recollections
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart, rows_of
-from langmem_tiers.recall.answering import Answer, Sought, answer, sought_for
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, apart
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, Floor
-from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
+from langmem_tiers.recall.inquiry import Answer, RecallQuery, Sought
 from langmem_tiers.recall.ranking import PROFILES, Profile
-from langmem_tiers.store.flows import StoreFlows
 
 _log = logging.getLogger(__name__)
 
@@ -270,49 +267,13 @@ class Replay:
         return "\n".join([f"{'equal' if self.equal else 'differs'}: {told}", *differing])
 
 
-def replay(
-    turn: str,
-    context: MemoryContext,
-    reader: Reader,
-    store: StoreFlows,
-    profile: Profile | None = None,
-) -> Flow[list[Replay]]:
-    """Answer the recorded recalls of a turn again, in their order.
-
-    Raises:
-        InvalidInputError: if none is recorded that the context looks after, or one was ranked by a
-            profile of the caller's own, and none is given.
-    """
-    rows = yield from rows_of("recorded", **context.whose, turn=turn, project=context.project_id)
-    if not rows:
-        raise InvalidInputError(
-            f"no recall of {short(turn)} is recorded in tenant {context.tenant!r}: with "
-            "CoordinatorSettings(recall_days=30) they are, for so many days, under the turn's id, "
-            "the run_id, or the recall_id of what get_context answered"
-        )
-    recorded = [Recorded(*row) for row in rows]
-    asks = [one.query(profile) for one in recorded]
-    found = []
-    for one, ask in zip(recorded, asks, strict=True):
-        found.append((yield from _replayed(one, ask, reader, store)))
-    return found
-
-
-def _replayed(
-    recorded: Recorded, ask: RecallQuery, reader: Reader, store: StoreFlows
-) -> Flow[Replay]:
-    """One of them; its rows were read then, and how near they were to the question too."""
-    vector, rows = recorded.opened()
-    vectors, moment = Vectors(), Moment(recorded.at)
-    vectors.failed = recorded.asked["by_words"]
-    again = replace(ask, embedding=vector)
-    sought = sought_for(again, vectors, moment, reader, store.options.index)
-    (answered,) = yield from answer([sought], [rows], reader, moment, store.distance)
+def compared(recorded: Recorded, query: str, answered: Recollections) -> Replay:
+    """Lay today's answer to a recorded recall beside the one of then."""
     then = recorded.ranked
-    now = _ranked(answered.memories, {one.place for one in then if one.held_out})
+    now = _ranked(answered, {one.place for one in then if one.held_out})
     return Replay(
         turn=recorded.turn,
-        query=ask.query,
+        query=query,
         at=recorded.at,
         then=tuple(then),
         now=tuple(now),

@@ -16,7 +16,7 @@ from langmem_tiers import (
     local_index,
 )
 from langmem_tiers.postgres.embeddings import LocalEmbeddings
-from langmem_tiers.recall.dedupe import deduplicate
+from langmem_tiers.recall.budget import deduplicate
 from tests.support.agents import agent_on, scripted
 from tests.support.graphs import ACME, asks, chain
 from tests.support.opening import Clock

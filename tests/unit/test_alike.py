@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import date
 
 import pytest
 from hypothesis import given
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from langmem_tiers import LocalEmbeddings
 from langmem_tiers.core.reading import words_in
 from langmem_tiers.recall.candidates import Searched
-from langmem_tiers.recall.dedupe import likeness
+from langmem_tiers.recall.matching import likeness
 from langmem_tiers.recall.question import read_question
 from tests.unit.test_evidence import candidate
 
@@ -22,7 +22,7 @@ some_words = st.lists(
 
 
 def alike(question: str, *texts: str, speakers: tuple[str, ...] = ()) -> list[float]:
-    asked = read_question(question, datetime(2026, 1, 1, tzinfo=UTC))
+    asked = read_question(question, date(2026, 1, 1))
     scope = Searched(speakers=speakers)
     return likeness([candidate(one) for one in texts], asked, scope, WORDS)
 
@@ -56,7 +56,7 @@ def test_a_text_with_more_words_is_no_less_alike_and_others_do_not_matter(
 
 
 def test_without_words_or_vectors_nothing_is_alike() -> None:
-    question = read_question("What is it?", datetime(2026, 1, 1, tzinfo=UTC))
+    question = read_question("What is it?", date(2026, 1, 1))
     assert likeness([candidate("It is a dog.")], question, Searched(), None) == [0.0]
     assert WORDS.alike([], [["dog"]]) == [0.0]
     assert WORDS.alike(["dog"], [[], ["dog"]]) == pytest.approx([0.0, 1.0])

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.recall.dedupe import SIMILARITY_THRESHOLD, Feature, Text, deduplicate, similarity
+from langmem_tiers.recall.budget import SIMILARITY_THRESHOLD, Feature, Text, deduplicate, similarity
 from tests.support.recollections import recollection
 
 WORDS = ["alpha", "beta", "gamma", "delta", "no"]

@@ -58,7 +58,7 @@ def candidate(content: str = "some words", **facts: Any) -> Candidate:
 
 
 def asked(text: str) -> Question:
-    return read_question(text, NOW)
+    return read_question(text, NOW.date())
 
 
 def measured(one: Candidate, question: str, scope: Searched = SCOPE) -> dict[str, float]:

@@ -22,7 +22,7 @@ DATES = st.dates(date(1990, 1, 1), date(2090, 12, 31))
 
 
 def asked(text: str) -> Question:
-    return read_question(text, NOW)
+    return read_question(text, NOW.date())
 
 
 @pytest.mark.parametrize(
