@@ -154,6 +154,7 @@ class ArchiveReport:
         return f"{memories} archived in {files}{changed}{waiting}"
 
 
+@dataclass(frozen=True)
 class Archive(steps.CycleStep):
     """The step of a cycle that archives, into the directory of the cycle's policy.
 
@@ -161,12 +162,10 @@ class Archive(steps.CycleStep):
     memories where they are. Done again, the same file is written again.
     """
 
+    policy: ArchivalPolicy
+    """What is meant."""
+    files: Files
     name = "archive"
-
-    def __init__(self, policy: ArchivalPolicy, files: Files) -> None:
-        """Hold what is meant, and write to these files."""
-        self._policy = policy
-        self._files = files
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """The next memories to archive: ids above `after`, ascending.
@@ -174,7 +173,7 @@ class Archive(steps.CycleStep):
         They are the least valuable, and with all that the cycle archived before no more than the
         policy's share of the tenant.
         """
-        params = {**self._meant(cycle), "share": self._policy.max_share}
+        params = {**self._meant(cycle), "share": self.policy.max_share}
         return steps.select(cycle, "archive_least", after, limit, **params)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
@@ -220,35 +219,39 @@ class Archive(steps.CycleStep):
         mine = {"tenant": cycle.tenant, "ids": list(versions)}
         calls = (Call("archived_among", mine), Call("archive_rows", mine))
         gone, rows = yield Query(calls, commit=True)
-        before = self._before(cycle)
         memories = [
             one
             for one in (ArchivedMemory(*row) for row in rows)
-            if one.version == versions[one.id] and _is_meant(one, self._policy, before)
+            if one.version == versions[one.id] and self._still_means(one, cycle)
         ]
         done, archives = len(gone), {row[1] for row in gone}
         if memories:
             name = f"{cycle.cycle}-{memories[0].id}"
-            write = partial(self._files.write, self._policy.url, name, cycle.tenant, memories)
+            write = partial(self.files.write, self.policy.url, name, cycle.tenant, memories)
             written: Written = yield from apart(write, sys.maxsize)
             if removed := (yield from _remove(cycle, memories, written)):
                 done += removed
                 archives.add(written.archive)
         return done, archives
 
-    def _before(self, cycle: Cycle) -> datetime:
-        """What was recorded, changed or read since is not old."""
-        return cycle.moment.now - timedelta(days=self._policy.older_than_days)
+    def _still_means(self, one: ArchivedMemory, cycle: Cycle) -> bool:
+        """Whether a memory is still meant: its state and counters change without its version."""
+        used = one.times[TIMES.index("last_accessed_at")]
+        before = cycle.moment.now - timedelta(days=self.policy.older_than_days)
+        left_alone = used is None or _EPOCH + timedelta(microseconds=used) < before
+        read_rarely = (one.access_count or 0) < self.policy.max_access_count
+        served = (one.success_count or 0) > (one.failure_count or 0)
+        return one.state is None and read_rarely and left_alone and not served
 
     def _meant(self, cycle: Cycle) -> dict[str, Any]:
         """What the policy means, as the statements take it."""
         return {
             **cycle.params,
-            "before": self._before(cycle),
-            "agent_id": self._policy.agent_id,
-            "accesses": self._policy.max_access_count,
-            "importance": self._policy.max_importance,
-            "untold": self._policy.default_importance,
+            "before": cycle.moment.now - timedelta(days=self.policy.older_than_days),
+            "agent_id": self.policy.agent_id,
+            "accesses": self.policy.max_access_count,
+            "importance": self.policy.max_importance,
+            "untold": self.policy.default_importance,
         }
 
 
@@ -286,21 +289,12 @@ class _Meant(NamedTuple):
     updated_at: datetime
 
 
-def _is_meant(one: ArchivedMemory, policy: ArchivalPolicy, before: datetime) -> bool:
-    """Whether a memory is still meant: its state and counters change without its version."""
-    read = one.times[TIMES.index("last_accessed_at")]
-    left_alone = read is None or _EPOCH + timedelta(microseconds=read) < before
-    read_rarely = (one.access_count or 0) < policy.max_access_count
-    served = (one.success_count or 0) > (one.failure_count or 0)
-    return one.state is None and read_rarely and left_alone and not served
-
-
 @begun_anew
 def _remove(cycle: Cycle, memories: Sequence[ArchivedMemory], written: Written) -> Flow[int]:
     """Remove what is in a file and has not changed since; how many memories."""
     mine: dict[str, Any] = {"tenant": cycle.tenant, "ids": [one.id for one in memories]}
     keys = [(cycle.tenant, one.namespace, one.key) for one in memories]
-    calls = (lock_call(keys, cycle.options), lease.guard(cycle), Call("archive_lock", mine))
+    calls = (lock_call(keys, cycle.options), cycle.guard, Call("archive_lock", mine))
     _, guard, held = yield Query(calls)
     lease.check_guard(guard, cycle.tenant)
     (rows,) = yield Query((Call("archive_rows", mine),))
@@ -414,7 +408,12 @@ def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:
     memories: list[ArchivedMemory] = yield from apart(
         partial(how.files.read, file.url, file.checksum), sys.maxsize
     )
-    _check_readable(memories, file)
+    for one in memories:
+        if one.state not in (None, *STATES) or not isinstance(json.loads(one.value), dict):
+            raise ArchiveError(
+                f"{one.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
+                "nothing was restored"
+            )
     held = {one.id: one for one in memories}
     said = {id_: content_of(json.loads(one.value)) for id_, one in held.items()}
     forgotten = yield from buried(how.tenant, list(said.values()))
@@ -422,17 +421,6 @@ def restore(how: Restoring, archive: str) -> Flow[RestoreReport]:
     report = yield from _bring_back(how, file, held, held.keys() - stays)
     seen = sorted(held[one].key for one in stays if how.sees(held[one]))
     return replace(report, forgotten=tuple(seen))
-
-
-def _check_readable(memories: Sequence[ArchivedMemory], file: ArchiveFile) -> None:
-    """Raise unless every verb can read these once they are back."""
-    for one in memories:
-        known = one.state is None or one.state in STATES
-        if not known or not isinstance(json.loads(one.value), dict):
-            raise ArchiveError(
-                f"{one.key!r} of {file.url} is in a state, or has a value, that no verb reads: "
-                "nothing was restored"
-            )
 
 
 def _named(files: Sequence[ArchiveFile]) -> str:
@@ -453,7 +441,11 @@ def _bring_back(
     asked = (Call("archived_in", of_file), Call("settings", {}))
     keys = [(how.tenant, held[one].namespace, held[one].key) for one in wanted]
     _, listed, settings = yield Query((lock_call(keys, how.options), *asked))
-    _check_listed(listed, held, file)
+    places = {id_: [one.tier, one.namespace, one.key] for id_, one in held.items()}
+    if any(places.get(id_) != place for id_, *place in listed):
+        raise ArchiveError(
+            f"{file.url} holds other memories than those that left for it: nothing was restored"
+        )
     memories = [held[row[0]] for row in listed if row[0] in wanted]
     _check_vectors(memories, dict(settings).get("vector"))
     dead = [
@@ -481,15 +473,6 @@ def _bring_back(
         ),
         expired=sum(row[1] == "expired" for row in verdicts),
     )
-
-
-def _check_listed(listed: Sequence[Row], held: ArchivedById, file: ArchiveFile) -> None:
-    for memory, *place in listed:
-        one = held.get(memory)
-        if one is None or [one.tier, one.namespace, one.key] != place:
-            raise ArchiveError(
-                f"{file.url} holds other memories than those that left for it: nothing was restored"
-            )
 
 
 def _check_vectors(memories: Sequence[ArchivedMemory], shape: Mapping[str, Any] | None) -> None:

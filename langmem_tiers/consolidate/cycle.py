@@ -30,8 +30,9 @@ from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, shortened
-from langmem_tiers.learn import promote, rollback
+from langmem_tiers.learn import promote
 from langmem_tiers.learn.general import Generaliser, identifying
+from langmem_tiers.learn.moves import Doubted, demotion_call, doubted
 from langmem_tiers.learn.outcome import LIKELY_HARM
 from langmem_tiers.learn.promotion_rules import Candidate, PromotionPolicy
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, begun_anew, extent, rows_of
@@ -171,7 +172,7 @@ def _ends(cycle: Cycle, detail: Mapping[str, Any]) -> Flow[bool]:
     said = [ending.ReadVersion(*each) for each in detail["said"]]
     keeps = [ending.KeptMemory(*each) for each in detail["keeps"]]
     recorded = ending.reads(cycle, [each.id for each in said])
-    asked = (lease.guard(cycle),)
+    asked = (cycle.guard,)
     if (yield from ending.keep(cycle, keeps, notes, said, recorded=recorded, asked=asked)):
         return True
     there = Call("stored_memories", {"tenant": cycle.tenant, "ids": [each.id for each in notes]})
@@ -276,7 +277,7 @@ class Decay(CycleStep):
     @begun_anew
     def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
         """Bring those up to date that are not yet."""
-        (guarded,) = yield Query((lease.guard(cycle),))
+        (guarded,) = yield Query((cycle.guard,))
         lease.check_guard(guarded, cycle.tenant)
         ids = {one["id"] for one in decisions}
         before = cycle.moment.now - LEAST
@@ -391,9 +392,7 @@ class Promote(CycleStep):
             cycle.moment,
             clock=lambda: cycle.moment,
             named=partial(parts.move_id, cycle, self.name),
-            check=Check(
-                lambda _: lease.guard(cycle), lambda rows: lease.check_guard(rows, cycle.tenant)
-            ),
+            check=Check(lambda _: cycle.guard, lambda rows: lease.check_guard(rows, cycle.tenant)),
         )
 
 
@@ -425,13 +424,13 @@ class Demote(MovingStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What was promoted and has failed a run since, and what some runs went without."""
-        found = yield from rollback.doubted(cycle.tenant, self.policy, after, limit)
+        found = yield from doubted(cycle.tenant, self.policy, after, limit)
         return [one.id for one in found]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """Against which of these outcomes have turned."""
         after, limit = min(ids) - 1, max(ids) - min(ids) + 1
-        found = yield from rollback.doubted(cycle.tenant, self.policy, after, limit)
+        found = yield from doubted(cycle.tenant, self.policy, after, limit)
         decisions: list[StepDecision] = []
         findings: list[parts.Finding] = []
         kept: list[str] = []
@@ -454,7 +453,7 @@ class Demote(MovingStep):
     ) -> Sequence[Call]:
         """Demote them."""
         return [
-            rollback.demotion_call(
+            demotion_call(
                 cycle.tenant,
                 (one["id"], one["detail"].get("tier", Tier.LONG_TERM)),
                 move,
@@ -465,7 +464,7 @@ class Demote(MovingStep):
         ]
 
 
-def _verdict(one: rollback.Doubted) -> str:
+def _verdict(one: Doubted) -> str:
     """What outcomes say of a memory, as far as they tell."""
     if one.decision.demote:
         return TURNED

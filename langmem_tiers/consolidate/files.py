@@ -87,7 +87,7 @@ class ArchiveFiles:
         """
         files, root = _opened(directory)
         folder = f"{root.rstrip('/')}/{_file_safe(tenant)}"
-        return _written(files, folder, _file_safe(name), _packed(tenant, memories), memories)
+        return _written(files, folder, _file_safe(name), tenant, memories)
 
     def rewrite(
         self, url: str, archive: str, tenant: str, memories: list[ArchivedMemory]
@@ -99,7 +99,7 @@ class ArchiveFiles:
         """
         files, path = _opened(url)
         name = archive.rpartition("-")[0] or archive
-        return _written(files, path.rpartition("/")[0], name, _packed(tenant, memories), memories)
+        return _written(files, path.rpartition("/")[0], name, tenant, memories)
 
     def exists(self, url: str) -> bool:
         """Whether there is such a file.
@@ -147,32 +147,32 @@ class ArchiveFiles:
 
 
 def _written(
-    files: Any, folder: str, name: str, data: bytes, memories: list[ArchivedMemory]
+    files: Any, folder: str, name: str, tenant: str, memories: list[ArchivedMemory]
 ) -> Written:
-    """Write a file whose name ends with a part of its SHA-256."""
+    """Write a file whose name ends with a part of its SHA-256, once it is read back the same."""
+    data = _packed(tenant, memories)
     checksum = hashlib.sha256(data).hexdigest()
     archive = f"{name}-{checksum[:16]}"
     final = f"{folder}/{archive}.parquet"
+    part, local = f"{final}.{uuid4().hex}.part", isinstance(files, LocalFileSystem)
     with _told_of(final, "written"):
         files.makedirs(folder, exist_ok=True)
-        _write_checked(files, final, data, memories)
+        try:
+            with files.open(part, "wb") as file:
+                file.write(data)
+                if local:  # what leaves the database must outlive a power cut
+                    file.flush()
+                    os.fsync(file.fileno())
+            _check_same(files.cat_file(part), data, final, memories)
+            files.mv(part, final)
+        except BaseException:
+            if files.exists(part):
+                files.rm_file(part)
+            raise
+        if local:
+            _sync(Path(folder))
+            _sync(Path(folder).parent)
     return Written(archive, str(files.unstrip_protocol(final)), checksum)
-
-
-def _write_checked(files: Any, final: str, data: bytes, memories: list[ArchivedMemory]) -> None:
-    part = f"{final}.{uuid4().hex}.part"
-    try:
-        _write(files, part, data)
-        _check_same(files.cat_file(part), data, final, memories)
-        files.mv(part, final)
-    except BaseException:
-        if files.exists(part):
-            files.rm_file(part)
-        raise
-    if isinstance(files, LocalFileSystem):
-        folder = Path(final).parent
-        _sync(folder)
-        _sync(folder.parent)
 
 
 def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemory]) -> None:
@@ -181,14 +181,6 @@ def _check_same(back: bytes, data: bytes, url: str, memories: list[ArchivedMemor
             f"{masked(url)} was not read back as it was written: check the disk or the object "
             "store. Nothing was archived"
         )
-
-
-def _write(files: Any, path: str, data: bytes) -> None:
-    with files.open(path, "wb") as file:
-        file.write(data)
-        if isinstance(files, LocalFileSystem):  # what leaves the database must outlive a power cut
-            file.flush()
-            os.fsync(file.fileno())
 
 
 def _sync(folder: Path) -> None:

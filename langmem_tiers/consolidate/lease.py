@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from langmem_tiers.core.errors import LeaseLostError
-from langmem_tiers.postgres.flow import Call, Flow, rows_of
-
-if TYPE_CHECKING:
-    from langmem_tiers.consolidate.steps import Cycle
+from langmem_tiers.postgres.flow import Flow, rows_of
 
 MISSED = timedelta(minutes=10)
 """How long after it began a cycle that has not ended is no longer waited for: our own choice."""
@@ -72,13 +69,8 @@ def claim_cycle(tenant: str, now: datetime, every: timedelta) -> Flow[bool]:
     return bool(rows)
 
 
-def guard(cycle: Cycle) -> Call:
-    """The call that asks whether a cycle may write; its answer holds until the transaction ends."""
-    return Call("guard_lease", {**cycle.params, "fence": cycle.fence})
-
-
 def check_guard(rows: Sequence[Sequence[Any]], tenant: str) -> None:
-    """Look at what the guard answered.
+    """Look at what `Cycle.guard` answered.
 
     Raises:
         LeaseLostError: if somebody else consolidates the tenant.

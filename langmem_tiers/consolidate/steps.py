@@ -16,7 +16,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from typing_extensions import TypedDict
 
-from langmem_tiers.consolidate.lease import check_guard, guard
+from langmem_tiers.consolidate.lease import check_guard
 from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.values import content_of, source_of, trust_of
@@ -51,6 +51,11 @@ class Cycle(NamedTuple):
         """What most statements of a step ask for."""
         now, alive_at = self.moment.now, self.moment.alive_at
         return {"tenant": self.tenant, "now": now, "alive_at": alive_at}
+
+    @property
+    def guard(self) -> Call:
+        """The call that asks whether it may write; its answer holds until the transaction ends."""
+        return Call("guard_lease", {**self.params, "fence": self.fence})
 
     @property
     def idle_since(self) -> datetime | None:
@@ -411,7 +416,7 @@ def hold(
             keys.append((cycle.tenant, one["target_namespace"] or "", one["target_key"] or ""))
     calls = (
         lock_call(keys, cycle.options),
-        guard(cycle),
+        cycle.guard,
         Call("known_moves", {**cycle.params, "events": sorted(set(moves))}),
         Call("hold_memories", {**cycle.params, "ids": sorted(ids)}),
     )
@@ -511,7 +516,7 @@ def note_cycle(cycle: Cycle) -> Flow[None]:
 
 @begun_anew
 def _note(cycle: Cycle, step: str, seen: datetime) -> Flow[None]:
-    (guarded,) = yield Query((guard(cycle),))
+    (guarded,) = yield Query((cycle.guard,))
     check_guard(guarded, cycle.tenant)
     params = {"tenant": cycle.tenant, "step": step, "seen": seen}
     yield Query((Call("note_seen", params),), commit=True)

@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import ASSISTANT_ROLES, Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, trust_of
-from langmem_tiers.learn.explain import MoveRecord, move_record, said_beside
+from langmem_tiers.learn.moves import MoveRecord, move_record, said_beside
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, begun_anew, rows_of
 from langmem_tiers.recall.candidates import Candidate
 from langmem_tiers.remember.trust import SPOKEN_FOR

@@ -14,14 +14,11 @@ from langmem_tiers.core.memory import TIERS
 from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.settings import PromotionSettings
 from langmem_tiers.core.types import BUILT_IN
+from langmem_tiers.learn import moves
 from langmem_tiers.learn import promote as promoting
 from langmem_tiers.learn import promotion_rules as rules
-from langmem_tiers.learn.explain import Explanation
-from langmem_tiers.learn.explain import explain as explanation
 from langmem_tiers.learn.general import Generaliser, generaliser_of
 from langmem_tiers.learn.promote import Promotion
-from langmem_tiers.learn.rollback import Demotion, demote_all
-from langmem_tiers.learn.rollback import rollback as undo
 from langmem_tiers.memory import flows
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
@@ -145,7 +142,9 @@ def _promoting(
 
 
 @unhurried
-def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[list[Demotion]]:
+def demote(
+    memory: Memory, *, policy: PromotionSettings | None = None
+) -> Flow[list[moves.Demotion]]:
     """Take back what was promoted and has failed since, and hold back what harms beyond doubt.
 
     It leaves recall, marked `demoted`. What was promoted to it is current again, but is not
@@ -154,7 +153,7 @@ def demote(memory: Memory, *, policy: PromotionSettings | None = None) -> Flow[l
     """
     store = memory.tiered_store.flows
     chosen = _policy(memory, policy)
-    return demote_all(memory.context, chosen, store.options, store.moment())
+    return moves.demote_all(memory.context, chosen, store.options, store.moment())
 
 
 def rollback(memory: Memory, move: str) -> Flow[bool]:
@@ -170,12 +169,12 @@ def rollback(memory: Memory, move: str) -> Flow[bool]:
     """
     named, store = _move(move), memory.tiered_store.flows
     yield from store.flush()
-    return (yield from undo(memory.context, named, store.options, store.moment()))
+    return (yield from moves.rollback(memory.context, named, store.options, store.moment()))
 
 
 def explain(
     memory: Memory, key: str, *, policy: PromotionSettings | None = None
-) -> Flow[Explanation]:
+) -> Flow[moves.Explanation]:
     """Why a memory stands where it stands: evidence, decision, history and relatives.
 
     Raises:
@@ -184,7 +183,7 @@ def explain(
     named, chosen = memory_key(key), _policy(memory, policy)
     yield from memory.tiered_store.flows.flush_aside()
     one = yield from flows.known(memory, named)
-    return (yield from explanation(one.id, _promoting(memory, chosen), memory.context))
+    return (yield from moves.explain(one.id, _promoting(memory, chosen), memory.context))
 
 
 def _policy(memory: Memory, policy: PromotionSettings | None) -> rules.PromotionPolicy:

@@ -38,7 +38,7 @@ def acquire(store: TieredStore, holder: str, tenant: str = "acme") -> int | None
 
 def guarded(at: Cycle) -> Flow[None]:
     """What a step does before it writes, and the end of its transaction."""
-    (rows,) = yield Query((lease.guard(at),))
+    (rows,) = yield Query((at.guard,))
     lease.check_guard(rows, "acme")
     yield Query((), commit=True)
 

@@ -24,7 +24,7 @@ from langmem_tiers import (
 )
 from langmem_tiers.core.memory import Recollections, TierStats
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt, Verification
-from langmem_tiers.learn.explain import Explanation
+from langmem_tiers.learn.moves import Explanation
 from langmem_tiers.learn.outcome import LearningStats, OutcomeReport
 from langmem_tiers.learn.promote import Promotion
 from langmem_tiers.learn.skills import Trace
