@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from inspect import iscoroutinefunction
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, utf8_bytes
@@ -28,31 +28,42 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def checked_whole(value: object, key: str, low: int, high: int) -> int:
-    """A whole number in this range, or a ConfigurationError that begins with its key."""
-    if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high:
-        return value
-    raise ConfigurationError(f"{key} is a whole number from {low} to {high:,}, not {short(value)}")
+Refused: TypeAlias = type[InvalidInputError | ConfigurationError]
+"""What a check raises: of an argument, or of a setting."""
 
 
-def checked_count(value: object, what: str, most: int) -> int:
-    """A whole number from 0 to this."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise InvalidTypeError(f"{what} is a whole number, not {type(value).__name__}")
-    if not 0 <= value <= most:
-        raise InvalidInputError(f"{what} is {short(value)}: use a number from 0 to {most:,}")
-    return value
+def _wrong_kind(error: Refused) -> Refused:
+    return InvalidTypeError if error is InvalidInputError else error
 
 
 def checked_number(
-    value: object, key: str, low: float, high: float, *, but: Collection[float] = ()
-) -> None:
-    """Refuse what is no number in this range, or one of those, by a ConfigurationError."""
-    if not (is_number(value) and low <= value <= high and value not in but):  # type: ignore[operator]
-        left_out = f" other than {' and '.join(map(str, but))}" if but else ""
-        raise ConfigurationError(
-            f"{key} is a number from {low} to {high:,}{left_out}, not {short(value)}"
-        )
+    given: object,
+    what: str,
+    low: float,
+    high: float,
+    *,
+    but: Collection[float] = (),
+    use: str = "",
+    error: Refused = InvalidInputError,
+) -> float:
+    """A number in this range, and none of those; `use` says what to give where that says more."""
+    if is_number(given) and low <= given <= high and given not in but:  # type: ignore[operator]
+        return given  # type: ignore[return-value]
+    left_out = f" other than {' and '.join(map(str, but))}" if but else ""
+    wanted = use or f"a number from {low} to {high:,}{left_out}"
+    refused = error if is_number(given) else _wrong_kind(error)
+    raise refused(f"{what} is {wanted}, not {short(given)}")
+
+
+def checked_whole(
+    given: object, what: str, low: int, high: int, error: Refused = InvalidInputError
+) -> int:
+    """A whole number in this range."""
+    is_whole = isinstance(given, int) and not isinstance(given, bool)
+    if is_whole and low <= given <= high:  # type: ignore[operator]
+        return given  # type: ignore[return-value]
+    refused = error if is_whole else _wrong_kind(error)
+    raise refused(f"{what} is a whole number from {low} to {high:,}, not {short(given)}")
 
 
 def hint(given: object, known: Iterable[str]) -> str:
@@ -62,17 +73,6 @@ def hint(given: object, known: Iterable[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names)}"
 
 
-def checked_amount(
-    given: object, what: str, low: float, high: float, use: str, *, above: bool = False
-) -> float:
-    """A number in this range, or `above` its low end; `use` says what to give instead."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise InvalidTypeError(f"{what} is a number, not {short(given)}: use {use}")
-    if not low <= given <= high or (above and given == low):
-        raise InvalidInputError(f"{what} is {short(given)}: use {use}")
-    return float(given)
-
-
 def check_known(given: Iterable[object], known: Iterable[str], what: str) -> None:
     """Refuse an option that is not known, and say which may be meant."""
     for key in given:
@@ -80,25 +80,23 @@ def check_known(given: Iterable[object], known: Iterable[str], what: str) -> Non
             raise ConfigurationError(f"{what} has no option {short(key)}; {hint(key, known)}")
 
 
-def checked_switch(given: object, key: str) -> bool:
-    """True or False, or a ConfigurationError that begins with its key."""
-    if not isinstance(given, bool):
-        raise ConfigurationError(f"{key} is True or False, not {short(given)}")
-    return given
-
-
-def checked_flag(given: object, what: str) -> bool:
+def checked_flag(given: object, what: str, error: Refused = InvalidInputError) -> bool:
     """True or False, and nothing that is like it."""
     if not isinstance(given, bool):
-        raise InvalidTypeError(f"{what} is True or False, not {short(given)}")
+        raise _wrong_kind(error)(f"{what} is True or False, not {short(given)}")
     return given
+
+
+def checked_switch(given: object, key: str) -> bool:
+    """A setting that is True or False."""
+    return checked_flag(given, key, ConfigurationError)
 
 
 def checked_choice(
     given: object,
     known: Iterable[str],
     what: str,
-    error: type[InvalidInputError | ConfigurationError] = InvalidInputError,
+    error: Refused = InvalidInputError,
 ) -> str:
     """One of the names that there are."""
     names = tuple(known)
@@ -148,15 +146,16 @@ def label(named: object, what: str) -> str | None:
     return named
 
 
+def name(given: object, what: str) -> str:
+    """A label that there has to be."""
+    if (found := label(given, what)) is None:
+        raise InvalidTypeError(f"{what} is a string, not None")
+    return found
+
+
 def share(number: object, what: str) -> float | None:
     """A number in 0…1, or None."""
-    if number is None:
-        return None
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise InvalidTypeError(f"{what} is a number from 0 to 1, not {type(number).__name__}")
-    if not 0 <= number <= 1:
-        raise InvalidInputError(f"{what} is out of range: use a number from 0 to 1")
-    return float(number)
+    return None if number is None else float(checked_number(number, what, 0, 1))
 
 
 def parsed_moment(moment: datetime | str, what: str) -> datetime:

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, TypeVar
 
@@ -237,18 +238,15 @@ class StoreOptions:
                 "digits or underscores, start with a letter or an underscore, and not with pg_"
             )
         for tier, minutes in self.tier_ttl.items():
-            positive_minutes(minutes, f"the TTL of {tier}")
+            _check_minutes(minutes, f"the TTL of {tier}")
         if not isinstance(self.bounds, Bounds):
             raise ConfigurationError(f"bounds is a Bounds, not {short(self.bounds)}")
         for template in self.user_namespaces:
             check_template(template)
         self.roles.check()
-        checks.checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize)
-        days: Any = self.trace_days
-        if days is not None and not (checks.is_number(days) and 0 < days <= sys.float_info.max):
-            raise ConfigurationError(
-                f"trace_days is {short(days)}: use more than 0 days, or None to keep all"
-            )
+        checks.checked_whole(self.exact_limit, "exact_limit", 1, sys.maxsize, ConfigurationError)
+        if self.trace_days is not None:
+            _check_positive(self.trace_days, "trace_days", "more than 0 days, or None to keep all")
 
     @property
     def brief(self) -> list[str]:
@@ -330,18 +328,19 @@ def check_ttl(ttl: object) -> None:
     checks.check_known(ttl, _TTL_KEYS, "ttl")
     for key in ("default_ttl", "sweep_interval_minutes"):
         if ttl.get(key) is not None:
-            positive_minutes(ttl[key], f"ttl[{key!r}]")
+            _check_minutes(ttl[key], f"ttl[{key!r}]")
     for key in ("refresh_on_read", "omit_expired"):
-        if not isinstance(ttl.get(key), bool | None):
-            raise ConfigurationError(f"ttl[{key!r}] is True or False, not {short(ttl[key])}")
+        if ttl.get(key) is not None:
+            checks.checked_switch(ttl[key], f"ttl[{key!r}]")
 
 
-def positive_minutes(value: object, what: str) -> float:
-    """A number of minutes above zero, or a ConfigurationError."""
-    minutes: Any = value
-    if not (checks.is_number(minutes) and 0 < minutes <= sys.float_info.max):
-        raise ConfigurationError(f"{what} is a positive number of minutes, not {short(value)}")
-    return minutes  # type: ignore[no-any-return]
+def _check_minutes(given: object, what: str) -> None:
+    _check_positive(given, what, "a positive number of minutes")
+
+
+def _check_positive(given: object, what: str, use: str) -> None:
+    most = sys.float_info.max
+    checks.checked_number(given, what, 0, most, but=(0,), use=use, error=ConfigurationError)
 
 
 def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
@@ -355,7 +354,7 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
     vector_type = _chosen(ann.get("vector_type", "halfvec"), _MAX_DIMS, "vector_type")
     distance = index.get("distance_type", Distance.COSINE)
     kind = _chosen(ann.get("kind", "hnsw"), ("hnsw", "flat"), "kind")
-    dims = checks.checked_whole(index["dims"], "dims", 1, 16_000)
+    dims = _whole(index["dims"], "dims", 1, 16_000)
     if dims > _MAX_DIMS[vector_type]:
         raise ConfigurationError(
             f"{dims} dimensions do not fit: {vector_type} takes {_MAX_DIMS[vector_type]}; "
@@ -366,11 +365,14 @@ def _parse_vector(index: Mapping[str, Any]) -> VectorOptions:
         distance=Distance(_chosen(distance, tuple(Distance), "distance_type")),
         vector_type=vector_type,
         ann=kind == "hnsw",
-        m=checks.checked_whole(ann.get("m", HNSW_M), "m", 2, 100),
-        ef_construction=checks.checked_whole(
+        m=_whole(ann.get("m", HNSW_M), "m", 2, 100),
+        ef_construction=_whole(
             ann.get("ef_construction", EF_CONSTRUCTION), "ef_construction", 4, 1000
         ),
     )
+
+
+_whole = partial(checks.checked_whole, error=ConfigurationError)
 
 
 def _chosen(value: object, choices: Iterable[str], what: str) -> str:

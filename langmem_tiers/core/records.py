@@ -14,7 +14,13 @@ from pydantic import ConfigDict, PlainValidator, ValidationError, ValidationInfo
 from pydantic.dataclasses import dataclass
 
 from langmem_tiers.core.checks import checked_number, checked_whole
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, TieredMemoryError, short
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    TieredMemoryError,
+    short,
+)
 
 T = TypeVar("T")
 _CONFIG: Final = ConfigDict(extra="forbid")
@@ -39,15 +45,14 @@ def number(low: float, high: float, *, but: Collection[float] = ()) -> PlainVali
     """Checks that a field is a number in this range, and none of those; see `whole`."""
 
     def check(given: Any, name: str) -> Any:
-        checked_number(given, name, low, high, but=but)
-        return given
+        return checked_number(given, name, low, high, but=but, error=ConfigurationError)
 
     return by(check)
 
 
 def whole(low: int, high: int) -> PlainValidator:
     """Checks that a field is a whole number in this range; a ConfigurationError says if not."""
-    return by(lambda given, name: checked_whole(given, name, low, high))
+    return by(lambda given, name: checked_whole(given, name, low, high, ConfigurationError))
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import Recollection, Tier
 
 Extractor: TypeAlias = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -84,8 +84,10 @@ class MemoryType:
         tier = checks.checked_choice(self.tier, Tier, f"the tier of memory type {short(name)}")
         object.__setattr__(self, "tier", Tier(tier))
         if self.ttl is not None:
-            _positive(self.ttl, _MAX_TTL_MINUTES, f"the TTL (minutes) of type {short(name)}")
-        _positive(self.boost, _MAX_BOOST, f"the boost of memory type {short(name)}")
+            minutes = f"the TTL (minutes) of type {short(name)}"
+            checks.checked_number(self.ttl, minutes, 0, _MAX_TTL_MINUTES, but=(0,))
+        boost = f"the boost of memory type {short(name)}"
+        checks.checked_number(self.boost, boost, 0, _MAX_BOOST, but=(0,))
 
     def fields(self, content: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The fields given, over what the extractor finds in the content.
@@ -107,11 +109,10 @@ class MemoryType:
         Raises:
             InvalidInputError: if it is to be, and no user is named.
         """
-        if told is not None and not isinstance(told, bool):
-            raise InvalidTypeError(f"personal is True or False, not {short(told)}")
+        own = self.personal if told is None else checks.checked_flag(told, "personal")
         if told and user_id is None:
             raise InvalidInputError("whose is it to be? Name the user: MemoryContext(…, user_id=…)")
-        return self.personal if told is None else told
+        return own
 
     def match(self, memory: Recollection, query: str) -> float:
         """How well a memory answers a query: the type's own score, else the memory's match.
@@ -123,17 +124,8 @@ class MemoryType:
         if self.score is None:
             return memory.match
         score = self.score(memory, query)
-        if not checks.is_number(score) or not 0 <= score <= 1:
-            raise InvalidInputError(
-                f"the scorer of memory type {short(self.name)} returns a number from 0 to 1, "
-                f"not {short(score)}"
-            )
-        return float(score)
-
-
-def _positive(value: float, most: float, what: str) -> None:
-    if not checks.is_number(value) or not 0 < value <= most:
-        raise InvalidInputError(f"{what} is above 0 and at most {most:,.0f}, not {short(value)}")
+        given = f"what the scorer of memory type {short(self.name)} returns"
+        return float(checks.checked_number(score, given, 0, 1))
 
 
 # Five types name no tier in their specification: they outlive their session and prove themselves

@@ -98,7 +98,8 @@ class PromotionPolicy(PromotionSettings):
 
     def __post_init__(self) -> None:
         """Refuse to look at fewer outcomes than have to be known."""
-        checked_whole(self.demote_within, "demote_within", self.demote_after, MOST_TIMES)
+        least = self.demote_after
+        checked_whole(self.demote_within, "demote_within", least, MOST_TIMES, ConfigurationError)
 
 
 SPECIFIED = PromotionPolicy()

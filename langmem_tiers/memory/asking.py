@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Unpack
 
-from langmem_tiers.core.checks import checked_count, checked_list, hint, share
+from langmem_tiers.core.checks import checked_list, checked_whole, hint, share
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions
 from langmem_tiers.core.errors import EmbeddingError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -167,7 +167,7 @@ def _tiers(names: Sequence[Tier | str]) -> Sequence[Tier]:
 
 def checked_limit(limit: object, most: int = MAX_LIMIT, what: str = "limit") -> int:
     """How many there are at most: a number from 0 on."""
-    return checked_count(limit, what, most)
+    return checked_whole(limit, what, 0, most)
 
 
 def floor_of(given: object) -> Floor:

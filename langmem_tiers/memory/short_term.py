@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_count, label
+from langmem_tiers.core.checks import checked_whole, label
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import encode_value
@@ -324,7 +324,7 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
 ) -> Flow[states.ShortTermSnapshot]:
-    most = checked_count(limit, "limit", states.MOST_MESSAGES)
+    most = checked_whole(limit, "limit", 0, states.MOST_MESSAGES)
     return states.look(state.whose, state.now, limit=most, kinds=kinds)
 
 

@@ -314,7 +314,7 @@ def origin_keys(one: NewMemory) -> list[str]:
 def _turn(one: NewMemory) -> int | None:
     if one.turn is None:
         return None
-    checks.checked_count(one.turn, "turn", MAX_TURN - 1)
+    checks.checked_whole(one.turn, "turn", 0, MAX_TURN - 1)
     if one.speaker is None:
         raise InvalidInputError("a turn is something that somebody said: name the speaker too")
     return one.turn

@@ -12,7 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from langmem_tiers.core.checks import checked_amount, checked_list, label, parsed_moment
+from langmem_tiers.core.checks import checked_list, checked_number, label, parsed_moment
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.handles import handle_of
 from langmem_tiers.core.memory import Tier
@@ -243,7 +243,7 @@ def checked_seconds(seconds: object) -> float | None:
     if seconds is None:
         return None
     use = f"a number above 0, {_MOST_SECONDS:,.0f} at most, or None to deliver at once"
-    return checked_amount(seconds, "lease_seconds", 0, _MOST_SECONDS, use, above=True)
+    return float(checked_number(seconds, "lease_seconds", 0, _MOST_SECONDS, but=(0,), use=use))
 
 
 def checked_token(reminder: object) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from typing import Annotated, Any, TypeVar
 from pydantic import StrictInt
 
 from langmem_tiers.core.checks import (
-    checked_amount,
     checked_list,
     checked_mapping,
+    checked_number,
     label,
     parsed_moment,
     share,
@@ -80,11 +80,13 @@ def _mapping(given: object, what: str) -> dict[str, Any]:
 
 
 def _progress(given: object, what: str) -> float:
-    return checked_amount(given, what, 0, 1, "a number from 0 to 1")
+    return float(checked_number(given, what, 0, 1))
 
 
 def _delta(given: object, what: str) -> float:
-    return checked_amount(given, what, -1, 1, "-1 to 1, as progress is from 0 to 1")
+    return float(
+        checked_number(given, what, -1, 1, use="a number from -1 to 1, as progress is from 0 to 1")
+    )
 
 
 def _total(given: object, what: str) -> Decimal:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from langmem_tiers.core.checks import checked_amount, checked_flag, checked_list, label
+from langmem_tiers.core.checks import checked_flag, checked_list, checked_number, label
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.state.state import Task
@@ -119,5 +119,5 @@ def _checked(todo: object) -> Mapping[str, Any]:
 
 def _minutes(told: float | None) -> float | None:
     if told is not None:
-        checked_amount(told, "duration", 0, sys.float_info.max, "minutes, 0 or more")
+        checked_number(told, "duration", 0, sys.float_info.max, use="minutes, 0 or more")
     return told

@@ -11,7 +11,7 @@ from typing import Any, Final
 from langgraph.store import base
 from langgraph.store.base import GetOp, Op, PutOp, SearchItem, SearchOp
 
-from langmem_tiers.core.checks import checked_amount, checked_choice, checked_count, checked_flag
+from langmem_tiers.core.checks import checked_choice, checked_flag, checked_number, checked_whole
 from langmem_tiers.core.config import DEFAULT, Bounds, IndexOptions, StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import TIERS, Tier
@@ -149,7 +149,7 @@ def to_search(op: SearchOp, bounds: Bounds = DEFAULT) -> Search:
         conditions=compile_filter(op.filter, bounds),
         text=op.query or None,
         limit=_limit(op.limit, bounds),
-        offset=checked_count(op.offset, "offset", _MAX_ROWS),
+        offset=checked_whole(op.offset, "offset", 0, _MAX_ROWS),
         refresh=_refresh(op.refresh_ttl),
     )
 
@@ -164,9 +164,9 @@ def _list_namespaces(op: base.ListNamespacesOp, bounds: Bounds) -> ListNamespace
     return ListNamespaces(
         tenant=tenants.pop() if len(tenants) == 1 and "*" not in tenants else None,
         matches=[(kind, text_array(labels)) for kind, labels in conditions],
-        max_depth=None if depth is None else checked_count(depth, "max_depth", _MAX_ROWS),
+        max_depth=None if depth is None else checked_whole(depth, "max_depth", 0, _MAX_ROWS),
         limit=_limit(op.limit, bounds),
-        offset=checked_count(op.offset, "offset", _MAX_ROWS),
+        offset=checked_whole(op.offset, "offset", 0, _MAX_ROWS),
     )
 
 
@@ -187,7 +187,7 @@ def _match(condition: object) -> tuple[str, tuple[str, ...]]:
 
 
 def _limit(number: object, bounds: Bounds) -> int:
-    limit = checked_count(number, "limit", _MAX_ROWS)
+    limit = checked_whole(number, "limit", 0, _MAX_ROWS)
     bounds.check_limit(limit)
     return limit
 
@@ -202,7 +202,7 @@ def _minutes(ttl: object) -> float | None:
     if isinstance(ttl, _Never):
         return math.inf
     use = f"minutes, from 0 to {_MAX_TTL_MINUTES:,.0f}, or None"
-    return checked_amount(ttl, "a TTL", 0, _MAX_TTL_MINUTES, use)
+    return float(checked_number(ttl, "a TTL", 0, _MAX_TTL_MINUTES, use=use))
 
 
 def _index_paths(index: object, configured: IndexOptions | None) -> Sequence[str]:

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 
 from langgraph.store.base import BaseStore, TTLConfig
 
-from langmem_tiers.core.checks import checked_amount
+from langmem_tiers.core.checks import checked_number
 from langmem_tiers.core.errors import TieredMemoryError
 from langmem_tiers.postgres.runner import Runner
 from langmem_tiers.store.flows import StoreFlows
@@ -88,7 +88,7 @@ class SweepingStore(BaseStore):
         """
         if timeout is not None:
             use = "seconds, 0 or more, or None to wait to the end"
-            checked_amount(timeout, "timeout", 0, threading.TIMEOUT_MAX, use)
+            checked_number(timeout, "timeout", 0, threading.TIMEOUT_MAX, use=use)
         self.runner.refuse_own_loop()
         return self._sweeper is None or self._sweeper.stop(timeout)
 
@@ -126,4 +126,4 @@ class SweepingStore(BaseStore):
             minutes = (self.ttl_config or {}).get("sweep_interval_minutes")
         chosen = DEFAULT_INTERVAL_MINUTES if minutes is None else minutes
         use, most = "minutes, more than 0", threading.TIMEOUT_MAX / 60
-        return 60 * checked_amount(chosen, "the sweep interval", 0, most, use, above=True)
+        return 60 * checked_number(chosen, "the sweep interval", 0, most, but=(0,), use=use)

@@ -23,6 +23,7 @@ from langgraph.store.base import (
 )
 
 from langmem_tiers.core.checks import checked_kind, checked_list, checked_whole
+from langmem_tiers.core.errors import ConfigurationError
 
 Mode = Literal["batch", "abatch"]
 Namespace = tuple[str, ...]
@@ -52,7 +53,7 @@ class TrigramEmbeddings(Embeddings):
     """
 
     def __init__(self, dims: int = 64) -> None:
-        self.dims = checked_whole(dims, "dims", 1, 16_000)
+        self.dims = checked_whole(dims, "dims", 1, 16_000, ConfigurationError)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Return one vector for each text, in order."""

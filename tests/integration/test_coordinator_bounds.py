@@ -27,7 +27,7 @@ from langmem_tiers import (
     create_search_memory_tool,
 )
 from langmem_tiers.cli.memories import import_records
-from langmem_tiers.core.config import positive_minutes
+from langmem_tiers.core.config import check_ttl
 from langmem_tiers.core.errors import (
     ConfigurationError,
     InvalidInputError,
@@ -201,7 +201,7 @@ REFUSED: list[tuple[type[Exception], str, Callable[[Any], object]]] = [
         "confidence_level",
         lambda _: feel({**CALM, "confidence_level": HUGE}),
     ),
-    (ConfigurationError, "minutes", lambda _: positive_minutes(HUGE, "ttl")),
+    (ConfigurationError, "minutes", lambda _: check_ttl({"default_ttl": HUGE})),
     (InvalidTypeError, "source", lambda notes: notes.store_many([{"content": FACT, "source": []}])),
     (InvalidTypeError, " ", lambda notes: notes.store(FACT, source=DEEP)),
     (InvalidTypeError, " ", lambda notes: notes.store(FACT, DEEP)),

@@ -131,7 +131,7 @@ def test_an_amount_is_what_it_prints_as_and_has_nine_decimals_at_most(spent: flo
         (lambda: with_(GOAL, priority=0.5), "whole number"),
         (lambda: with_(GOAL, constraints="cheap"), "constraints is a list"),
         (lambda: with_(GOAL, progress=None), "from 0 to 1"),
-        (lambda: step(25), "use -1 to 1"),
+        (lambda: step(25), "from -1 to 1"),
         (lambda: step("0.5"), "delta is a number"),  # type: ignore[arg-type]
         (lambda: EmotionalState(primary_emotion="\0", last_updated=NOON), "NUL"),
         (lambda: DailySpend(date=NOON), "a day in UTC"),
