@@ -17,11 +17,11 @@ import os
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -96,6 +96,10 @@ class Line(NamedTuple):
     number: int
     """Its line, from 1."""
     row: dict[str, Any]
+
+
+_Row: TypeAlias = tuple[str, Line, int]
+"""A row, its table, and how many bytes it has."""
 
 
 class Batch(NamedTuple):
@@ -204,10 +208,10 @@ class Reader:
         self.path = checked_path(given, "an export")
         self._longest = _VALUES * (bounds or Bounds()).value_bytes + _BESIDE_VALUE
         self._hash = hashlib.sha256()
-        self._rows = Counter[str]()
-        self._number = self._at = 0
-        self._next: tuple[str, Line, int] | None = None
-        self._ended = False
+        self._number = 0
+        self._rows = self._each_row()
+        self._next: _Row | None = None
+        """The row that begins the next batch, where it was read already."""
         try:
             self._raw = self.path.open("rb")
         except OSError as error:
@@ -226,18 +230,19 @@ class Reader:
 
     def batch(self) -> Batch | None:
         """The next rows, all of one table; None once the file has ended as it should."""
-        first = self._next or self._row()
+        first = self._next or next(self._rows, None)
+        self._next = None
         if first is None:
             return None
         table, line, size = first
         lines = [line]
-        while (following := self._row()) is not None:
+        for following in self._rows:
             name, line, more = following
             size += more
             if name != table or len(lines) == BATCH_ROWS or size > BATCH_BYTES:
+                self._next = following
                 break
             lines.append(line)
-        self._next = following
         return Batch(table, lines)
 
     def refuse(self, number: int, why: str) -> InvalidInputError:
@@ -261,35 +266,31 @@ class Reader:
             raise self.refuse(self._number, "it names tables that no export has")
         return header
 
-    def _row(self) -> tuple[str, Line, int] | None:
-        """The next row with its table and how many bytes it has; None after the end."""
-        if self._ended:
-            return None
-        digest = self._hash.hexdigest()
-        raw = self._line(self._longest)
-        found = self._value(raw)
-        match found:
-            case [str(table), dict(row)] if table in _ORDER:
-                if _ORDER[table] < self._at:
-                    raise self.refuse(self._number, f"a row of {table} stands too late")
-                self._at = _ORDER[table]
-                self._rows[table] += 1
-                return table, Line(self._number, row), len(raw)
-            case {"end": dict(end)}:
-                self._end(end, digest)
-                return None
-        raise self.refuse(self._number, "this is no row of a table that is carried")
-
-    def _end(self, end: Mapping[str, Any], digest: str) -> None:
-        """See that the file is as it was written."""
-        counted = {table: number for table, number in self.header.rows.items() if number}
-        if end != {"rows": dict(self._rows), "sha256": digest} or counted != self._rows:
+    def _each_row(self) -> Iterator[_Row]:
+        """Read each row, and see at the end that the file is as it was written."""
+        at, rows, digest = 0, Counter[str](), ""
+        end: dict[str, Any] | None = None
+        while end is None:
+            digest = self._hash.hexdigest()
+            raw = self._line(self._longest)
+            match self._value(raw):
+                case [str(table), dict(row)] if table in _ORDER:
+                    if _ORDER[table] < at:
+                        raise self.refuse(self._number, f"a row of {table} stands too late")
+                    at = _ORDER[table]
+                    rows[table] += 1
+                    yield table, Line(self._number, row), len(raw)
+                case {"end": dict(found)}:
+                    end = found
+                case _:
+                    raise self.refuse(self._number, "this is no row of a table that is carried")
+        told = {table: number for table, number in self.header.rows.items() if number}
+        if end != {"rows": dict(rows), "sha256": digest} or told != rows:
             raise self.refuse(
                 self._number, "the file is not as it was written: rows are missing or changed"
             )
         if self._read(1):
             raise self.refuse(self._number + 1, "something follows the end of the export")
-        self._ended = True
 
     def _line(self, longest: int) -> bytes:
         """The next line; no more of a longer one is held."""
@@ -319,7 +320,7 @@ class Reader:
             raise ImportFileError(problem) from error
 
     def _value(self, raw: bytes) -> Any:
-        if _has_nul(raw):
+        if _ESCAPED in raw and _NUL.search(raw):  # one that is written as such is no JSON
             raise self.refuse(self._number, "a text has a NUL, which Postgres cannot store")
         try:
             return _DECODER.decode(raw.decode())
@@ -329,11 +330,6 @@ class Reader:
             raise self.refuse(self._number, "this is nested too deeply") from error
         except ValueError as error:
             raise self.refuse(self._number, f"this is not JSON: {short(str(error))}") from error
-
-
-def _has_nul(raw: bytes) -> bool:
-    """Whether a text in JSON has a NUL; one that is written as such is no JSON."""
-    return _ESCAPED in raw and _NUL.search(raw) is not None
 
 
 def as_json(value: object) -> str:
@@ -359,13 +355,10 @@ def _readable(text: str) -> float:
 def _number(text: str) -> Any:
     """A number of JSON that may be more exact or larger than a float."""
     found = _NUMBER.fullmatch(text)
-    if found is None or _digits(found) > MOST_DIGITS:
+    whole, behind, exponent = ("", "", "") if found is None else found.groups(default="")
+    if found is None or len(whole) + len(behind) + abs(int(exponent or 0)) > MOST_DIGITS:
         raise ValueError("a number is too large, or too exact")
     return _MARK + text
-
-
-def _digits(found: re.Match[str]) -> int:
-    return len(found[1]) + len(found[2] or "") + abs(int(found[3] or 0))
 
 
 def _whole(text: str) -> Any:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
 from types import GenericAlias
-from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import pydantic
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError
 
 from langmem_tiers.carry.file import as_json, as_read
 from langmem_tiers.core.carried import IDS, KEPT
@@ -24,9 +24,8 @@ from langmem_tiers.core.memory import QUARANTINED, STATES
 from langmem_tiers.core.namespaces import check_key, decode, encode
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
-from langmem_tiers.forget.places import Event, Known, State
+from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
 from langmem_tiers.forget.receipt import ForgetReceipt
-from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.trust import TrustPolicy, derived_trust
 from langmem_tiers.remind.intentions import PRIORITIES, STORED_AS
 from langmem_tiers.remind.triggers import of_json
@@ -40,7 +39,6 @@ OWN: Final = KEPT | {"archives", "archived"}
 and remove files and threads that they name, and the key tells what is forgotten to who knows it."""
 _LISTED: Final = {"events": ("sources", "again"), "forgettings": ("ids", "rewritten")}
 """Where ids stand in the column `detail`."""
-_STATUSES: Final = frozenset(each for one in STORED_AS.values() for each in one)
 _TURN: Final = "turn/"
 """The beginning of the names of events that a turn decided."""
 _COMMITTED: Final = "committed"
@@ -81,10 +79,8 @@ def _moment(text: str) -> str:
     return text
 
 
-def _among(known: Collection[str], value: str) -> str:
-    if value not in known:
-        raise InvalidInputError(f"{short(value)} is none of {short(sorted(known))}")
-    return value
+def _among(values: Iterable[str]) -> Any:
+    return Annotated[str, Field(pattern=f"^({'|'.join(values)})$")]
 
 
 def _integer(low: int, end: int) -> Any:
@@ -208,120 +204,87 @@ class _Committed(_Told):
 # The rows of tables of which verbs read more than the types of columns say
 
 
-class _Row(pydantic.BaseModel):
-    """A row of a table; the columns that are not named here are those of the database."""
-
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True)
-
-
-class _Memory(_Row):
-    value: dict[str, Any] = Field(description="object")
-    state: Annotated[str, AfterValidator(partial(_among, STATES))] | None
-    ttl_minutes: _Count | None = Field(description="number from 0 on")
-
-
-class _Event(_Row):
-    event: str
-    kind: str
-    detail: Any
-
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        model: type[_Read] = _Gone if self.kind in _GONE else _Move
-        if self.event.startswith(_TURN):
-            model = _Committed if self.kind == _COMMITTED else _Told
-        try:
-            model.model_validate(self.detail)
-        except ValidationError as error:
-            where, wrong = _first(error)
-            raise InvalidInputError(f"detail {where}: {wrong['msg']}") from error
-        return self
+_OF_A_ROW: Final = pydantic.ConfigDict(extra="forbid", strict=True)
+_FIELDS: Final[Mapping[str, Mapping[str, tuple[Any, str]]]] = {
+    "memories": {
+        "value": (dict[str, Any], "object"),
+        "state": (_among(STATES) | None, "state"),
+        "ttl_minutes": (_Count | None, "number from 0 on"),
+    },
+    "intentions": {
+        "priority": (_integer(0, len(PRIORITIES)), "priority"),
+        "status": (_among(each for one in STORED_AS.values() for each in one), "status"),
+    },
+    "archives": {
+        "url": (Annotated[str, Field(pattern=r"\S")], "URL"),
+        "checksum": (Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")], "SHA-256"),
+    },
+    "tenant_sizes": {
+        "memories": (_Count, "number from 0 on"),
+        "words": (list[str], "list of words"),
+        "counts": (list[_Count], "list of numbers from 0 on"),
+        "crowded": (list[str], "list of places"),
+        "tiers": (list[_Tier], "list of tiers"),
+    },
+}
+"""Columns of which verbs read more than the types of the database say, each with what it is."""
 
 
-class _Intention(_Row):
-    priority: int = Field(ge=0, lt=len(PRIORITIES), description="priority")
-    kind: str
-    trigger: Any
-    status: Annotated[str, AfterValidator(partial(_among, _STATUSES))]
-
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        _among({of_json(self.trigger).kind}, self.kind)
-        return self
-
-
-class _State(_Row):
-    kind: str
-    name: str
-    value: Any
-    at: _Time
-
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        _among({self._called()}, self.name)
-        return self
-
-    def _called(self) -> str:
-        """What a state of this value is called."""
-        value = self.value
-        match self.kind:
-            case "message" if isinstance(value, dict):
-                of_value(Message, {**value, "message_id": self.name, "at": self.at})
-                return self.name
-            case states.TASK:
-                return of_value(Task, value).task_id
-            case states.GOAL:
-                return of_value(Goal, value).goal_id
-            case states.SPEND:
-                return of_value(DailySpend, value).date.isoformat()
-            case states.EMOTION:
-                of_value(EmotionalState, value)
-                return ""
-            case states.TRANSACTION if isinstance(value, dict):
-                return self.name
-        raise InvalidInputError(f"{short(self.kind)} is no kind of state, or its value no object")
+def _check_event(row: Mapping[str, Any]) -> None:
+    model: type[_Read] = _Gone if row["kind"] in _GONE else _Move
+    if row["event"].startswith(_TURN):
+        model = _Committed if row["kind"] == _COMMITTED else _Told
+    try:
+        model.model_validate(row["detail"])
+    except ValidationError as error:
+        where, wrong = _first(error)
+        raise InvalidInputError(f"detail {where}: {wrong['msg']}") from error
 
 
-class _Forgetting(_Row):
-    tenant: str
-    receipt: str
-    detail: Any
-
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        told = ForgetReceipt.of_json(self.detail)
-        _among({told.receipt}, self.receipt)
-        _among({told.tenant}, self.tenant)
-        return self
+def _check_intention(row: Mapping[str, Any]) -> None:
+    _check_same(row["kind"], of_json(row["trigger"]).kind)
 
 
-class _Sizes(_Row):
-    memories: _Count = Field(description="number from 0 on")
-    words: list[str]
-    counts: list[_Count]
-    crowded: list[str]
-    tiers: list[_Tier]
+def _check_state(row: Mapping[str, Any]) -> None:
+    """Check what a state is called by what it is."""
+    kind, name, value = row["kind"], row["name"], row["value"]
+    if kind == states.TASK:
+        _check_same(name, of_value(Task, value).task_id)
+    elif kind == states.GOAL:
+        _check_same(name, of_value(Goal, value).goal_id)
+    elif kind == states.SPEND:
+        _check_same(name, of_value(DailySpend, value).date.isoformat())
+    elif kind == states.EMOTION:
+        of_value(EmotionalState, value)
+        _check_same(name, "")
+    elif kind == "message" and isinstance(value, dict):
+        of_value(Message, {**value, "message_id": name, "at": row["at"]})
+    elif kind != states.TRANSACTION or not isinstance(value, dict):
+        raise InvalidInputError(f"{short(kind)} is no kind of state, or its value no object")
 
-    @model_validator(mode="after")
-    def _is_read(self) -> Self:
-        if len(self.words) != len(self.counts) or len(self.crowded) != len(self.tiers):
-            raise InvalidInputError("words have counts, and crowded places tiers")
-        return self
+
+def _check_forgetting(row: Mapping[str, Any]) -> None:
+    told = ForgetReceipt.of_json(row["detail"])
+    _check_same(row["receipt"], told.receipt)
+    _check_same(row["tenant"], told.tenant)
 
 
-class _Archive(_Row):
-    url: Annotated[str, Field(pattern=r"\S")] = Field(description="URL")
-    checksum: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256")
+def _check_sizes(row: Mapping[str, Any]) -> None:
+    if [len(row["words"]), len(row["crowded"])] != [len(row["counts"]), len(row["tiers"])]:
+        raise InvalidInputError("words have counts, and crowded places tiers")
 
 
-_ROWS: Final[Mapping[str, type[_Row]]] = {
-    "memories": _Memory,
-    "events": _Event,
-    "intentions": _Intention,
-    "archives": _Archive,
-    "states": _State,
-    "forgettings": _Forgetting,
-    "tenant_sizes": _Sizes,
+def _check_same(given: str, meant: str) -> None:
+    if given != meant:
+        raise InvalidInputError(f"{short(given)} is not {short(meant)}")
+
+
+_CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
+    "events": _check_event,
+    "intentions": _check_intention,
+    "states": _check_state,
+    "forgettings": _check_forgetting,
+    "tenant_sizes": _check_sizes,
 }
 Tables: TypeAlias = Mapping[str, type[pydantic.BaseModel]]
 
@@ -330,12 +293,12 @@ def tables_of(rows: Iterable[tuple[str, str, str, bool]]) -> Tables:
     """What a row of each table has to be, by the database's columns: rows of carried_columns."""
     columns: dict[str, dict[str, Any]] = defaultdict(dict)
     for table, name, kind, needed in rows:
-        base = _ROWS.get(table, _Row)
-        if name not in base.model_fields:
-            is_one = _type_of(name, kind)
-            columns[table][name] = (is_one if needed else is_one | None, Field(description=kind))
+        is_one = _type_of(name, kind)
+        found = (is_one if needed else is_one | None, kind)
+        type_, meaning = _FIELDS.get(table, {}).get(name, found)
+        columns[table][name] = (type_, Field(description=meaning))
     return {
-        table: pydantic.create_model(table, __base__=_ROWS.get(table, _Row), **several)
+        table: pydantic.create_model(table, __config__=_OF_A_ROW, **several)
         for table, several in columns.items()
     }
 
@@ -351,11 +314,16 @@ def check_row(
     if row.get("tenant", tenant) != tenant:
         raise InvalidInputError(f"a row of {table} is of another tenant, {short(row['tenant'])}")
     try:
-        model.model_validate(as_read(row), context=tenant)
+        read = as_read(row)
+        model.model_validate(read, context=tenant)
+        if table in _CHECKS:
+            _CHECKS[table](read)
     except UnicodeEncodeError as error:
         raise InvalidInputError("a text is no valid Unicode: it has a lone surrogate") from error
     except ValidationError as error:
         raise InvalidInputError(_why(table, row, model, error)) from error
+    except TieredMemoryError as error:
+        raise InvalidInputError(f"a row of {table} that no verb reads: {error}") from error
 
 
 def _why(
@@ -365,13 +333,13 @@ def _why(
     where, wrong = _first(error)
     cause = wrong.get("ctx", {}).get("error")
     if isinstance(cause, TieredMemoryError):
-        return f"a row of {table} that no verb reads: {where}{': ' * bool(where)}{cause}"
+        return f"a row of {table} that no verb reads: {where}: {cause}"
     name = str(wrong["loc"][0])
     if wrong["type"] in ("missing", "extra_forbidden"):
         return f"a row of {table} has other columns ({short(name)})"
     if row[name] is None:
         return f"{table}.{name} is missing"
-    kind = model.model_fields[name].description or "value of its kind"
+    kind = model.model_fields[name].description
     return f"{table}.{name} is no {kind}: {short(as_json(row[name])[:400])}"
 
 
@@ -428,13 +396,13 @@ def ids_of(table: str, rows: Iterable[dict[str, Any]]) -> set[int]:
     return found
 
 
-def known_of(row: Mapping[str, Any]) -> Known:
-    """A memory as forgetting looks at it."""
-    told = {name: row[name] for name in Known._fields if name in row}
-    return Known(**told | {"value": as_read(row["value"])})
+def memory_of(row: Mapping[str, Any]) -> MemoryRow:
+    """What forgetting reads of a memory."""
+    told = {name: row[name] for name in MemoryRow._fields if name in row}
+    return MemoryRow(**told | {"value": as_read(row["value"])})
 
 
-def scrubber_of(gone: Collection[Known]) -> Scrubber:
+def scrubber_of(gone: Collection[MemoryRow]) -> Scrubber:
     """What judges the other rows by memories that were forgotten where they are to come."""
     texts = (text for one in gone for text in one.texts)
     passages = Passages(texts, {one.key for one in gone})
@@ -451,7 +419,7 @@ def without(scrubber: Scrubber, table: str, row: dict[str, Any]) -> dict[str, An
         return None
     if table == "states":
         told_state = State(row["owner"], row["kind"], row["name"], row["value"])
-        return None if scrubber.state(told_state) else row
+        return None if scrubber.is_state_gone(told_state) else row
     if table == "intentions":
         return {**row, "needs": [one for one in row["needs"] if one not in scrubber.erased]}
     if table == "memories":

@@ -28,8 +28,9 @@ from langmem_tiers.cli.terminal import (
     flag,
     option,
 )
+from langmem_tiers.core.checks import checked_choice
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from langmem_tiers.store.store import TieredStore
@@ -71,7 +72,7 @@ def setup(
     *, url: Url = URL, model: Model = MODEL, lexical: Lexical = False, as_json: Json = False
 ) -> None:
     """Create or migrate the tables; safe to repeat."""
-    with terminal.opened(url, model=model, lexical=lexical) as store:
+    with terminal.opened(url, model, lexical=lexical) as store:
         store.setup()
         index = store.options.index
     vectors = index.vector.dims if index and index.vector else None
@@ -115,7 +116,7 @@ def import_file(
 
     An export of a tenant is known by its contents, and all of it is brought back.
     """
-    where = partial(terminal.opened, url, model=model, lexical=lexical)
+    where = partial(terminal.opened, url, model, lexical=lexical)
     if keeping.is_export(file):
         for name, given in (("format", format), ("user", user), ("strict", strict)):
             if given:
@@ -147,10 +148,7 @@ def _import_records(
     from langmem_tiers.cli.memories import import_records
     from langmem_tiers.importers import Format, count_records, detect_format, read_records
 
-    if named and named not in tuple(Format):
-        known = ", ".join(Format)
-        raise InvalidInputError(f"there is no format {short(named)}: use one of {known}")
-    form = Format(named) if named else detect_format(file)
+    form = Format(checked_choice(named, Format, "--format")) if named else detect_format(file)
     items = read_records(file, format=form, tenant=tenant)
     total = count_records(file, format=form)
     with where() as store:
@@ -204,7 +202,7 @@ def search(
     if not query.strip():
         raise InvalidInputError("a query is needed: give a question, or words to search for")
     asker = memories.asked_by(tenant, project, session, user, profile)
-    with terminal.opened_to_read(url, model=model, lexical=lexical) as store:
+    with terminal.opened_to_read(url, model, lexical=lexical) as store:
         memory = memories.memory_of(store, asker, named=tenant is not None)
         found = memory.get_context(query, limit=limit, profile=profile, min_match=min_match)
         held = min_match is None or min_match > 0
@@ -245,13 +243,12 @@ def replay(
     from langmem_tiers.cli import memories
 
     asker = memories.asked_by(tenant, project, None, user, None)
-    with terminal.opened_to_read(url, model=model, lexical=lexical) as store:
+    with terminal.opened_to_read(url, model, lexical=lexical) as store:
         replayed = memories.memory_of(store, asker, named=True).replay(turn)
     recalls = [one.to_json() for one in replayed]
     document = {"tenant": tenant, "turn": turn, "recalls": recalls}
-    terminal.show(document, *replayed, as_json=as_json)
-    if not all(one.equal for one in replayed):
-        raise typer.Exit(terminal.NOT_DONE)
+    same = all(one.equal for one in replayed)
+    terminal.show(document, *replayed, as_json=as_json, ok=same)
 
 
 @app.command(cls=Command)
@@ -264,7 +261,7 @@ def stats(
 ) -> None:
     """Show what each tier holds, and the space it takes (always of all tenants)."""
     root = None if tenant is None else MemoryContext(tenant=tenant).root
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         tiers, relations = store.stats(root), store.sizes()
     total = sum(one.bytes for one in relations)
     document = {"tenant": tenant, "tiers": [asdict(one) for one in tiers], "bytes": total}

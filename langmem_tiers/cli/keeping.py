@@ -38,11 +38,11 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write everything of a tenant into one file, as of one moment; import brings it back."""
-    from langmem_tiers.carry.exporting import counted
+    from langmem_tiers.carry.transfer import counted
     from langmem_tiers.memory.administration import exporting
 
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+    with terminal.opened_to_read(url) as store:
         total = sum(store.run(counted(context.root)).values())
         with terminal.progress(f"Exporting {tenant}", total) as advance:
             report = store.run(exporting(store, context, file, advance=advance))
@@ -129,7 +129,7 @@ def archive(
         max_share=max_share,
     )
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+    with terminal.opened_to_read(url) as store:
         report = store.run(archiving(store, context, policy, dry_run=True))
         if apply:
             with terminal.progress(f"Archiving {tenant}", report.memories) as advance:
@@ -155,7 +155,7 @@ def restore(
     if everything and archive is not None:
         raise InvalidInputError("--all is every memory of every archive: name none beside it")
     context = MemoryContext(tenant=tenant)
-    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+    with terminal.opened_to_read(url) as store:
         known = store.run(archives(context.root))
         if archive is None and not everything:
             _list(tenant, known, as_json=as_json)
@@ -169,10 +169,8 @@ def restore(
                 if not as_json:
                     terminal.say(f"{name}: {report}")
                 advance(1)
-    if as_json:
-        terminal.print_json({"tenant": tenant, "restored": restored})
-    elif not names:
-        terminal.note(_nothing(tenant, known))
+    nothing = "" if names else _nothing(tenant, known)
+    terminal.show({"tenant": tenant, "restored": restored}, as_json=as_json, nothing=nothing)
 
 
 def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
@@ -183,9 +181,7 @@ def _list(tenant: str, known: list[ArchiveFile], *, as_json: bool) -> None:
         told = f"  {day}, memories: {one.memories:,}, remaining: {one.remaining:,}"
         lines += [one.archive, told, f"  {one.url}"]
     document = {"tenant": tenant, "archives": [asdict(one) for one in known]}
-    terminal.show(document, *lines, as_json=as_json)
-    if not (known or as_json):
-        terminal.note(_nothing(tenant, known))
+    terminal.show(document, *lines, as_json=as_json, nothing=_nothing(tenant, known))
 
 
 def _nothing(tenant: str, known: list[ArchiveFile]) -> str:
@@ -232,7 +228,7 @@ def forget(
         raise InvalidInputError("--project says where a --key is: what else is forgotten is in all")
     own = user if key is not None else None
     context = MemoryContext(tenant=tenant, project_id=project, user_id=own)
-    with terminal.opened_to_read(url, index=False) as store:  # words may be of any language
+    with terminal.opened_to_read(url) as store:
         planned = cast("ForgetPlan", store.run(forgetting(store, context, named, plan=True)))
         document: dict[str, Any] = {"tenant": tenant, "plan": asdict(planned)}
         if not as_json:
@@ -312,8 +308,7 @@ def quarantine(
     if key is not None and reason is None:
         raise InvalidInputError("say why: --reason 'it is our own guideline'")
     context = MemoryContext(tenant=tenant, user_id=user)
-    # Without an index, and so without a coordinator: words may be of any language.
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         moment = store.flows.moment()
         if key is not None:
             told = (store.run(held.named(context, key, moment)), str(reason))
@@ -323,9 +318,8 @@ def quarantine(
                 store.run(held.reject(*told, store.options, moment))
         found = store.run(held.quarantined(context, moment, checked_limit(limit)))
     document = {"tenant": tenant, "quarantined": [asdict(one) for one in found]}
-    terminal.show(document, *found, as_json=as_json)
-    if not (found or as_json):
-        terminal.note(f"Nothing of {tenant!r} is quarantined.")
+    nothing = f"Nothing of {tenant!r} is quarantined."
+    terminal.show(document, *found, as_json=as_json, nothing=nothing)
 
 
 audit = typer.Typer(
@@ -347,20 +341,19 @@ def show_log(
     """Show what was done, the latest first."""
     from langmem_tiers.memory.administration import reading
 
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         found = store.run(reading(store, MemoryContext(tenant=tenant), key, limit))
     document = {"tenant": tenant, "entries": [asdict(one) for one in found]}
-    terminal.show(document, *found, as_json=as_json)
-    if not (found or as_json):
-        terminal.note(f"Nothing is logged of {tenant!r}.")
+    nothing = f"Nothing is logged of {tenant!r}."
+    terminal.show(document, *found, as_json=as_json, nothing=nothing)
 
 
 @audit.command(cls=Command)
 def head(*, tenant: Tenant, url: Url = URL, as_json: Json = False) -> None:
     """Print the last link of the chain: keep it elsewhere, for `verify --head`."""
-    from langmem_tiers.audit.verify import head_of
+    from langmem_tiers.audit.chain import head_of
 
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         found = store.run(head_of(MemoryContext(tenant=tenant).root))
     terminal.show(asdict(found), found, as_json=as_json)
 
@@ -374,12 +367,12 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Follow the chain, and name the first row that was altered or dropped."""
-    from langmem_tiers.audit.verify import verify
+    from langmem_tiers.audit.chain import verify
     from langmem_tiers.memory.administration import checked_head
 
     root = MemoryContext(tenant=tenant).root
     known = checked_head(head, root)
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         found = store.run(verify(root, known))
     terminal.show({"ok": bool(found), **asdict(found)}, found, as_json=as_json)
     if not as_json:
@@ -400,7 +393,7 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
     from langmem_tiers.forget.parts import left
     from langmem_tiers.postgres.walls import examine, lacking
 
-    with terminal.opened_to_read(url, index=False) as store:
+    with terminal.opened_to_read(url) as store:
         found = store.run(examine(store.options, store.runner.acting))
         parts = store.run(left(None)) if store.runner.acting != "application" else []
     found = replace(found, checks=(*found.checks, lacking(_WHOLE, list(map(str, parts)), _REMOVE)))
@@ -413,6 +406,5 @@ def doctor(*, url: Url = URL, as_json: Json = False) -> None:
         f"Login: {found.login}; looked at as: {found.looked_at}",
         f"Backup: {found.backup}",
         as_json=as_json,
+        ok=found.ok,
     )
-    if not found.ok:
-        raise typer.Exit(terminal.NOT_DONE)

@@ -33,13 +33,6 @@ class TenantSpan:
     first: str | None = None
     last: str | None = None
 
-    def add(self, occurred_at: str | None) -> None:
-        """Count one memory."""
-        self.memories += 1
-        if occurred_at is not None:
-            self.first = min(self.first or occurred_at, occurred_at)
-            self.last = max(self.last or occurred_at, occurred_at)
-
 
 @dataclass(slots=True, kw_only=True)
 class Imported:
@@ -57,9 +50,12 @@ class Imported:
         """Count one record."""
         if isinstance(item, BadRecord):
             self.bad.append(item)
-        else:
-            span = self.tenants.setdefault(item.tenant, TenantSpan())
-            span.add(item.value.get("occurred_at"))
+            return
+        span = self.tenants.setdefault(item.tenant, TenantSpan())
+        span.memories += 1
+        if (said_at := item.value.get("occurred_at")) is not None:
+            span.first = min(span.first or said_at, said_at)
+            span.last = max(span.last or said_at, said_at)
 
 
 def import_records(
@@ -68,7 +64,7 @@ def import_records(
     *,
     user: str | None = None,
     readmit: bool = False,
-    advance: Callable[[int], object] | None = None,
+    advance: Callable[[int], object] = lambda _: None,
 ) -> Imported:
     """Store records as memories, 200 at once, each tenant's in one transaction.
 
@@ -87,8 +83,7 @@ def import_records(
         refused = _refused(store, records, user, readmit=readmit)
         for item in batch:
             imported.add(refused.get(id(item), item))
-        if advance is not None:
-            advance(len(batch))
+        advance(len(batch))
     return imported
 
 

@@ -134,20 +134,23 @@ Json: TypeAlias = Annotated[bool, flag("--json", "Print one JSON document on sta
 
 
 @contextmanager
-def opened(
-    url: str, *, model: str = MODEL, lexical: bool = False, index: bool = True
-) -> Iterator[TieredStore]:
-    """Open the store that a URL names; without `index` it can count, not search."""
+def opened(url: str, model: str | None = None, *, lexical: bool = False) -> Iterator[TieredStore]:
+    """Open the store that a URL names; without a model it has no index: it can count, not search.
+
+    Words in it may be of any language then.
+    """
     from langmem_tiers.store.store import TieredStore, local_index
 
-    chosen: dict[str, Any] | None = {} if index else None
-    if index and not lexical:
-        chosen = local_index(cast("LocalModel", model))
-    with TieredStore.from_conn_string(url, index=chosen) as store:
+    index: Any = None
+    if model is not None:
+        index = {} if lexical else local_index(cast("LocalModel", model))
+    with TieredStore.from_conn_string(url, index=index) as store:
         yield store
 
 
-def opened_to_read(url: str, **options: Any) -> AbstractContextManager[TieredStore]:
+def opened_to_read(
+    url: str, model: str | None = None, *, lexical: bool = False
+) -> AbstractContextManager[TieredStore]:
     """Open the store that a URL names, unless that would create one."""
     from langmem_tiers.postgres.embedded import is_embedded_url, path_from_url
 
@@ -158,7 +161,7 @@ def opened_to_read(url: str, **options: Any) -> AbstractContextManager[TieredSto
             "`langmem-tiers import` or `langmem-tiers setup` first."
         )
         raise typer.Exit(NOT_DONE)
-    return opened(url, **options)
+    return opened(url, model, lexical=lexical)
 
 
 def _has_data(path: Path) -> bool:
@@ -214,12 +217,21 @@ def say(*told: object) -> None:
         console().print(one if isinstance(one, Table) else plain(one), soft_wrap=True)
 
 
-def show(document: object, *told: object, as_json: bool) -> None:
-    """Print a document for programs, or what it says for people."""
+def show(
+    document: object, *told: object, as_json: bool, nothing: str = "", ok: bool = True
+) -> None:
+    """Print a document for programs, or what it says for people; `nothing` where it says nothing.
+
+    What is not `ok` ends the command with an exit code of its own.
+    """
     if as_json:
         print_json(document)
-    else:
+    elif told:
         say(*told)
+    elif nothing:
+        note(nothing)
+    if not ok:
+        raise typer.Exit(NOT_DONE)
 
 
 def print_json(document: object) -> None:

@@ -10,8 +10,6 @@ from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from langmem_tiers.cli import terminal
 from langmem_tiers.cli.terminal import MODEL, URL, Json, Lexical, Model, Url, flag, option
 from langmem_tiers.consolidate.policy import (
@@ -50,7 +48,7 @@ def worker(
     schedule = ConsolidationSchedule(every=_span(every))
     policy = ConsolidationPolicy(archive=ArchivalPolicy(url=archive) if archive else None)
     with (
-        terminal.opened_to_read(url, model=model, lexical=lexical) as store,
+        terminal.opened_to_read(url, model, lexical=lexical) as store,
         checkpointer_of(url) as checkpointer,
     ):
         from langmem_tiers.graph.worker import ConsolidationWorker
@@ -67,18 +65,15 @@ def worker(
                 one.run(poll)
                 return
             reports = one.run_due()
-    if as_json:
-        cycles = [
-            {name: getattr(report, name) for name in _OF_A_CYCLE}
-            | {"lines": [line._asdict() for line in report.lines]}
-            for report in reports
-        ]
-        failed = {tenant: worded(error) for tenant, error in one.failures.items()}
-        terminal.print_json({"cycles": cycles, "failed": failed})
-    elif not reports and not one.failures:
-        terminal.note("No tenant is due.")
-    if one.failures:
-        raise typer.Exit(terminal.NOT_DONE)
+    cycles = [
+        {name: getattr(report, name) for name in _OF_A_CYCLE}
+        | {"lines": [line._asdict() for line in report.lines]}
+        for report in reports
+    ]
+    failed = {tenant: worded(error) for tenant, error in one.failures.items()}
+    nothing = "" if cycles or failed else "No tenant is due."
+    document = {"cycles": cycles, "failed": failed}
+    terminal.show(document, as_json=as_json, nothing=nothing, ok=not failed)
 
 
 def _span(text: str) -> timedelta:

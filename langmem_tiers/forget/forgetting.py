@@ -12,22 +12,15 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from langmem_tiers.consolidate.archive import (
-    ArchivedMemory,
-    ArchiveFile,
-    Files,
-    Written,
-    archives,
-)
+from langmem_tiers.consolidate.archive import ArchiveFile, Files, Written, archives
 from langmem_tiers.consolidate.lease import thread_of
-from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import (
     ArchiveError,
     ConflictError,
@@ -36,52 +29,37 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget import looking, parts
-from langmem_tiers.forget.looking import Asked, Filed, Found
-from langmem_tiers.forget.passages import is_telling, sentences, words_of
-from langmem_tiers.forget.places import Known, State, each_row
-from langmem_tiers.forget.reach import ALIKE
+from langmem_tiers.forget import parts
+from langmem_tiers.forget.find import EARLIER, Found, Request, find, read_files, threads, traces
+from langmem_tiers.forget.passages import bare, is_telling, sentences, strings_of, words_of
+from langmem_tiers.forget.places import PLACES, MemoryRow, Place, Scrubber, Waiting, each_row
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
+    NearForm,
     PlannedMemory,
     PlannedThread,
     counted,
 )
-from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, apart, begun_anew, rows_of
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.remember.tombstones import Hashes, hashes_of
 from langmem_tiers.store.write import LOCK, columns, lock_call
 
+_ALIKE: Final = "it says the same by itself: forget it too, if it is meant"
 _GONE: Final = "gone"
 _TENANTS: Final = "it is the tenant's"
+_MOST_NEAR: Final = 20
+"""The number of near forms that are told, the most frequent first: our own choice."""
 
 
-class Forgetting(NamedTuple):
-    """How something is forgotten."""
-
-    options: StoreOptions
-    files: Callable[[], Files]
-    """Where archives are; asked for only where there are any."""
-    now: datetime
-    checkpointer: Any = None
-    """Whose threads go along: what has `delete_thread`, of LangGraph's kind."""
-    advance: Callable[[int], object] = lambda _: None
-    """Is told of each memory and each file that is done with."""
-
-
-class _Keyed(NamedTuple):
-    """The hashes of a tenant, and that of what is asked."""
+class _Key(NamedTuple):
+    """What makes the hashes of a tenant, and the hash of what is to be forgotten."""
 
     hashes: Hashes
     new: str | None
-    """The key, where it is new and is to be kept."""
-    named: str
-
-
-_Left: TypeAlias = list[tuple[ArchiveFile, list[ArchivedMemory]]]
-"""Files that hold something that goes, each with the lines that stay."""
+    """The key of the hashes, where it is new and is to be kept."""
+    asked: str
 
 
 def check_checkpointer(given: object) -> None:
@@ -98,25 +76,28 @@ def check_checkpointer(given: object) -> None:
         )
 
 
-def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
-    """What `forget` would do.
+# The plan
+
+
+def plan(request: Request) -> Flow[ForgetPlan]:
+    """Find what `forget` would do.
 
     Raises:
         InvalidInputError: if a key means nothing, now and before.
     """
-    key = yield from _keyed(asked)
-    rows = yield from rows_of("forgettings", tenant=asked.tenant, asked=key.named)
-    asked = _with_earlier(asked, _latest(rows, key.named))
-    files = yield from archives(asked.tenant)
-    broken_off = tuple(map(str, (yield from parts.left(asked.tenant))))
-    if asked.kind == "tenant":
-        return replace((yield from _plan_of_tenant(asked, files)), unfinished=broken_off)
-    held = yield from looking.filed(files, how.files)
-    found = yield from looking.memories(asked, held, how.options)
-    gone = yield from looking.traces(found)
-    threads = yield from looking.threads(found, gone)
-    near = yield from looking.near_forms(found)
-    params = {"tenant": asked.tenant, "ids": found.ids, "user": asked.user}
+    tenant = request.tenant
+    key = yield from _key_of(request)
+    rows = yield from rows_of("forgettings", tenant=tenant, asked=key.asked)
+    request = _with_earlier(request, _latest(rows, key))
+    files = yield from archives(tenant)
+    unfinished = tuple(map(str, (yield from parts.left(tenant))))
+    if request.kind == "tenant":
+        return replace((yield from _plan_of_tenant(request, files)), unfinished=unfinished)
+    found = yield from find(request, (yield from read_files(files, request.files)))
+    gone = yield from traces(found)
+    named = yield from threads(found, gone)
+    near = yield from _near_forms(found)
+    params = {"tenant": tenant, "ids": found.ids, "user": request.user}
     (rows,) = yield Query((Call("traces_left", params),), commit=True)
     counts = Counter(row[0] for row in rows)
     counts["events"], counts["states"] = len(gone.events), len(gone.states)
@@ -125,78 +106,90 @@ def plan(asked: Asked, how: Forgetting) -> Flow[ForgetPlan]:
     counts["exposures"] += len(gone.shown)
     counts["audit"] = len(gone.logged)
     return ForgetPlan(
-        kind=asked.kind,
-        erased=tuple(_planned(found, found.reach.erased)),
-        rewritten=tuple(_planned(found, found.reach.suspect)),
+        kind=request.kind,
+        erased=tuple(_planned(found, found.erased)),
+        rewritten=tuple(_planned(found, found.suspect)),
         counts=counted(counts),
         scrubbed=gone.scrubbed,
-        alike=tuple(_planned_one(asked, one, ALIKE) for one in gone.alike),
-        files=tuple(file.url for file, _ in _left(held, found)),
-        threads=tuple(PlannedThread(*one) for one in threads.items()),
-        unfinished=broken_off,
+        alike=tuple(_planned_row(request, row, _ALIKE) for row in gone.alike),
+        files=tuple(file.url for file, _ in found.files),
+        threads=tuple(PlannedThread(*each) for each in named.items()),
+        unfinished=unfinished,
         near=near,
     )
 
 
 def _planned(found: Found, several: Mapping[int, str]) -> Iterator[PlannedMemory]:
-    here = {**{one.id: one for one in found.lines}, **found.known}
-    under = {one.id: one for one in found.asked.under}
+    rows = {**{row.id: row for row in found.lines}, **found.rows}
+    under = {row.id: row for row in found.request.under}
     for id_, why in sorted(several.items()):
-        if id_ in here:
-            yield _planned_one(found.asked, here[id_], why)
+        if id_ in rows:
+            yield _planned_row(found.request, rows[id_], why)
         elif id_ in under:
             namespace, key = under[id_].place
             yield PlannedMemory(key, namespace, _GONE, why)
 
 
-def _planned_one(asked: Asked, one: Known, why: str) -> PlannedMemory:
-    key = one.key if asked.reaches(one) else None
-    return PlannedMemory(key, decode(asked.tenant, one.namespace), one.tier, why)
+def _planned_row(request: Request, row: MemoryRow, why: str) -> PlannedMemory:
+    key = row.key if request.reaches(row) else None
+    return PlannedMemory(key, decode(request.tenant, row.namespace), row.tier, why)
 
 
-def _left(held: Sequence[Filed], found: Found) -> _Left:
-    gone = found.reach.erased
-    return [
-        (file, [one for one in lines if one.id not in gone])
-        for file, lines in held
-        if any(one.id in gone for one in lines)
-    ]
+def _near_forms(found: Found) -> Flow[tuple[NearForm, ...]]:
+    """Find other spellings of the subject's names in what stays, which may mean it."""
+    subject, gone = found.request.subject, found.erased
+    if subject is None:
+        return ()
+    counted, written = Counter[str](), dict[str, str]()
+
+    def see(place: Place, row: Any) -> None:
+        if isinstance(row, MemoryRow | Waiting) and row.id in gone:
+            return
+        texts = (
+            strings_of(row.trigger, names=True) if isinstance(row, Waiting) else place.texts_of(row)
+        )
+        forms = [form for text in texts for form in subject.near_in(text)]
+        counted.update({bare(form) for form in forms})
+        for form in forms:
+            written.setdefault(bare(form), form)
+
+    for table in ("memories", "intentions", "events", "states"):
+        yield from each_row(table, found.request.tenant, partial(see, PLACES[table]))
+    most = sorted(counted.items(), key=lambda each: (-each[1], each[0]))[:_MOST_NEAR]
+    return tuple(NearForm(written[form], number) for form, number in most)
 
 
-def _plan_of_tenant(asked: Asked, files: Sequence[ArchiveFile]) -> Flow[ForgetPlan]:
-    """All that a tenant has."""
+def _plan_of_tenant(request: Request, files: Sequence[ArchiveFile]) -> Flow[ForgetPlan]:
+    """Plan that all goes that a tenant has."""
     erased: list[PlannedMemory] = []
-
-    def see(one: Known) -> None:
-        erased.append(_planned_one(asked, one, _TENANTS))
-
-    yield from each_row("memories", asked.tenant, see)
-    threads = yield from _threads_of_tenant(asked.tenant)
-    (rows,) = yield Query((Call("tenant_left", {"tenant": asked.tenant}),), commit=True)
+    yield from each_row(
+        "memories", request.tenant, lambda row: erased.append(_planned_row(request, row, _TENANTS))
+    )
+    named = yield from _threads_of_tenant(request.tenant)
+    (rows,) = yield Query((Call("tenant_left", {"tenant": request.tenant}),), commit=True)
     return ForgetPlan(
         kind="tenant",
         erased=tuple(erased),
         rewritten=(),
         counts=counted(dict(rows)),
         scrubbed=0,
-        files=tuple(one.url for one in files),
-        threads=tuple(PlannedThread(one, _TENANTS) for one in threads),
+        files=tuple(file.url for file in files),
+        threads=tuple(PlannedThread(thread, _TENANTS) for thread in named),
     )
 
 
 def _threads_of_tenant(tenant: str) -> Flow[list[str]]:
-    """The sessions of a tenant, and the thread of its cycles."""
-    (named,) = yield Query((Call("sessions_of_tenant", {"tenant": tenant}),))
-    found: set[str | None] = {row[0] for row in named} | {thread_of(tenant)}
-
-    def see(one: State) -> None:
-        found.add(one.session)
-
-    yield from each_row("states", tenant, see)
-    return sorted(one for one in found if one is not None)
+    """Find the sessions of a tenant, and the thread of its cycles."""
+    (rows,) = yield Query((Call("sessions_of_tenant", {"tenant": tenant}),))
+    found: set[str | None] = {row[0] for row in rows} | {thread_of(tenant)}
+    yield from each_row("states", tenant, lambda state: found.add(state.session))
+    return sorted(thread for thread in found if thread is not None)
 
 
-def forget(asked: Asked, how: Forgetting) -> Flow[ForgetReceipt]:
+# Forgetting
+
+
+def forget(request: Request) -> Flow[ForgetReceipt]:
     """Forget what is asked for, and answer the receipt.
 
     What an earlier call left to be removed, of whatever it was asked, is removed first. What was
@@ -205,193 +198,186 @@ def forget(asked: Asked, how: Forgetting) -> Flow[ForgetReceipt]:
     Raises:
         InvalidInputError: if a key means nothing, now and before.
     """
-    key = yield from _keyed(asked)
-    elsewhere = tuple(map(str, (yield from parts.clean(asked.tenant))))
-    earlier = yield from _finish(asked.tenant, key.named, how)
-    asked = _with_earlier(asked, earlier)
-    forgetting = _forget_tenant if asked.kind == "tenant" else _forget
-    receipt = yield from forgetting(asked, how, key)
+    key = yield from _key_of(request)
+    elsewhere = tuple(map(str, (yield from parts.clean(request.tenant))))
+    earlier = yield from _finish(request, key)
+    request = _with_earlier(request, earlier)
+    forgetting = _forget_tenant if request.kind == "tenant" else _forget
+    receipt = yield from forgetting(request, key)
     nothing = not any(receipt.counts.values()) and not receipt.files and not receipt.scrubbed
     if earlier is not None and nothing:
         return replace(earlier, unfinished=elsewhere)
-    yield from _finish(asked.tenant, key.named, how)
+    yield from _finish(request, key)
     return replace(receipt, unfinished=elsewhere)
 
 
-def _keyed(asked: Asked) -> Flow[_Keyed]:
-    """The hashes of the tenant, and that of what is asked: of a subject by its names in order."""
-    hashes, secret = yield from hashes_of(asked.tenant)
-    named = asked.name
-    if asked.subject is not None:
-        named = "\0".join(sorted(" ".join(one) for one in asked.subject.names))
-    return _Keyed(hashes, secret, hashes.exact(f"{asked.kind}\0{named}"))
+def _key_of(request: Request) -> Flow[_Key]:
+    """Hash what is asked for: a subject by its names in order."""
+    hashes, secret = yield from hashes_of(request.tenant)
+    named = request.name
+    if request.subject is not None:
+        named = "\0".join(sorted(" ".join(name) for name in request.subject.names))
+    return _Key(hashes, secret, hashes.exact(f"{request.kind}\0{named}"))
 
 
-def _with_earlier(asked: Asked, earlier: ForgetReceipt | None) -> Asked:
-    """With what was forgotten by the same name before, of which a file may be left."""
+def _with_earlier(request: Request, earlier: ForgetReceipt | None) -> Request:
+    """Add what was forgotten by the same name before, of which a file may be left."""
     if earlier is not None:
-        return replace(asked, earlier=dict.fromkeys(earlier.ids, looking.EARLIER))
-    if asked.kind == "key" and not asked.under:
+        return replace(request, earlier=dict.fromkeys(earlier.ids, EARLIER))
+    if request.kind == "key" and not request.under:
         raise InvalidInputError(
-            f"there is no memory {asked.name!r} in tenant {asked.context.tenant!r}, and none was "
-            "rejected, made room or is archived: nothing was forgotten"
+            f"there is no memory {request.name!r} in tenant {request.context.tenant!r}, and none "
+            "was rejected, made room or is archived: nothing was forgotten"
         )
-    return asked
+    return request
 
 
-def _latest(rows: Sequence[Row], named: str) -> ForgetReceipt | None:
-    """The latest receipt of a question, among rows of forgettings."""
-    return next((ForgetReceipt.of_json(row[2]) for row in rows if row[1] == named), None)
+def _latest(rows: Sequence[Row], key: _Key) -> ForgetReceipt | None:
+    """Return the latest receipt of a question, among rows of forgettings."""
+    return next((ForgetReceipt.of_json(row[2]) for row in rows if row[1] == key.asked), None)
 
 
 @begun_anew
-def _forget(asked: Asked, how: Forgetting, key: _Keyed) -> Flow[ForgetReceipt]:
-    """Do it: look, write files, and take all of it away in one transaction."""
-    tenant = asked.tenant
-    held = yield from looking.filed((yield from archives(tenant)), how.files)
-    first = yield from looking.memories(asked, held, how.options)
+def _forget(request: Request, key: _Key) -> Flow[ForgetReceipt]:
+    """Look, write files, and take all of it away in one transaction."""
+    tenant = request.tenant
+    filed = yield from read_files((yield from archives(tenant)), request.files)
+    first = yield from find(request, filed)
     yield Query((), commit=True)
-    left = _left(held, first)
-    written = yield from _written(left, tenant, how.files)
-    several = [*first.forgotten, *(first.known[one] for one in first.reach.suspect)]
-    keys = [(one.namespace, one.key) for one in several]
-    yield from _hold(tenant, keys, [one.file for one in held], how.options)
-    found = yield from looking.memories(asked, held, how.options)
-    if found.reach.suspect != first.reach.suspect or found.lines != first.lines:
+    written: list[Written | None] = []
+    for file, lines in first.files:  # each is written beside the old one, if anything stays of it
+        new = None
+        if lines:
+            writing = partial(request.files().rewrite, file.url, file.archive, tenant, lines)
+            new = yield from apart(writing, sys.maxsize)
+        written.append(new)
+    several = [*first.forgotten, *(first.rows[id_] for id_ in first.suspect)]
+    keys = [(row.namespace, row.key) for row in several]
+    yield from _hold(request, keys, [file for file, _ in filed])
+    found = yield from find(request, filed)
+    if found.suspect != first.suspect or found.lines != first.lines:
         raise ConflictError("what is to be forgotten changed meanwhile; nothing was changed")
-    gone = yield from looking.traces(found)
-    threads = yield from looking.threads(found, gone)
-    counts = yield from _take_away(found, gone, how)
-    receipt = ForgetReceipt(
-        **_told(asked, how, key, threads),
+    gone = yield from traces(found)
+    named = yield from threads(found, gone)
+    counts = yield from _take_away(found, gone)
+    receipt = yield from _record(
+        request,
+        key,
+        named,
+        (_replace_call(first, written),),
         ids=tuple(found.ids),
-        rewritten=tuple(found.reach.suspect),
-        hashes=tuple(sorted({key.hashes.of(content_of(one.value)) for one in found.forgotten})),
+        rewritten=tuple(found.suspect),
+        hashes=tuple(sorted({key.hashes.of(content_of(row.value)) for row in found.forgotten})),
         sentences=tuple(sorted(_sentences(found, key.hashes))),
         counts=counted(counts),
         scrubbed=gone.scrubbed,
-        files={file.url: new and new.url for (file, _), new in zip(left, written, strict=True)},
+        files={
+            file.url: new and new.url for (file, _), new in zip(first.files, written, strict=True)
+        },
     )
-    receipt = yield from _record(receipt, threads, key, how, _replace_call(tenant, left, written))
-    how.advance(len(found.ids))
+    request.advance(len(found.ids))
     return receipt
 
 
 @begun_anew
-def _forget_tenant(asked: Asked, how: Forgetting, key: _Keyed) -> Flow[ForgetReceipt]:
+def _forget_tenant(request: Request, key: _Key) -> Flow[ForgetReceipt]:
     """Take all that a tenant has away in one transaction, and note its files and threads."""
-    tenant = asked.tenant
+    tenant = request.tenant
     files = yield from archives(tenant)
     ids: list[int] = []
     said: set[str] = set()
     for file in files:
-        said |= yield from apart(partial(_hashed, how.files(), file, key.hashes), sys.maxsize)
-    yield from _hold(tenant, (), files, how.options)
-    threads = yield from _threads_of_tenant(tenant)
+        said |= yield from apart(partial(_hashed, request.files(), file, key.hashes), sys.maxsize)
+    yield from _hold(request, (), files)
+    named = yield from _threads_of_tenant(tenant)
 
-    def see(one: Known) -> None:
-        ids.append(one.id)
-        said.add(key.hashes.of(content_of(one.value)))
-        how.advance(1)
+    def see(row: MemoryRow) -> None:
+        ids.append(row.id)
+        said.add(key.hashes.of(content_of(row.value)))
+        request.advance(1)
 
     yield from each_row("memories", tenant, see)
     log: dict[str, Any] = {"tenant": tenant, "ids": None, "entries": [], "named": True}
     rows, _ = yield Query((Call("forget_tenant", {"tenant": tenant}), Call("audit_forget", log)))
-    receipt = ForgetReceipt(
-        **_told(asked, how, key, threads),
+    receipt = yield from _record(
+        request,
+        key,
+        named,
         ids=tuple(ids),
         rewritten=(),
         hashes=tuple(sorted(said)),
         sentences=(),
         counts=counted(dict(rows)),
         scrubbed=0,
-        files={one.url: None for one in files},
+        files={file.url: None for file in files},
     )
-    return (yield from _record(receipt, threads, key, how))
+    return receipt
 
 
 def _hashed(files: Files, file: ArchiveFile, hashes: Hashes) -> set[str]:
-    """The hashes of what an archive holds, as far as it can be read: it goes in any case."""
+    """Hash what an archive holds, as far as it can be read: it goes in any case."""
     try:
         lines = files.read(file.url, file.checksum)
     except ArchiveError:
         return set()
-    return {hashes.of(content_of(json.loads(one.value))) for one in lines}
+    return {hashes.of(content_of(json.loads(line.value))) for line in lines}
 
 
 def _hold(
-    tenant: str,
-    keys: Iterable[tuple[str, str]],
-    files: Sequence[ArchiveFile],
-    options: StoreOptions,
+    request: Request, keys: Iterable[tuple[str, str]], files: Sequence[ArchiveFile]
 ) -> Flow[None]:
     """Let all who write these keys, move, record or archive wait, if no file was changed."""
-    locked = lock_call([(tenant, "", LOCK), *((tenant, *one) for one in keys)], options)
+    tenant = request.tenant
+    locked = lock_call([(tenant, "", LOCK), *((tenant, *key) for key in keys)], request.options)
     held = (Call(name, {"tenant": tenant}) for name in ("hold_recalls", "hold_archives"))
     *_, rows = yield Query((NO_HURRY, locked, *held))
-    if dict(rows) != {one.archive: one.checksum for one in files}:
+    if dict(rows) != {file.archive: file.checksum for file in files}:
         raise ConflictError("an archive was written meanwhile; nothing was changed")
 
 
-def _written(left: _Left, tenant: str, files: Callable[[], Files]) -> Flow[list[Written | None]]:
-    """Write what stays of files, each beside the old one; of which nothing stays, none."""
-    found: list[Written | None] = [None] * len(left)
-    for number, (file, lines) in enumerate(left):
-        if lines:
-            writing = partial(files().rewrite, file.url, file.archive, tenant, lines)
-            found[number] = yield from apart(writing, sys.maxsize)
-    return found
-
-
-def _replace_call(tenant: str, left: _Left, written: Sequence[Written | None]) -> Call:
-    """The call by which new files take the places of the old ones."""
-    names = ("old", "archives", "urls", "checksums", "left")
-    none = (None, None, None)
-    rows = (
-        (file.archive, *(new or none), len(lines))
-        for (file, lines), new in zip(left, written, strict=True)
-    )
-    return Call("replace_archives", {"tenant": tenant, **columns(names, rows)})
-
-
-def _take_away(found: Found, gone: Scrubber, how: Forgetting) -> Flow[dict[str, int]]:
+def _take_away(found: Found, gone: Scrubber) -> Flow[dict[str, int]]:
     """Take everything out of the database, in the transaction that is open; how many rows."""
-    own: dict[str, Any] = {"tenant": found.asked.tenant}
-    actor = how.options.audit.actor
+    request, options = found.request, found.request.options
+    own: dict[str, Any] = {"tenant": request.tenant}
+    actor = options.audit.actor
     log = {
         "ids": sorted(gone.erased | gone.quoting.keys()),
         "entries": gone.logged,
         "named": actor is None or not gone.is_who(actor),
     }
-    traces = _trace_calls(own, gone)
-    rows, _, *others, ((counted_before,),) = yield Query(
+    others = _trace_calls(own, gone)
+    rows, _, *cleared, ((counted_before,),) = yield Query(
         (
-            Call("forget_memories", {**own, "ids": found.ids, "user": found.asked.user}),
+            Call("forget_memories", {**own, "ids": found.ids, "user": request.user}),
             Call("audit_forget", {**own, **log}),
-            *traces.values(),
+            *others.values(),
             Call("is_counted", own),
         )
     )
-    yield from _unquote(own, gone.quoting.values())
-    if found.reach.suspect:
-        ids = list(found.reach.suspect)
-        events = [f"forgot-{one}-{uuid4()}" for one in ids]
-        yield Query((Call("doubt_kin", {**own, "ids": ids, "events": events, "now": how.now}),))
+    if gone.quoting:
+        quoting = ((row.id, _json(row.value), row.version) for row in gone.quoting.values())
+        unquoted = {**own, **columns(("ids", "values", "versions"), quoting)}
+        (changed,) = yield Query((Call("unquote_memories", unquoted),))
+        if len(changed) != len(gone.quoting):
+            raise ConflictError("what quotes it changed meanwhile; nothing was changed")
+    if ids := list(found.suspect):
+        events = [f"forgot-{id_}-{uuid4()}" for id_ in ids]
+        doubt = {**own, "ids": ids, "events": events, "now": request.now}
+        yield Query((Call("doubt_kin", doubt),))
     if counted_before:
-        again = {**own, "exact_limit": how.options.exact_limit}
-        yield Query((Call("count_tenant", again),))
+        yield Query((Call("count_tenant", {**own, "exact_limit": options.exact_limit}),))
     taken = Counter(dict(rows))
-    taken.update({table: each[0][0] for table, each in zip(traces, others, strict=True)})
+    taken.update({table: each[0][0] for table, each in zip(others, cleared, strict=True)})
     return {**taken, "audit": len(gone.logged)}
 
 
 def _trace_calls(own: Mapping[str, Any], gone: Scrubber) -> dict[str, Call]:
     """Return the calls that clear other tables, by table; each answers how many rows went."""
     names = ("events", "ids", "targets", "details")
-    told = ((one.event, one.id, one.target, _json(one.detail)) for one in gone.changed)
-    states = ((one.owner, one.kind, one.name) for one in gone.states)
-    recalls = ((one.turn, one.recall) for one in gone.recalls)
-    shown = ((one.run, one.id) for one in gone.shown)
+    told = ((event.event, event.id, event.target, _json(event.detail)) for event in gone.changed)
+    states = ((state.owner, state.kind, state.name) for state in gone.states)
+    recalls = ((recall.turn, recall.recall) for recall in gone.recalls)
+    shown = ((row.run, row.id) for row in gone.shown)
     calls: dict[str, tuple[str, dict[str, Any]]] = {
         "events": ("forget_events", {"gone": gone.events, **columns(names, told)}),
         "states": ("forget_states", columns(("owners", "kinds", "names"), states)),
@@ -402,91 +388,93 @@ def _trace_calls(own: Mapping[str, Any], gone: Scrubber) -> dict[str, Call]:
     return {table: Call(name, {**own, **given}) for table, (name, given) in calls.items()}
 
 
-def _unquote(own: Mapping[str, Any], several: Collection[Known]) -> Flow[None]:
-    """Take what others quote of it beside their content away."""
-    if several:
-        names = ("ids", "values", "versions")
-        quoting = columns(names, ((one.id, _json(one.value), one.version) for one in several))
-        (rows,) = yield Query((Call("unquote_memories", {**own, **quoting}),))
-        if len(rows) != len(several):
-            raise ConflictError("what quotes it changed meanwhile; nothing was changed")
+def _replace_call(found: Found, written: Sequence[Written | None]) -> Call:
+    """Return the call by which new files take the places of the old ones."""
+    names = ("old", "archives", "urls", "checksums", "left")
+    none = (None, None, None)
+    rows = (
+        (file.archive, *(new or none), len(lines))
+        for (file, lines), new in zip(found.files, written, strict=True)
+    )
+    return Call("replace_archives", {"tenant": found.request.tenant, **columns(names, rows)})
 
 
 def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _told(asked: Asked, how: Forgetting, key: _Keyed, threads: Iterable[str]) -> dict[str, Any]:
-    """What a receipt says of the question; the hash of a user can be found in what is left."""
-    names = () if asked.subject is None else asked.subject.names
-    return {
-        "receipt": str(uuid4()),
-        "tenant": asked.tenant,
-        "kind": asked.kind,
-        "asked": key.hashes.exact(asked.name) if asked.kind == "user" else key.named,
-        "names": {key.hashes.exact(" ".join(one)): len(one) for one in names},
-        "at": how.now.astimezone(UTC).isoformat(),
-        "named_threads": tuple(threads) if how.checkpointer is None else (),
-    }
-
-
-def _sentences(found: Found, keyed: Hashes) -> set[str]:
-    """The hashes of the sentences that say enough to be known again, and nobody else says."""
-    texts = {text for one in found.forgotten for text in one.texts}
+def _sentences(found: Found, hashes: Hashes) -> set[str]:
+    """Hash the sentences that say enough to be known again, and nobody else says."""
+    texts = {text for row in found.forgotten for text in row.texts}
     said = {tuple(words_of(part)) for text in texts for part in sentences(text)}
-    return {keyed.exact(" ".join(one)) for one in said - found.common if is_telling(one)}
+    return {hashes.exact(" ".join(one)) for one in said - found.common if is_telling(one)}
 
 
 def _record(
-    receipt: ForgetReceipt, threads: Iterable[str], key: _Keyed, how: Forgetting, *further: Call
+    request: Request, key: _Key, named: Iterable[str], further: Sequence[Call] = (), **went: Any
 ) -> Flow[ForgetReceipt]:
     """Bury the contents and keep the receipt and what is to be removed; with this it is committed.
+
+    `named` are the threads, and `went` is what the receipt says went. The hash of a user is one
+    that can be found in what is left.
 
     Raises:
         ConflictError: if somebody else made the tenant's key meanwhile.
     """
-    own = {"tenant": receipt.tenant}
-    pending = list(threads) if how.checkpointer is not None else []
+    own = {"tenant": request.tenant}
+    names = () if request.subject is None else request.subject.names
+    deletes = request.checkpointer is not None
+    receipt = ForgetReceipt(
+        receipt=str(uuid4()),
+        tenant=request.tenant,
+        kind=request.kind,
+        asked=key.hashes.exact(request.name) if request.kind == "user" else key.asked,
+        names={key.hashes.exact(" ".join(name)): len(name) for name in names},
+        at=request.now.astimezone(UTC).isoformat(),
+        threads=tuple(named) if deletes else (),
+        named_threads=() if deletes else tuple(named),
+        **went,
+    )
     new = () if key.new is None else (Call("keep_tombstone_key", {**own, "secret": key.new}),)
     *_, rows = yield Query((*new, Call("tombstone_key", own)))
     if key.new is not None and rows[0][0] != key.new:
         raise ConflictError("something else was forgotten meanwhile; nothing was changed")
     kept = {
         "receipt": receipt.receipt,
-        "asked": key.named,
-        "now": how.now,
+        "asked": key.asked,
+        "now": request.now,
         "detail": json.dumps(receipt.given),
         "files": list(receipt.files),
-        "threads": pending,
+        "threads": list(receipt.threads),
     }
     logged = {"receipt": receipt.receipt, "digest": receipt.digest}
     last = (
         *further,
-        Call("bury", {**own, "hashes": list(receipt.hashes), "now": how.now}),
+        Call("bury", {**own, "hashes": list(receipt.hashes), "now": request.now}),
         Call("record_forgetting", {**own, **kept}),
         Call("audit_receipt", {**own, **logged}),
     )
     yield Query(last, commit=True)
-    return replace(receipt, threads=tuple(pending))
+    return receipt
 
 
-def _finish(tenant: str, named: str, how: Forgetting) -> Flow[ForgetReceipt | None]:
+def _finish(request: Request, key: _Key) -> Flow[ForgetReceipt | None]:
     """Remove what earlier calls left to be removed; the latest receipt of the same question.
 
     Threads stay to be deleted until a checkpointer is given.
     """
-    rows = yield from rows_of("forgettings", tenant=tenant, asked=named)
-    for receipt, _, _, files, threads in rows:
-        if not files and not threads:
+    rows = yield from rows_of("forgettings", tenant=request.tenant, asked=key.asked)
+    for receipt, _, _, files, threads_left in rows:
+        if not files and not threads_left:
             continue
         for url in files:
-            yield from apart(partial(how.files().remove, url), sys.maxsize)
-        left = list(threads)
-        if (saver := how.checkpointer) is not None:
-            for one in threads:
+            yield from apart(partial(request.files().remove, url), sys.maxsize)
+        left = list(threads_left)
+        if (saver := request.checkpointer) is not None:
+            for one in threads_left:
                 yield Ask(partial(saver.delete_thread, one), partial(saver.adelete_thread, one))
             left = []
-        how.advance(len(files))
-        done = {"tenant": tenant, "receipt": receipt, "files": [], "threads": left}
+        request.advance(len(files))
+        done = {"tenant": request.tenant, "receipt": receipt, "files": [], "threads": left}
         yield Query((Call("finish_forgetting", done),), commit=True)
-    return _latest(rows, named)
+    return _latest(rows, key)

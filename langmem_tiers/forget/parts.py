@@ -11,7 +11,7 @@ import platform
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -95,21 +95,22 @@ def clean(tenant: str) -> Flow[list[Part]]:
     return elsewhere
 
 
-def _is_left(one: Part) -> bool:
-    path = Path(one.path)
+def _is_left(part: Part) -> bool:
+    path = Path(part.path)
     if not _is_there(path):
-        return not one.is_here
+        return not part.is_here
     with _unused(path) as found:
         return found is not None
 
 
-def _is_gone(one: Part) -> bool:
+def _is_gone(part: Part) -> bool:
     """Remove a file of ours that nobody writes, and tell whether it is gone."""
-    path = Path(one.path)
+    path = Path(part.path)
     if not _is_there(path):
-        return one.is_here
+        return part.is_here
+    own: int = getattr(os, "geteuid", lambda: 0)()  # Windows knows no owners by number
     with _unused(path) as found:
-        if found is not None and _is_own(found):
+        if found is not None and os.fstat(found).st_uid == own:
             path.unlink(missing_ok=True)
         return not _is_there(path)
 
@@ -125,34 +126,18 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def _is_own(descriptor: int) -> bool:
-    own: int = getattr(os, "geteuid", lambda: 0)()  # Windows knows no owners by number
-    return os.fstat(descriptor).st_uid == own
-
-
 @contextmanager
 def _unused(path: Path) -> Iterator[int | None]:
     """Hold the file of an export, if it is there and nobody writes it."""
+    descriptor, held = None, False
+    with suppress(OSError):
+        if _NAMED.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode):
+            descriptor = os.open(path, _OPENS)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):  # it may be another one by now
+                lock(descriptor)
+                held = True
     try:
-        named = _NAMED.fullmatch(path.name) and stat.S_ISREG(path.lstat().st_mode)
-        descriptor = os.open(path, _OPENS) if named else None
-    except OSError:
-        descriptor = None
-    if descriptor is None:
-        yield None
-        return
-    try:
-        yield descriptor if _is_held(descriptor) else None
+        yield descriptor if held else None
     finally:
-        os.close(descriptor)
-
-
-def _is_held(descriptor: int) -> bool:
-    """Lock a file that is an ordinary one, and tell whether that could be done."""
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return False
-    try:
-        lock(descriptor)
-    except OSError:
-        return False
-    return True
+        if descriptor is not None:
+            os.close(descriptor)

@@ -1,87 +1,25 @@
-"""The places of a tenant's texts, and how they are read: `forget` and `verify_forgotten` both do.
+"""The places of a tenant's texts, how they are read, and what becomes of a row in each.
 
-A test compares them with the database's catalog, and tries each place.
+`forget` and `verify_forgotten` both read them. tests/integration/test_forgotten_everywhere.py names
+every column, compares them with the database's catalog, and tries each place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
-from langmem_tiers.core.context import USER, named_by
+from langmem_tiers.core.context import USER, named_by, users_labels
 from langmem_tiers.core.namespaces import decode
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.passages import labels_of, strings_of
+from langmem_tiers.forget.passages import Passages, labels_of, strings_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, aside
 from langmem_tiers.recall.replay import seen_in
-
-_OURS: Final = "a name of ours, or one of a few words"
-_HASH: Final = "a hash"
-_OF_VALUE: Final = "it is read from the value of its memory"
-_GOES: Final = "it goes with its memory"
-
-LOOKED_AT: Final[Mapping[str, tuple[str, ...]]] = {
-    "memories": ("namespace", "key", "value", "session", "speaker", "user_id"),
-    "exposures": ("run", "root", "project", "session", "settled_by", "user_id"),
-    "events": ("event", "detail"),
-    "intentions": ("trigger", "words", "name", "holder"),
-    "states": ("owner", "name", "value"),
-    "archived": ("namespace", "key", "user_id"),
-    "recalls": ("turn", "recall", "user_id", "root", "project", "asked", "seen", "answered"),
-    "audit": ("told",),
-}
-"""The columns of each table that may name somebody."""
-
-STAYS: Final[Mapping[str, Mapping[str, str]]] = {
-    "memories": {
-        "lexemes": _OF_VALUE,
-        "signature": _OF_VALUE,
-        "tool": _OF_VALUE,
-        "state": _OURS,
-    },
-    "vectors": {"namespace": _GOES, "field": "the name of an indexed field, of the settings"},
-    "lineage": {"event": "the name of a move, of ours"},
-    "events": {"kind": _OURS},
-    "intentions": {"kind": _OURS, "status": _OURS},
-    "states": {"kind": _OURS},
-    "cycles": {"step": _OURS},
-    "leases": {"holder": "who consolidates, for a few minutes"},
-    "exports": {"part": "where an export was put", "machine": "where an export was begun"},
-    "imports": {"export": _OURS, "source": "who answers for an import, until it ends"},
-    "tenant_sizes": {
-        "words": "it is counted anew",
-        "crowded": "it is counted anew",
-    },
-    "archives": {
-        "archive": "the name of a file, by the number of a memory",
-        "url": "where the settings put archives",
-        "checksum": _HASH,
-    },
-    "archived": {"archive": "the name of a file, by the number of a memory"},
-    "recalls": {"by": "versions of packages and names of models"},
-    "audit": {
-        "verb": _OURS,
-        "told_hash": _HASH,
-        "salt": "the key of hashes",
-        "value_hash": _HASH,
-        "hash": _HASH,
-    },
-    "audit_links": {"hash": _HASH},
-    "tombstones": {"hash": _HASH},
-    "tombstone_keys": {"secret": "the key of hashes"},
-    "forgettings": {
-        "receipt": _OURS,
-        "asked": _HASH,
-        "detail": "ids, counts, hashes and names of files",
-        "files": "names of files that are to be removed",
-        "threads": "names of threads that are to be deleted",
-    },
-}
-"""All other columns of texts, each with the reason why nobody has to look at it."""
 
 STRUCTURE: Final = frozenset(
     (
@@ -93,12 +31,16 @@ STRUCTURE: Final = frozenset(
 """What of a value says where and when, and nothing in words."""
 _SAYING: Final = ("key", "value", "speaker")
 """What of a memory that a recall saw says anything."""
+_GONE: Final = frozenset(("rejected", "evicted"))
+"""Events that are all that is left of a memory."""
+_FORGET: Final = "forget"
+_IDS: Final = ("sources", "again")
 PAGE: Final = 200
 """Rows that are read at once: our own choice."""
 
 
-class Known(NamedTuple):
-    """A memory as forgetting looks at it.
+class MemoryRow(NamedTuple):
+    """What forgetting reads of a memory.
 
     It is a row of memories_page, as the next ones are of their pages; columns are in this order.
     """
@@ -126,12 +68,6 @@ class Known(NamedTuple):
         """What it says, as texts are compared."""
         return normalised(content_of(self.value))
 
-    @property
-    def said(self) -> list[Any]:
-        """What it says, and whose and where it is."""
-        place = [self.key, *labels_of(self.namespace)]
-        return [self.value, *place, self.user_id, self.session, self.speaker]
-
 
 class Event(NamedTuple):
     """What happened."""
@@ -147,11 +83,6 @@ class Event(NamedTuple):
         """The turn that decided it."""
         found = self.detail.get("turn")
         return found if self.event.startswith("turn/") and isinstance(found, str) else None
-
-    @property
-    def said(self) -> list[Any]:
-        """What is told of it, and its name."""
-        return [self.detail, unquote(self.event)]
 
 
 class State(NamedTuple):
@@ -173,11 +104,6 @@ class State(NamedTuple):
         """The session of a message: the second label of a conversation's owner."""
         _, *labels = decode("", self.owner)
         return named_by(labels[1]) if self.kind == "message" and len(labels) > 1 else None
-
-    @property
-    def said(self) -> list[Any]:
-        """Its value, its name, and whose it is."""
-        return [*labels_of(self.owner), self.name, self.value]
 
 
 class Recall(NamedTuple):
@@ -203,11 +129,6 @@ class Recall(NamedTuple):
         """The texts that may name somebody, beside what was asked, seen and answered."""
         return [self.turn, self.recall, self.user_id, self.root, self.project]
 
-    @property
-    def said(self) -> list[Any]:
-        """All of them."""
-        return [*self.names, self.asked, self.answered, *self.saw]
-
 
 class Waiting(NamedTuple):
     """What an intention waits for, and who holds it."""
@@ -219,14 +140,9 @@ class Waiting(NamedTuple):
     holder: str | None
 
     @property
-    def awaited(self) -> list[Any]:
-        """What it waits for."""
-        return [self.trigger, *(self.words or ()), self.name]
-
-    @property
-    def said(self) -> list[Any]:
-        """What it waits for, and who holds it."""
-        return [*self.awaited, self.holder]
+    def awaited(self) -> list[str]:
+        """The texts of what it waits for."""
+        return list(strings_of([self.trigger, self.words, self.name], names=True))
 
 
 class Archived(NamedTuple):
@@ -236,11 +152,6 @@ class Archived(NamedTuple):
     namespace: str
     key: str
     user_id: str | None
-
-    @property
-    def said(self) -> list[Any]:
-        """Its place, and whose it is."""
-        return [*labels_of(self.namespace), self.key, self.user_id]
 
 
 class Shown(NamedTuple):
@@ -253,11 +164,6 @@ class Shown(NamedTuple):
     session: str | None
     settled_by: str | None
     user_id: str | None
-
-    @property
-    def said(self) -> list[Any]:
-        """Its names."""
-        return [self.run, *self[2:]]
 
 
 class Logged(NamedTuple):
@@ -276,20 +182,21 @@ class Logged(NamedTuple):
         yield from ((namespace, key) for namespace, key in self.told.get("read", ()))
 
     @property
-    def said(self) -> list[Any]:
+    def names(self) -> list[str]:
         """The names of places, of a user, and of who acted."""
         whose = [self.told[name] for name in ("user", "actor") if name in self.told]
         places = ((*labels_of(namespace), key) for namespace, key in self.places)
         return [*(name for place in places for name in place), *whose]
 
 
-class TextRow(Protocol):
-    """A row of any of these tables."""
-
-    @property
-    def said(self) -> list[Any]:
-        """All of it that may name somebody, as JSON."""
-        ...
+_READ_AS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "namespace": lambda row: labels_of(row.namespace),
+    "owner": lambda row: labels_of(row.owner),
+    "event": lambda row: unquote(row.event),
+    "seen": lambda row: row.saw,
+    "told": lambda row: row.names,
+}
+"""How columns are read that are not as they stand there."""
 
 
 class Place(NamedTuple):
@@ -297,25 +204,51 @@ class Place(NamedTuple):
 
     page: str
     """The statement."""
-    row: Callable[..., TextRow]
+    row: Callable[..., Any]
     start: Mapping[str, Any]
     """What the first page comes after: parameters for the columns that lead a row."""
+    columns: tuple[str, ...]
+    """Those that may name somebody."""
 
-    def name_of(self, one: Any) -> str:
+    def name_of(self, row: Any) -> str:
         """The name of a row in its table."""
-        return " ".join(map(str, one[: len(self.start)]))
+        return " ".join(map(str, row[: len(self.start)]))
+
+    def texts_of(self, row: Any) -> Iterator[str]:
+        """All texts of a row that may name somebody."""
+        for name in self.columns:
+            read = _READ_AS[name](row) if name in _READ_AS else getattr(row, name)
+            yield from strings_of(read, names=True)
 
 
+_WHOSE: Final = ("root", "project", "user_id")
 PLACES: Final[Mapping[str, Place]] = {
-    "memories": Place("memories_page", Known, {"after": 0}),
-    "events": Place("events_page", Event, {"after": ""}),
-    "audit": Place("audit_told", Logged, {"after": 0}),
-    "states": Place("states_page", State, {"owner": "", "kind": "", "name": ""}),
-    "recalls": Place("recalls_page", Recall, {"turn": "", "recall": ""}),
-    "intentions": Place("intentions_page", Waiting, {"after": 0}),
-    "archived": Place("archived_page", Archived, {"after": 0}),
-    "exposures": Place("exposures_page", Shown, {"run": "", "after": 0}),
+    "memories": Place(
+        "memories_page",
+        MemoryRow,
+        {"after": 0},
+        ("namespace", "key", "value", "session", "speaker", "user_id"),
+    ),
+    "events": Place("events_page", Event, {"after": ""}, ("event", "detail")),
+    "audit": Place("audit_told", Logged, {"after": 0}, ("told",)),
+    "states": Place(
+        "states_page", State, {"owner": "", "kind": "", "name": ""}, ("owner", "name", "value")
+    ),
+    "recalls": Place(
+        "recalls_page",
+        Recall,
+        {"turn": "", "recall": ""},
+        ("turn", "recall", *_WHOSE, "asked", "seen", "answered"),
+    ),
+    "intentions": Place(
+        "intentions_page", Waiting, {"after": 0}, ("trigger", "words", "name", "holder")
+    ),
+    "archived": Place("archived_page", Archived, {"after": 0}, ("namespace", "key", "user_id")),
+    "exposures": Place(
+        "exposures_page", Shown, {"run": "", "after": 0}, ("run", *_WHOSE, "session", "settled_by")
+    ),
 }
+"""Where names are looked for."""
 
 
 def each_row(
@@ -325,17 +258,202 @@ def each_row(
     *,
     user: str | None = None,
     commit: bool = False,
-) -> Flow[None]:
-    """Show every row of a tenant in a table, of memories those of one user if one is named.
+) -> Flow[list[Any]]:
+    """Show every row of a tenant in a table, and return those of which `see` says something true.
 
-    A page is read in the transaction that is open, or in one of its own.
+    Of memories those of one user are shown if one is named. A page is read in the transaction that
+    is open, or in one of its own.
     """
     place = PLACES[table]
     page = {"tenant": tenant, "user": user, "limit": PAGE, **place.start}
+    found: list[Any] = []
     while True:
         (rows,) = yield Query((Call(place.page, page),), commit)
         if not rows:
-            return
+            return found
         several = [place.row(*row) for row in rows]
-        yield from aside(partial(list, map(see, several)))
+        found += yield from aside(partial(list, filter(see, several)))
         page |= dict(zip(place.start, rows[-1], strict=False))
+
+
+# What becomes of a row
+
+
+@dataclass(slots=True, kw_only=True)
+class Scrubber:
+    """Judges the rows of a tenant by what is forgotten, and notes what becomes of them."""
+
+    erased: frozenset[int]
+    passages: Passages
+    suspect: Collection[int] = ()
+    """Memories that came from it, whoever's they are."""
+    user: str | None = None
+    """The user who is forgotten."""
+    turns: Collection[str] = ()
+    """Turns of that user."""
+    owner: str | None = None
+    """Whose own all of it is: rows of another user's are not about it."""
+    places: frozenset[tuple[str, str]] = frozenset()
+    """Where the memories stand that go: what the log tells of one that stood there goes along."""
+
+    events: list[str] = field(default_factory=list)
+    """Events that go."""
+    changed: list[Event] = field(default_factory=list)
+    """Events that stay without it."""
+    states: list[State] = field(default_factory=list)
+    recalls: list[Recall] = field(default_factory=list)
+    intentions: list[int] = field(default_factory=list)
+    """Intentions whose memories stay."""
+    held: list[int] = field(default_factory=list)
+    """Intentions that a run holds whose name goes."""
+    shown: list[Shown] = field(default_factory=list)
+    quoting: dict[int, MemoryRow] = field(default_factory=dict)
+    """Other memories without what they quote beside their content, by id."""
+    alike: list[MemoryRow] = field(default_factory=list)
+    """Other memories that say the same by themselves, and stay."""
+    logged: list[int] = field(default_factory=list)
+    """Rows of the audit log that tell of it."""
+    turned: set[str] = field(default_factory=set)
+    """Turns of whose events some go or change."""
+    sessions: dict[str, str] = field(default_factory=dict)
+    """Sessions of turns."""
+    _judged: dict[str, bool] = field(default_factory=dict)
+    """Of what recalls saw, whether it holds anything of it: many saw the same."""
+
+    @property
+    def scrubbed(self) -> int:
+        """How many others lose what they quote, or who holds them."""
+        return len(self.changed) + len(self.quoting) + len({*self.held} - {*self.intentions})
+
+    def add_event(self, one: Event) -> None:
+        """Judge an event."""
+        session = one.detail.get("session_id")
+        if one.turn is not None and isinstance(session, str):
+            self.sessions[one.turn] = session
+        kept = self.event(one)
+        if kept is one:
+            return
+        if kept is None:
+            self.events.append(one.event)
+        else:
+            self.changed.append(kept)
+        if one.turn is not None:
+            self.turned.add(one.turn)
+
+    def event(self, one: Event) -> Event | None:
+        """An event without what is forgotten: itself if it holds nothing of it, None if it goes."""
+        told_user = one.detail.get("user_id")
+        of_user = told_user == self.user or one.turn in self.turns
+        if (self.user is not None and of_user) or self._named(unquote(one.event)):
+            return None
+        parties = {one.id, one.target} - {None}
+        mine = parties & self.erased
+        if mine and mine == parties:
+            return None
+        if not mine and self.owner is not None and told_user not in (None, self.owner):
+            return one
+        below = [i for name in _IDS for i in _listed(one.detail.get(name))]
+        keyed = not self.passages.keys.isdisjoint(strings_of(one.detail, names=True))
+        related = bool(mine) or not self.erased.isdisjoint(below) or keyed
+        detail = self._without_ids(self.passages.scrubbed(one.detail, related=related))
+        if detail == one.detail and not mine:
+            return one
+        if one.kind in _GONE:
+            return None
+        return one._replace(
+            id=None if one.id in mine else one.id,
+            target=None if one.target in mine else one.target,
+            detail=detail,
+        )
+
+    def add_memory(self, one: MemoryRow) -> None:
+        """Judge a memory, unless it is another user's own and did not come from it."""
+        mine = self.owner is None or one.user_id in (None, self.owner) or one.id in self.suspect
+        if mine and one.id not in self.erased:
+            value = self.unquoted(one.value)
+            if value != one.value:
+                self.quoting[one.id] = one._replace(value=value)
+            if self.passages.repeated_in(content_of(one.value)):
+                self.alike.append(one)
+
+    def unquoted(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The value of another memory without what it quotes beside its content."""
+        texts = (name for name in ("content", "text") if isinstance(value.get(name), str))
+        kept = STRUCTURE | {next(texts, "content")}
+        return {
+            name: one if name in kept else self.passages.scrubbed(one)
+            for name, one in value.items()
+        }
+
+    def is_state_gone(self, state: State) -> bool:
+        """Tell whether a state goes."""
+        if self.user is not None and state.user == users_labels(self.user)[0]:
+            return True
+        if self.owner is not None and state.user not in (None, users_labels(self.owner)[0]):
+            return False
+        named = self._named(*labels_of(state.owner))
+        return named or self.passages.holds([state.name, state.value])
+
+    def is_recall_gone(self, recall: Recall) -> bool:
+        """Tell whether a recorded recall goes: as who is forgotten asked it, or it holds any."""
+        if self.user is not None and recall.user_id == self.user:
+            return True
+        if not self.erased.isdisjoint(recall.ids):
+            return True
+        theirs = self.owner is not None and recall.user_id not in (None, self.owner)
+        if theirs and frozenset(self.suspect).isdisjoint(recall.ids):
+            return False
+        parts = (recall.asked, recall.answered, *recall.saw)
+        return self._named(*recall.names) or any(map(self._holds, parts))
+
+    def is_shown_gone(self, shown: Shown) -> bool:
+        """Tell whether it names the subject what a run was shown of a memory that stays."""
+        return shown.id not in self.erased and self._named(*PLACES["exposures"].texts_of(shown))
+
+    def add_waiting(self, waiting: Waiting) -> None:
+        """Judge an intention of a memory that stays."""
+        if waiting.id in self.erased:
+            return
+        if any(map(self.passages.repeated_in, waiting.awaited)):
+            self.intentions.append(waiting.id)
+        if self._named(waiting.holder):
+            self.held.append(waiting.id)
+
+    def is_logged_gone(self, row: Logged) -> bool:
+        """Tell whether a row of the audit log goes, once the memories are judged."""
+        gone = any(id_ in self.erased or id_ in self.quoting for id_ in row.memories)
+        if gone and row.verb != _FORGET:
+            return True
+        return any(map(self.is_who, row.names)) or not self.places.isdisjoint(row.places)
+
+    def is_who(self, name: str) -> bool:
+        """Whether this is, or has in it, who is to be forgotten."""
+        return name == self.user or self._named(name)
+
+    def _named(self, *texts: str | None) -> bool:
+        """Tell whether one of these texts names the subject."""
+        subject = self.passages.subject
+        return subject is not None and subject.is_named_among(texts)
+
+    def _holds(self, part: Any) -> bool:
+        """Whether JSON holds anything of it."""
+        text = repr(part)
+        if text not in self._judged:
+            self._judged[text] = self.passages.holds(part)
+        return self._judged[text]
+
+    def _without_ids(self, detail: dict[str, Any]) -> dict[str, Any]:
+        """A detail that names none of the memories by its id."""
+        left = dict(detail)
+        for name in _IDS:
+            if isinstance(detail.get(name), list):
+                left[name] = [one for one in detail[name] if one not in self.erased]
+        versions = detail.get("versions")
+        if isinstance(versions, dict):
+            gone = set(map(str, self.erased))
+            left["versions"] = {id_: at for id_, at in versions.items() if id_ not in gone}
+        return left
+
+
+def _listed(value: object) -> list[int]:
+    return [one for one in value if isinstance(one, int)] if isinstance(value, list) else []

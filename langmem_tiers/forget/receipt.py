@@ -4,23 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Final, Literal, NamedTuple, Self, cast
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, Self, cast
 
 from pydantic import TypeAdapter, ValidationError
 
+from langmem_tiers.consolidate.archive import Files, archives
 from langmem_tiers.core.checks import checked_mapping
+from langmem_tiers.core.config import StoreOptions
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.reading import plain
+from langmem_tiers.core.values import content_of
+from langmem_tiers.forget import parts
+from langmem_tiers.forget.find import Filed, Kind, read_files, row_of_line
+from langmem_tiers.forget.passages import (
+    bare_words,
+    is_telling,
+    runs,
+    sentences,
+    words_of,
+)
+from langmem_tiers.forget.places import PLACES, MemoryRow, Place, Recall, each_row
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
+from langmem_tiers.remember.tombstones import Hashes, hashes_of
 
 _FOLLOWS: Final = frozenset(("threads", "named_threads", "unfinished"))
-Kind = Literal["key", "user", "subject", "tenant"]
+_REMEMBERED: Final = 100_000
+"""Names that are looked at once, at most."""
+_BY_ID: Final = "a row of a memory that was forgotten"
+_SAYS: Final = "it says what was forgotten"
+_NAMES: Final = "it names the subject"
+_OWN: Final = "a row of the user"
 
 
 def counted(rows: Mapping[str, int]) -> dict[str, int]:
     """How many rows there are, by the tables that have any."""
     return {table: number for table, number in sorted(rows.items()) if number}
+
+
+def counts_text(rows: Mapping[str, int]) -> str:
+    """Return how many rows there are, by table."""
+    return ", ".join(f"{n:,} of {table}" for table, n in rows.items() if n) or "nothing"
 
 
 class PlannedMemory(NamedTuple):
@@ -97,10 +124,7 @@ class ForgetPlan:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
-        rows = ", ".join(
-            f"{number:,} of {table}" for table, number in self.counts.items() if number
-        )
-        yield f"forgetting a {self.kind} would take away {rows or 'nothing'}"
+        yield f"forgetting a {self.kind} would take away {counts_text(self.counts)}"
         yield from (f"  goes: {one}" for one in self.erased)
         yield from (f"  stays, and is suspect: {one}" for one in self.rewritten)
         if self.scrubbed:
@@ -155,10 +179,7 @@ class ForgetReceipt:
 
     def __str__(self) -> str:
         """What went, in a line."""
-        rows = ", ".join(
-            f"{number:,} of {table}" for table, number in self.counts.items() if number
-        )
-        return f"forgotten at {self.at}: {rows or 'nothing'} (receipt {self.receipt})"
+        return f"forgotten at {self.at}: {counts_text(self.counts)} (receipt {self.receipt})"
 
     def to_json(self) -> dict[str, Any]:
         """The receipt as JSON can hold it."""
@@ -237,3 +258,146 @@ def checked_receipt(given: object) -> ForgetReceipt:
     if isinstance(given, Mapping):
         return ForgetReceipt.of_json(cast("Mapping[str, Any]", given))
     raise InvalidInputError(f"a receipt is what forget() answered, not {short(given)}")
+
+
+# Whether it is gone
+
+
+def verify(
+    receipt: ForgetReceipt, tenant: str, options: StoreOptions, files: Callable[[], Files]
+) -> Flow[Verification]:
+    """Look whether anything of it is there, and name what is.
+
+    Raises:
+        InvalidInputError: if the receipt is another tenant's or database's, or was changed.
+        ArchiveError: if an archive that is needed is missing or damaged.
+    """
+    hashes, new = yield from hashes_of(tenant)
+    if receipt.tenant != tenant or new is not None:
+        raise InvalidInputError(
+            f"the receipt is of the tenant {receipt.tenant!r} of the database where that was "
+            "forgotten: ask there, through a coordinator of that tenant"
+        )
+    yield from _check_given(receipt)
+    found = [
+        Trace("unfinished export", str(part), "it may hold what was forgotten")
+        for part in (yield from parts.left(tenant))
+    ]
+    for url in receipt.files:
+        if (yield from apart(partial(files().exists, url), sys.maxsize)):
+            found += [Trace("removed file", url, "it was to be removed")]
+    if receipt.kind == "tenant":
+        rows = yield from rows_of("tenant_left", tenant=tenant)
+        found += [Trace(table, "*", f"{n:,} rows of the tenant") for table, n in rows if n]
+    else:
+        said = _Said(receipt, hashes)
+        found += yield from _rows_left(said, tenant)
+        filed = yield from read_files((yield from archives(tenant)), files)
+        found += _lines_left(said, filed, tenant, options)
+    return Verification(receipt=receipt.receipt, found=tuple(dict.fromkeys(found)))
+
+
+def _check_given(receipt: ForgetReceipt) -> Flow[None]:
+    """Check that a receipt says what it said when it was given.
+
+    Raises:
+        InvalidInputError: if it does not, or the database's own record of it was changed.
+    """
+    rows = yield from rows_of("receipt_given", tenant=receipt.tenant, receipt=receipt.receipt)
+    if not rows:
+        raise InvalidInputError(
+            f"no receipt {short(receipt.receipt)} was given here: ask the database where that was "
+            "forgotten, or one that all of the tenant was brought to since"
+        )
+    ((told, digest),) = rows
+    given = ForgetReceipt.of_json(told)
+    if odd := sorted(name for name, one in receipt.given.items() if given.given[name] != one):
+        raise InvalidInputError(
+            f"the receipt was changed since it was given, in {short(odd)}: verify the one that "
+            "forget() answered"
+        )
+    if digest is not None and digest != given.digest:
+        raise InvalidInputError(
+            f"the receipt {short(receipt.receipt)} is another one in the audit log: somebody "
+            "changed it and the database's record of it, so that it proves nothing"
+        )
+
+
+def _rows_left(said: _Said, tenant: str) -> Flow[list[Trace]]:
+    """Find rows by their ids, of the user, and what says it, whoever's it is."""
+    receipt = said.receipt
+    ids = {"tenant": tenant, "ids": list(receipt.ids)}
+    rows, events = yield Query(
+        (Call("traces_left", {**ids, "user": None}), Call("events_left", ids)), commit=True
+    )
+    named = [*rows, *(("events", name) for (name,) in events)]
+    found = [Trace(table, str(name), _BY_ID) for table, name in named]
+    if receipt.kind == "user":
+        users = yield from rows_of("users_left", tenant=tenant)
+        found += [Trace(table, "*", _OWN) for table, user in users if said.is_own(user)]
+
+    def see(table: str, row: Any) -> None:
+        if why := said.why(PLACES[table], row):
+            found.append(Trace(table, PLACES[table].name_of(row), why))
+
+    for table in PLACES:
+        if receipt.names or table != "exposures":  # which have nothing but names
+            yield from each_row(table, tenant, partial(see, table), commit=True)
+    return found
+
+
+def _lines_left(said: _Said, filed: Filed, tenant: str, options: StoreOptions) -> Iterator[Trace]:
+    """Find lines of archive files that are it, or say it."""
+    gone = frozenset(said.receipt.ids)
+    for file, lines in filed:
+        for line in lines:
+            row = row_of_line(line, tenant, options)
+            why = _BY_ID if line.id in gone else said.why(PLACES["memories"], row)
+            if why := _OWN if said.is_own(row.user_id) else why:
+                yield Trace("archive file", f"{file.url} line {line.id}", why)
+
+
+class _Said:
+    """What a receipt speaks of, by its hashes alone."""
+
+    def __init__(self, receipt: ForgetReceipt, hashes: Hashes) -> None:
+        """Look for what this receipt speaks of."""
+        self.receipt = receipt
+        self._hashes = hashes
+        self._contents, self._sentences = frozenset(receipt.hashes), frozenset(receipt.sentences)
+        self._sizes = set(receipt.names.values())
+        self._is_name = lru_cache(_REMEMBERED)(lambda name: hashes.exact(name) in receipt.names)
+
+    def why(self, place: Place, row: Any) -> str | None:
+        """Why a row holds something of it; None if it does not."""
+        contents = []
+        if isinstance(row, MemoryRow):
+            contents = [content_of(row.value)]
+        elif isinstance(row, Recall):
+            contents = [content_of(value) for _, value, _ in row.saw]
+        if any(self._hashes.of(content) in self._contents for content in contents):
+            return _SAYS
+        for text in place.texts_of(row):
+            if any(map(self._is_said, dict.fromkeys(sentences(text)))):
+                return _SAYS
+            if self._is_named_in(text):
+                return _NAMES
+        return None
+
+    def is_own(self, user: str | None) -> bool:
+        """Whether this is the user who was forgotten."""
+        if user is None or self.receipt.kind != "user":
+            return False
+        return self._hashes.exact(user) == self.receipt.asked
+
+    def _is_said(self, sentence: str) -> bool:
+        said = words_of(sentence)
+        return is_telling(said) and self._hashes.exact(" ".join(said)) in self._sentences
+
+    def _is_named_in(self, text: str) -> bool:
+        """Tell whether a text has a name of the subject as a phrase."""
+        if not self._sizes:
+            return False
+        ways = {tuple(bare_words(text)), tuple(words_of(text))}  # a receipt may keep the accents
+        several = (run for said in ways for size in self._sizes for run in runs(said, size))
+        return any(map(self._is_name, map(" ".join, several)))

@@ -5,24 +5,22 @@ by what a file holds, never by its name. Every record of a file becomes exactly 
 or one `BadRecord` that says where it stands and what is wrong with it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from langmem_tiers.core.checks import checked_choice
 from langmem_tiers.core.errors import ImportFileError, InvalidInputError
-from langmem_tiers.importers import chats, jsonl
+from langmem_tiers.importers.formats import FORMATS
 from langmem_tiers.importers.records import (
     BadRecord,
     Format,
     Record,
     RecordMaker,
-    Said,
     check_tenant,
     label,
 )
-from langmem_tiers.importers.source import Element, checked_file, elements
+from langmem_tiers.importers.source import checked_file, elements
 
 __all__ = ["BadRecord", "Format", "Record", "count_records", "detect_format", "read_records"]
 
@@ -34,24 +32,6 @@ _SUPPORTED = (
     "chatgpt (conversations.json of its data export) and "
     "jsonl (an object a line, with content or text)"
 )
-
-
-# In the order they are tried: the most particular shape first.
-_RECOGNISES: Mapping[Format, Callable[[object], bool]] = {
-    Format.LOCOMO: chats.recognises_locomo,
-    Format.CHATGPT: chats.recognises_chatgpt,
-    Format.LANGCHAIN: chats.recognises_langchain,
-    Format.OPENAI: chats.recognises_openai,
-    Format.JSONL: jsonl.recognises,
-}
-_SAID_IN: Mapping[Format, Callable[[Element, str, str | None], Iterator[Said]]] = {
-    Format.LOCOMO: chats.said_in_locomo,
-    Format.CHATGPT: chats.said_in_chatgpt,
-    Format.LANGCHAIN: partial(chats.said_in, chats.message_facts),
-    Format.OPENAI: partial(chats.said_in, chats.openai_facts),
-    Format.JSONL: jsonl.said_in,
-}
-"""Each takes the file's name as a label, and the tenant that is given."""
 
 
 def detect_format(path: Path) -> Format:
@@ -109,7 +89,7 @@ def _records(path: Path, form: Format, tenant: str | None) -> Iterator[Record | 
             yield element
             continue
         try:
-            for said in _SAID_IN[form](element, stem, tenant):
+            for said in FORMATS[form].said_in(element, stem, tenant):
                 yield maker.make(said, element.where)
         except InvalidInputError as error:
             yield BadRecord(line=element.where(()), reason=str(error))
@@ -119,8 +99,8 @@ def _detect(path: Path) -> Format:
     for element in islice(elements(path), _SAMPLE):
         if isinstance(element, BadRecord):
             continue
-        for form, recognises in _RECOGNISES.items():
-            if recognises(element.value):
+        for form, reads in FORMATS.items():
+            if reads.recognises(element.value):
                 return form
     raise ImportFileError(
         f"{path} is in no format that can be imported; supported are {_SUPPORTED}"

@@ -21,7 +21,7 @@ from langmem_tiers.core.checks import checked_flag, checked_kind, checked_list
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import encode, utf8_bytes
-from langmem_tiers.importers.chats import message_facts
+from langmem_tiers.importers.formats import message_facts
 from langmem_tiers.importers.records import check_storable
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.memory.coordinator import MemoryCoordinator

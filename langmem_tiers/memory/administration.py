@@ -11,10 +11,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_tiers.audit.chain import AuditHead
-from langmem_tiers.audit.verify import AuditEntry, AuditVerification, entries, head_of, verify
-from langmem_tiers.carry.exporting import Exporting, ExportReport, export
-from langmem_tiers.carry.importing import Importing, ImportReport, import_all
+from langmem_tiers.audit.chain import (
+    AuditEntry,
+    AuditHead,
+    AuditVerification,
+    entries,
+    head_of,
+    verify,
+)
+from langmem_tiers.carry.transfer import (
+    Exporting,
+    ExportReport,
+    Importing,
+    ImportReport,
+    export,
+    import_all,
+)
 from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.policy import ArchivalPolicy

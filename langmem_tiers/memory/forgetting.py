@@ -10,19 +10,16 @@ from langmem_tiers.core.checks import checked_flag, checked_strings
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.forget.forgetting import Forgetting, check_checkpointer
-from langmem_tiers.forget.forgetting import forget as forgotten
-from langmem_tiers.forget.forgetting import plan as planned
-from langmem_tiers.forget.looking import Asked, Under
+from langmem_tiers.forget import forgetting as flows
+from langmem_tiers.forget.find import Kind, Request, Under
 from langmem_tiers.forget.passages import Subject
 from langmem_tiers.forget.receipt import (
     ForgetPlan,
     ForgetReceipt,
-    Kind,
     Verification,
     checked_receipt,
+    verify,
 )
-from langmem_tiers.forget.verify import verify
 from langmem_tiers.memory.administration import archive_files
 from langmem_tiers.memory.asking import memory_key
 from langmem_tiers.memory.base import Memory
@@ -111,7 +108,7 @@ def forget(
     """
     named = {"key": key, "user": user, "subject": subject, "tenant": tenant}
     checked_flag(plan, "plan")
-    check_checkpointer(checkpointer)
+    flows.check_checkpointer(checkpointer)
     store = memory.tiered_store
     return forgetting(store, memory.context, named, plan=plan, checkpointer=checkpointer)
 
@@ -149,25 +146,25 @@ def forgetting(
 ) -> Flow[Told]:
     """Forget what is named, or plan to; `advance` hears of what is done with."""
     kind, names = _checked(named, context)
-    asked = Asked(context=context, kind=kind, name=names[0], also=names[1:])
-    return _forgetting(store, asked, checkpointer, advance, plan=plan)
-
-
-def _forgetting(
-    store: TieredStore,
-    asked: Asked,
-    checkpointer: Any,
-    advance: Callable[[int], object],
-    *,
-    plan: bool,
-) -> Flow[Told]:
     yield from store.flows.flush()  # what was read a moment ago counts, and goes
-    if asked.kind == "key":
-        asked = yield from _located(asked, store.flows.moment().alive_at)
-    how = Forgetting(store.options, archive_files, store.flows.now, checkpointer, advance)
+    name, under = names[0], tuple[Under, ...]()
+    if kind == "key":
+        name, under = yield from _located(context, name, store.flows.moment().alive_at)
+    request = Request(
+        context=context,
+        kind=kind,
+        name=name,
+        also=names[1:],
+        under=under,
+        options=store.options,
+        files=archive_files,
+        now=store.flows.now,
+        checkpointer=checkpointer,
+        advance=advance,
+    )
     if plan:
-        return (yield from planned(asked, how))
-    return (yield from forgotten(asked, how))
+        return (yield from flows.plan(request))
+    return (yield from flows.forget(request))
 
 
 @unhurried
@@ -221,14 +218,14 @@ def _checked_one(kind: Kind, name: object, context: MemoryContext) -> str:
     return name
 
 
-def _located(asked: Asked, alive_at: datetime) -> Flow[Asked]:
-    """Add what the key means, or the handle where it is one."""
-    context, name = asked.context, asked.name
-    under = yield from _under(context, name)
-    if not under:
-        name = yield from key_of(name, context, alive_at)
-        under = yield from _under(context, name)
-    return Asked(context=context, kind="key", name=name, under=under)
+def _located(
+    context: MemoryContext, key: str, alive_at: datetime
+) -> Flow[tuple[str, tuple[Under, ...]]]:
+    """Return the key and what it means; the key of the handle, where it is one."""
+    if under := (yield from _under(context, key)):
+        return key, under
+    key = yield from key_of(key, context, alive_at)
+    return key, (yield from _under(context, key))
 
 
 def _under(context: MemoryContext, key: str) -> Flow[tuple[Under, ...]]:

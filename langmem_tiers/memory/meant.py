@@ -15,7 +15,7 @@ from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, decode
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.core.values import content_of
-from langmem_tiers.forget.looking import Under
+from langmem_tiers.forget.find import Under
 from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.recall.candidates import Candidate
 

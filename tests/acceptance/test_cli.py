@@ -351,7 +351,7 @@ def test_an_error_is_one_line_and_exit_code_2() -> None:
     for arguments, message in (
         ("import nowhere.json", "does not exist"),
         ("import . --format jsonl", "is a directory"),
-        ("import nowhere.json --format xml", "there is no format 'xml'"),
+        ("import nowhere.json --format xml", "--format is one of locomo"),
         ("search x --tenant ''", "tenant is empty"),
         ("search x --tenant acme --project ''", "project_id is empty"),
         ("search x --tenant acme --profile best", "no ranking profile 'best'"),

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from langmem_tiers import Bounds, TieredStore
 from langmem_tiers.carry.file import Reader, as_json
-from langmem_tiers.carry.importing import look
 from langmem_tiers.carry.rows import Tables, tables_of
+from langmem_tiers.carry.transfer import look
 from langmem_tiers.core.carried import CARRIED
 from langmem_tiers.core.errors import InvalidInputError, TieredMemoryError
 from tests.support.carrying import changed, lines_of, rich, tenant_rows, wipe, write_lines

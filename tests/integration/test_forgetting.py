@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from langmem_tiers import MemoryCoordinator, TieredStore, create_consolidation_graph
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.forget.reach import ASKED, TWIN
+from langmem_tiers.forget.find import ASKED, TWIN
 from langmem_tiers.forget.receipt import ForgetPlan, ForgetReceipt
 from langmem_tiers.learn.promotion_rules import PromotionPolicy
 from tests.support.archives import count, execute, one

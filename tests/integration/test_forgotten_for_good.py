@@ -23,8 +23,8 @@ from langmem_tiers.consolidate.archive import Archive, archive_all
 from langmem_tiers.consolidate.files import ArchiveFiles
 from langmem_tiers.consolidate.steps import Cycle
 from langmem_tiers.core.errors import ArchiveError
-from langmem_tiers.forget.forgetting import Forgetting, forget
-from langmem_tiers.forget.looking import Asked
+from langmem_tiers.forget.find import Request
+from langmem_tiers.forget.forgetting import forget
 from langmem_tiers.importers import read_records
 from langmem_tiers.interop import import_chat_history
 from tests.support.archives import count, files_in, one, policy, remember
@@ -32,6 +32,18 @@ from tests.support.coordinating import coordinator
 from tests.support.forgetting import KEY, NAME, SAID, archived, bystanders, dump, traces
 from tests.support.opening import text_index
 from tests.support.servers import sessions, wait_until
+
+
+def request(memory: MemoryCoordinator, files: ArchiveFiles) -> Request:
+    store = memory.tiered_store
+    return Request(
+        context=memory.context,
+        kind="subject",
+        name=NAME,
+        options=store.options,
+        files=lambda: files,
+        now=store.flows.now,
+    )
 
 
 def imported(store: TieredStore, path: Path, **options: Any) -> tuple[int, list[str]]:
@@ -159,9 +171,8 @@ class BrokenOff(ArchiveFiles):
 
 def broken_off(memory: MemoryCoordinator, step: str) -> None:
     store, files = memory.tiered_store, BrokenOff(step)
-    asked = Asked(context=memory.context, kind="subject", name=NAME)
     with pytest.raises(ArchiveError, match="broken off"):
-        store.run(forget(asked, Forgetting(store.options, lambda: files, store.flows.now)))
+        store.run(forget(request(memory, files)))
 
 
 @pytest.fixture
@@ -235,9 +246,7 @@ def test_what_happens_meanwhile_is_seen(
     }
     other.store(both, key="both", derived_from=["said", "lamp"])
     store, files = filed.tiered_store, Meanwhile(changes[change])
-    asked = Asked(context=filed.context, kind="subject", name=NAME)
-    how = Forgetting(store.options, lambda: files, store.flows.now)
-    receipt = store.run(forget(asked, how))
+    receipt = store.run(forget(request(filed, files)))
     assert files.meanwhile is None
     assert filed.verify_forgotten(receipt)
     assert traces(url, tmp_path) == []

@@ -9,20 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
-from langmem_tiers.forget.forgetting import check_checkpointer
-from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, words_of
-from langmem_tiers.forget.places import Event, Known, State
-from langmem_tiers.forget.reach import (
+from langmem_tiers.forget.find import (
     CAME_OF_IT,
     REPEATS,
     TWIN,
     UNTOUCHED,
-    Family,
     Kin,
-    reach,
+    Lineage,
+    closure,
 )
+from langmem_tiers.forget.forgetting import check_checkpointer
+from langmem_tiers.forget.passages import FORGOTTEN_HERE, Passages, Subject, words_of
+from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
 from langmem_tiers.forget.receipt import ForgetReceipt, checked_receipt
-from langmem_tiers.forget.scrub import Scrubber
 from langmem_tiers.remember.tombstones import Hashes
 
 LONG = "Quibbleton keeps the spare key under the third pot beside the back door."
@@ -101,18 +100,18 @@ def test_a_subject_is_who_speaks_an_entity_or_a_phrase(
     assert (Subject("Ada Lovelace").is_meant_by(value, speaker) is not None) is meant
 
 
-def known(id_: int, content: str, state: str | None = None) -> Known:
+def known(id_: int, content: str, state: str | None = None) -> MemoryRow:
     value = {"content": content}
-    return Known(id_, "working", "_.", f"k{id_}", value, state, None, None, None)
+    return MemoryRow(id_, "working", "_.", f"k{id_}", value, state, None, None, None)
 
 
-def reached(asked: int, several: list[Known], kin: list[Kin]) -> tuple[dict[int, str], ...]:
+def reached(asked: int, several: list[MemoryRow], kin: list[Kin]) -> tuple[dict[int, str], ...]:
     by_id = {one.id: one for one in several}
 
     def said(erased: Any) -> Passages:
         return Passages(text for one in erased for text in by_id[one].texts)
 
-    return reach({asked: "asked"}, Family(by_id, kin), said)
+    return closure({asked: "asked"}, Lineage(by_id, kin), said)
 
 
 def test_what_came_from_it_alone_goes_however_far_and_in_whatever_circle() -> None:
@@ -192,9 +191,9 @@ def test_another_users_rows_are_not_about_it() -> None:
     judge = scrubber(owner="ada")
     ben = Event("turn/x/1", "committed", None, None, {"user_id": "ben", "said": LONG})
     assert judge.event(ben) is ben
-    assert not judge.state(State("_._.@ben.", "message", "m", {"content": LONG}))
-    assert judge.state(State("_._.@ada.", "message", "m", {"content": LONG}))
-    assert judge.state(State("_._.", "message", "k1", {}))
+    assert not judge.is_state_gone(State("_._.@ben.", "message", "m", {"content": LONG}))
+    assert judge.is_state_gone(State("_._.@ada.", "message", "m", {"content": LONG}))
+    assert judge.is_state_gone(State("_._.", "message", "k1", {}))
     assert State("p.s%2E1.@ada.", "message", "m", {}).session == "s.1"
     assert State("agent.", "goal", "g", {}).session is None
 
@@ -203,7 +202,7 @@ def test_all_of_a_users_turns_and_states_go() -> None:
     judge = scrubber(user="ada", turns=("t",))
     assert judge.event(Event("turn/t/1", "tracked", None, None, {"turn": "t"})) is None
     assert judge.event(Event("turn/t/2", "committed", None, None, {"user_id": "ada"})) is None
-    assert judge.state(State("agent.@ada.", "spend", "2026-03-01", {"amount": 1}))
+    assert judge.is_state_gone(State("agent.@ada.", "spend", "2026-03-01", {"amount": 1}))
 
 
 def test_hashes_are_of_a_key_and_of_what_a_text_says() -> None:

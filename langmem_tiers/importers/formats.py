@@ -1,10 +1,13 @@
-"""Conversations: OpenAI's and LangChain's lists of messages, ChatGPT's trees, LoCoMo's sessions."""
+"""The formats, by what each is known, and what it says.
+
+Lists of messages of OpenAI's and LangChain's, ChatGPT's trees, LoCoMo's sessions, a memory a line.
+"""
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from langchain_core.messages import (
     AIMessage,
@@ -15,8 +18,11 @@ from langchain_core.messages import (
 )
 from pydantic import ValidationError
 
-from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.importers.records import Facts, Said
+from langmem_tiers.core.checks import normalised_tags, share
+from langmem_tiers.core.errors import InvalidInputError, short
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.types import MemoryTypes
+from langmem_tiers.importers.records import Facts, Format, Said
 from langmem_tiers.importers.source import Element
 
 _DATES = ("occurred_at", "timestamp", "created_at", "created", "create_time", "date")
@@ -294,6 +300,94 @@ def _given(raw: dict[str, Any], field: str) -> str:
     return found
 
 
+# JSON Lines: one object a line, with `content` or `text`
+
+
+def recognises_jsonl(value: object) -> bool:
+    """Tell whether a value of the file is a memory as this format writes it."""
+    return isinstance(value, dict) and any(
+        isinstance(value.get(f), str) for f in ("content", "text")
+    )
+
+
+def said_in_jsonl(element: Element, _stem: str, _tenant: str | None) -> Iterator[Said]:
+    """The object; what the format does not name is kept under `metadata`."""
+    yield Said(element.value, _jsonl_facts)
+
+
+def _jsonl_facts(raw: dict[str, Any]) -> dict[str, Any]:
+    rest = dict(raw)
+    content, speaker = _take(rest, "content", "text"), _take(rest, "speaker")
+    if not isinstance(content, str):
+        raise InvalidInputError("there is no `content` or `text` that is text")
+    if speaker is not None and not isinstance(speaker, str):
+        raise InvalidInputError("`speaker` is not text")
+    session = _label(rest, "session_id", "session") or None
+    facts = {
+        "content": content,
+        "speaker": speaker or None,
+        "occurred_at": _take(rest, "occurred_at", "timestamp", "date"),
+        "tenant": _label(rest, "tenant"),
+        "project": _label(rest, "project_id") or None,
+        "session_id": session,
+        "key": _key(rest, session),
+        **_labels(rest),
+    }
+    if type(rest.get("turn")) is int:
+        facts["turn"] = rest.pop("turn")
+    return {**facts, "metadata": _metadata(rest)}
+
+
+def _take(rest: dict[str, Any], *fields: str) -> object:
+    """Remove and return the first field that is there; the others stay unless null."""
+    for field in fields:
+        if (found := rest.pop(field, None)) is not None:
+            return found
+    return None
+
+
+def _label(rest: dict[str, Any], *fields: str) -> str | None:
+    found = _take(rest, *fields)
+    if found is None or isinstance(found, str):
+        return found
+    if isinstance(found, int) and not isinstance(found, bool):
+        return str(found)
+    raise InvalidInputError(f"`{fields[0]}` is neither text nor a whole number")
+
+
+def _key(rest: dict[str, Any], session: str | None) -> str | None:
+    """Take the record's key as it is, or its id, which may be unique in its session alone."""
+    key = _label(rest, "key")
+    found = _label(rest, "id") if key is None else key
+    if found is not None and not found.strip():
+        raise InvalidInputError("the key is blank; give one, or leave it out")
+    return f"{session}:{found}" if key is None and found is not None and session else found
+
+
+def _labels(rest: dict[str, Any]) -> dict[str, Any]:
+    """What the memory is and where it belongs, as `store` checks it."""
+    named, tier, tags = _label(rest, "memory_type"), _take(rest, "tier"), _take(rest, "tags")
+    if tier is not None and tier not in tuple(Tier):
+        raise InvalidInputError(f"`tier` is one of {', '.join(Tier)}, not {short(tier)}")
+    if named is not None:
+        tier = tier or MemoryTypes().get(named).tier
+    return {
+        "memory_type": named,
+        "tier": tier,
+        "tags": None if tags is None else normalised_tags(tags) or None,
+        "importance": share(_take(rest, "importance"), "importance"),
+    }
+
+
+def _metadata(rest: dict[str, Any]) -> dict[str, Any] | None:
+    """Lift what is already under `metadata`, unless a name would be lost by it."""
+    inner = rest.get("metadata")
+    others = {field: found for field, found in rest.items() if field != "metadata"}
+    if isinstance(inner, dict) and not inner.keys() & others.keys():
+        return {**inner, **others} or None
+    return rest or None
+
+
 # Content as text
 
 
@@ -310,7 +404,7 @@ def content_text(content: object) -> str:
         return content
     if not isinstance(content, list):
         raise InvalidInputError("the content is neither text nor a list of parts")
-    return _lines(_part_text(part) for part in content if not _is_call(part))
+    return joined(*(_part_text(part) for part in content if not _is_call(part)))
 
 
 def calls_text(calls: object, content: object) -> str:
@@ -322,7 +416,7 @@ def calls_text(calls: object, content: object) -> str:
     found = calls or [part for part in parts if _is_call(part)]
     if not isinstance(found, list):
         raise InvalidInputError("the tool calls are not a list")
-    return _lines(_call_text(call) for call in found)
+    return joined(*map(_call_text, found))
 
 
 def first_text(fields: Mapping[str, Any], *names: str) -> str | None:
@@ -333,10 +427,6 @@ def first_text(fields: Mapping[str, Any], *names: str) -> str | None:
 
 def joined(*texts: str) -> str:
     """Join the texts that are not blank, one a line."""
-    return _lines(texts)
-
-
-def _lines(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text.strip())
 
 
@@ -373,3 +463,26 @@ def _call_text(call: object) -> str:
     )
     arguments = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return f"[calls {named['name']}({arguments})]"
+
+
+# All of them
+
+
+class Reads(NamedTuple):
+    """How a format is known by a value of a file, and what such a value says.
+
+    For the latter it takes the file's name as a label, and the tenant that is given.
+    """
+
+    recognises: Callable[[object], bool]
+    said_in: Callable[[Element, str, str | None], Iterator[Said]]
+
+
+# In the order they are tried: the most particular shape first.
+FORMATS: Mapping[Format, Reads] = {
+    Format.LOCOMO: Reads(recognises_locomo, said_in_locomo),
+    Format.CHATGPT: Reads(recognises_chatgpt, said_in_chatgpt),
+    Format.LANGCHAIN: Reads(recognises_langchain, partial(said_in, message_facts)),
+    Format.OPENAI: Reads(recognises_openai, partial(said_in, openai_facts)),
+    Format.JSONL: Reads(recognises_jsonl, said_in_jsonl),
+}

@@ -1,0 +1,517 @@
+"""All rows of a tenant, as of one moment, into one file; and back, a batch a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from langmem_tiers.carry import rows
+from langmem_tiers.carry.file import FORMAT, Batch, Header, Line, Reader, Writer, as_json
+from langmem_tiers.carry.file import checked_target as checked
+from langmem_tiers.core.carried import CARRIED, KEPT, of
+from langmem_tiers.core.errors import (
+    ConfigurationError,
+    ConflictError,
+    DatabaseError,
+    InvalidInputError,
+    LeaseLostError,
+    short,
+)
+from langmem_tiers.core.values import content_of
+from langmem_tiers.forget import parts
+from langmem_tiers.forget.places import MemoryRow, Scrubber
+from langmem_tiers.forget.receipt import counts_text
+from langmem_tiers.postgres.flow import Call, Flow, Query, Script, Unit, aside, rows_of, unit
+from langmem_tiers.postgres.migrate import NO_HURRY
+from langmem_tiers.postgres.sql import snapshot
+from langmem_tiers.remember.tombstones import buried, readmit
+from langmem_tiers.remember.trust import TrustPolicy
+from langmem_tiers.store.store import TieredStore
+from langmem_tiers.store.write import columns
+
+LEASE_SECONDS: Final = 300.0
+"""For how long nobody consolidates a tenant of which an import was stopped: our own choice."""
+MOST_IDS: Final = 2**40
+"""How far the ids of a file may be apart, where they are drawn anew: our own choice."""
+_IDS_AT_ONCE: Final = 20_000
+_REFUSED: Final = ("22", "23", "42601")
+"""How SQLSTATE begins of what a value cannot be, what cannot stand beside another row, and of words
+that are not written as tsvector has them."""
+_OTHER_KEY: Final = (
+    "the file and this database both know what was forgotten of the tenant, by keys of their own, "
+    "so that neither reads the other's: import it into another database"
+)
+
+
+def counted(tenant: str) -> Flow[dict[str, int]]:
+    """How many rows a tenant has, by table."""
+    calls = tuple(Call(of("carry_count", table), {"tenant": tenant}) for table in CARRIED)
+    answers = yield Query(calls)
+    return {table: found[0][0] for table, found in zip(CARRIED, answers, strict=True)}
+
+
+def _set_up() -> Flow[dict[str, Any]]:
+    """How a database is set up, as a header says it."""
+    settings, migrations = yield Query((Call("settings", {}), Call("applied_migrations", {})))
+    known = dict(settings)
+    return {
+        "schema": max(row[0] for row in migrations),
+        "vectors": known.get("vector"),
+        "language": known.get("language"),
+    }
+
+
+# Export
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportReport:
+    """What an export holds."""
+
+    tenant: str
+    path: Path
+    rows: Mapping[str, int]
+    """How many rows, by table."""
+    bytes: int
+
+    def __str__(self) -> str:
+        """The counts in a line."""
+        told = counts_text(self.rows)
+        return f"{self.tenant}: {told} exported to {self.path} ({self.bytes:,} bytes)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exporting:
+    """What is exported, and how."""
+
+    tenant: str
+    path: Path
+    now: datetime
+    model: str | None
+    """The embedding model, if it is known."""
+    advance: Callable[[int], object]
+
+
+def export(how: Exporting) -> Flow[ExportReport]:
+    """Write all of a tenant, as of one moment, whatever is written meanwhile.
+
+    It removes the files that broken-off exports of the tenant left on this machine.
+
+    Raises:
+        InvalidInputError: if the file cannot be written, or is there already.
+    """
+    path = yield from aside(partial(checked, how.path))
+    yield from parts.clean(how.tenant)
+    writer = yield from aside(partial(Writer, path))
+    unit = Unit(_exported(how, path, writer), if_broken_off=_dropped(how.tenant, writer))
+    try:
+        report: ExportReport = yield unit
+    except BaseException:  # also where nothing could be asked any more
+        writer.drop()
+        raise
+    return report
+
+
+def _exported(how: Exporting, path: Path, writer: Writer) -> Flow[ExportReport]:
+    """Write every row into a file, and name it."""
+    yield from parts.begin(how.tenant, writer.part, how.now)
+    yield Script(snapshot())
+    yield Query((NO_HURRY,))
+    set_up = yield from _set_up()
+    header = Header(
+        langmem_tiers_export=FORMAT,
+        export=str(uuid4()),
+        tenant=how.tenant,
+        at=how.now.astimezone(UTC).isoformat(),
+        model=how.model,
+        rows=(yield from counted(how.tenant)),
+        **set_up,
+    )
+    yield from aside(partial(writer.begin, header))
+    for table in header.rows:
+        yield Query((Call(of("carry_out", table), {"tenant": how.tenant}),))
+        while several := (yield Query((Call("carry_next", {}),)))[0]:
+            yield from aside(partial(writer.add, table, several))
+            how.advance(len(several))
+        yield Query((Call("carry_end", {}),))
+    yield Query((), commit=True)
+    size = yield from aside(writer.finish)
+    yield from parts.end(how.tenant, writer.part)
+    return ExportReport(tenant=how.tenant, path=path, rows=header.rows, bytes=size)
+
+
+def _dropped(tenant: str, writer: Writer) -> Flow[None]:
+    """Leave neither a file nor a note of it."""
+    yield from aside(writer.drop)
+    yield from parts.end(tenant, writer.part)
+
+
+# Import
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Importing:
+    """What is imported, and how."""
+
+    store: TieredStore
+    tenant: str
+    path: Path
+    source: str | None
+    """Who answers for the file; None if whoever runs the import does."""
+    policy: TrustPolicy
+    readmit: bool
+    model: str | None
+    """The embedding model, if it is known."""
+    advance: Callable[[int], object]
+
+    def reader(self) -> Reader:
+        """Open the file, to be read from its beginning."""
+        return Reader(self.path, self.store.options.bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportReport:
+    """What an import brought."""
+
+    tenant: str
+    rows: Mapping[str, int]
+    """How many rows the file has, by table."""
+    resumed_after: int = 0
+    """How many of them were there already, of an import that was stopped."""
+    shift: int = 0
+    """What was added to each id, as others had some of them; 0 where they were kept."""
+    forgotten: tuple[str, ...] = ()
+    """Keys of memories that were left out, as they were forgotten here."""
+    held: int = 0
+    """How many memories were quarantined, as they are trusted too little."""
+
+    def __str__(self) -> str:
+        """The counts in a line."""
+        told = {
+            f"{self.tenant}: {counts_text(self.rows)} imported": True,
+            f"{self.resumed_after:,} of these rows were there already": self.resumed_after,
+            "with new ids": self.shift,
+            f"{len(self.forgotten):,} memories left out as they were forgotten": self.forgotten,
+            f"{self.held:,} memories quarantined": self.held,
+        }
+        return ", ".join(text for text, is_so in told.items() if is_so)
+
+
+class _Begun(NamedTuple):
+    """How far an import has come; a row of begun_import, the columns are in this order."""
+
+    export: str
+    done: int
+    shift: int
+    source: str | None
+    readmit: bool
+
+
+class _Seen(NamedTuple):
+    """What was seen of a file while it was checked."""
+
+    low: int
+    high: int
+    """The least and the largest id; it has none if the largest is 0."""
+    gone: Mapping[int, MemoryRow]
+    """What was forgotten here, by id."""
+    hashes: Collection[str]
+    """Those of what it says."""
+
+
+def import_all(how: Importing) -> Flow[ImportReport]:
+    """Bring all rows of an export back as they were: look at all of it, then write it.
+
+    Raises:
+        ConfigurationError: if the store has not the rights of the owner.
+        ConflictError: if somebody else imports the tenant meanwhile.
+        InvalidInputError: if the file is not what was exported, is of another tenant or of a
+            database that was set up otherwise, or if the tenant has anything already.
+        LeaseLostError: while somebody consolidates the tenant.
+    """
+    set_up = yield from _set_up()
+    yield Query((), commit=True)
+    if (acting := how.store.runner.acting) != "owner":
+        raise ConfigurationError(
+            "an import keeps ids and has to see whether others have them, which takes the rights "
+            f"of the database's owner, and this store has those of a role {acting!r}: open it as "
+            "the owner"
+        )
+    reader = yield from aside(how.reader)
+    try:
+        _check_header(reader, how, set_up)
+        begun = yield from _begun(how, reader.header.export)
+        tables = rows.tables_of((yield from rows_of("carried_columns", names=list(CARRIED))))
+        seen = yield from _checked(reader, how, tables, begun)
+        if begun is None:
+            begun = yield from _begin(how, reader.header.export, seen)
+    finally:
+        reader.close()
+    left_out = [] if how.readmit else list(seen.gone.values())
+    scrubber = rows.scrubber_of(left_out) if left_out else None
+    held = yield from _write_all(how, begun, scrubber, tables)
+    return ImportReport(
+        tenant=how.tenant,
+        rows=reader.header.rows,
+        resumed_after=begun.done,
+        shift=begun.shift,
+        forgotten=tuple(sorted({row.key for row in left_out})),
+        held=held,
+    )
+
+
+# What is looked at before anything is written
+
+
+def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> None:
+    """See that a database that is `set_up` so can hold what the file has.
+
+    Raises:
+        InvalidInputError: if it cannot.
+    """
+    header, schema, language = reader.header, set_up["schema"], set_up["language"]
+    here = set_up["vectors"] and dict(set_up["vectors"])
+    there = None if header.vectors is None else header.vectors.model_dump()
+    if header.tenant != how.tenant:
+        why = (
+            f"this is an export of the tenant {short(header.tenant)} and not of {how.tenant!r}: a "
+            "tenant keeps its name, which is in its namespaces and words"
+        )
+    elif header.schema_version != schema:
+        why = (
+            f"the export is of schema version {header.schema_version} and this database at "
+            f"{schema}: bring both to the same by setup() of one version, and export again"
+        )
+    elif (there, header.language) != (here, language):
+        why = (
+            f"the export has {_shape(there)} and words of {header.language}, this database "
+            f"{_shape(here)} and words of {language}: set one up with the same index"
+        )
+    elif None not in (how.model, header.model) and how.model != header.model:
+        why = f"its vectors are of the model {header.model}, and this store has {how.model}"
+    else:
+        return
+    raise reader.refuse(1, why)
+
+
+def _shape(vectors: Mapping[str, Any] | None) -> str:
+    return "no vectors" if vectors is None else f"{vectors['vector_type']}s of {vectors['dims']}"
+
+
+def _begun(how: Importing, export: str) -> Flow[_Begun | None]:
+    """The import of this export that goes on, if one does; else nothing of the tenant is there.
+
+    Raises:
+        InvalidInputError: if the tenant has anything, or what goes on is another import.
+    """
+    found = yield from rows_of("begun_import", tenant=how.tenant)
+    if not found:
+        yield from _check_empty(how.tenant)
+        return None
+    begun = _Begun(*found[0])
+    if begun.export != export:
+        raise InvalidInputError(
+            f"the import of another export of {how.tenant!r} was begun: finish that one, or forget "
+            "the tenant first"
+        )
+    if (begun.source, begun.readmit) != (how.source, how.readmit):
+        raise InvalidInputError(
+            f"this import was begun with source={begun.source!r} and readmit={begun.readmit}: go "
+            "on with the same"
+        )
+    return begun
+
+
+def _check_empty(tenant: str) -> Flow[None]:
+    """Raise InvalidInputError if a tenant has anything, and commit what was done before."""
+    there = yield from counted(tenant)
+    if any(number for name, number in there.items() if name not in KEPT):
+        raise InvalidInputError(
+            f"{tenant!r} has rows already ({counts_text(there)}), and an export is all of a "
+            "tenant: import it into a database where the tenant has none"
+        )
+    yield Query((), commit=True)
+
+
+def _checked(
+    reader: Reader, how: Importing, tables: rows.Tables, begun: _Begun | None
+) -> Flow[_Seen]:
+    """Check all of a file, and what of it was forgotten here; nothing is written."""
+    secret = yield from rows_of("tombstone_key", tenant=how.tenant)
+    told = sum(number for table, number in reader.header.rows.items() if table not in KEPT)
+    if begun is not None and begun.done >= told:
+        secret = []  # what was forgotten may be the file's own by now
+    low, high, gone, hashes = rows.MOST_ID, 0, dict[int, MemoryRow](), set[str]()
+    while (batch := (yield from aside(partial(look, reader, how.tenant, tables)))) is not None:
+        ids = rows.ids_of(batch.table, (line.row for line in batch.lines))
+        low, high = min(low, *ids, rows.MOST_ID), max(high, *ids, 0)
+        number, first = batch.lines[0]
+        keyed = batch.table == "tombstone_keys" and secret and how.source is None
+        if keyed and first["secret"] != f"\\x{secret[0][0]}":
+            raise reader.refuse(number, _OTHER_KEY)
+        if batch.table == "memories" and secret:
+            memories = [rows.memory_of(line.row) for line in batch.lines]
+            said = yield from buried(how.tenant, [content_of(one.value) for one in memories])
+            hashes.update(said.values())
+            gone |= {one.id: one for one in memories if content_of(one.value) in said}
+        how.advance(len(batch.lines))
+    return _Seen(low, high, gone, hashes)
+
+
+def look(reader: Reader, tenant: str, tables: rows.Tables) -> Batch | None:
+    """Read the next rows of a file, each of them checked."""
+    if (batch := reader.batch()) is None:
+        return None
+    for line in batch.lines:
+        try:
+            rows.check_row(batch.table, line.row, tables[batch.table], tenant)
+        except InvalidInputError as error:
+            raise reader.refuse(line.number, str(error)) from error
+    return batch
+
+
+def _begin(how: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
+    """Note that an import begins, with the ids that it takes."""
+    begun = _Begun(export, 0, (yield from _shift(how, seen)), how.source, how.readmit)
+    if how.readmit:
+        yield from unit(readmit(how.tenant, seen.hashes))
+    params = {**begun._asdict(), "tenant": how.tenant, "now": how.store.flows.now}
+    (noted,) = yield Query((Call("begin_import", params),))
+    if not noted:
+        raise ConflictError(f"somebody else imports {how.tenant!r}: wait until they are done")
+    yield from _check_empty(how.tenant)
+    return begun
+
+
+def _shift(how: Importing, seen: _Seen) -> Flow[int]:
+    """What is to be added to each id: nothing, unless other tenants have any of them."""
+    if not seen.high:
+        return 0
+    yield from _answer("pass_ids", most=seen.high)
+    others = yield from _answer("ids_between", tenant=how.tenant, low=seen.low, high=seen.high)
+    if not others or not (yield from _are_taken(how)):
+        return 0
+    many = seen.high - seen.low + 1
+    if many > MOST_IDS:
+        raise InvalidInputError(
+            f"the ids of this export are {many:,} apart, too far to draw as many anew, and other "
+            "tenants have some of them: import it into another database"
+        )
+    drawn = yield from _answer("draw_ids", many=many)
+    return int(drawn) + 1 - seen.low
+
+
+def _are_taken(how: Importing) -> Flow[bool]:
+    """Whether other tenants have any of the ids of a file."""
+    reader = yield from aside(how.reader)
+    try:
+        found = set[int]()
+        while (batch := (yield from aside(reader.batch))) is not None:
+            found |= rows.ids_of(batch.table, (line.row for line in batch.lines))
+            if len(found) >= _IDS_AT_ONCE:
+                if (yield from _answer("ids_among", tenant=how.tenant, ids=sorted(found))):
+                    return True
+                found = set()
+        return bool((yield from _answer("ids_among", tenant=how.tenant, ids=sorted(found))))
+    finally:
+        reader.close()
+
+
+def _answer(statement: str, **params: Any) -> Flow[Any]:
+    """The one value that a statement answers which takes its time."""
+    _, ((answer,),) = yield Query((NO_HURRY, Call(statement, params)), commit=True)
+    return answer
+
+
+# What is written
+
+
+def _write_all(
+    how: Importing, begun: _Begun, scrubber: Scrubber | None, tables: rows.Tables
+) -> Flow[int]:
+    """Write what is not there yet; how many memories are held back."""
+    before, held = 0, 0
+    own = {"tenant": how.tenant, "export": begun.export}
+    lease = {"tenant": how.tenant, "holder": f"import of {begun.export}"}
+    until = {"now": how.store.flows.now, "seconds": LEASE_SECONDS}
+    alone = Call("acquire_lease", {**lease, **until})
+    reader = yield from aside(how.reader)
+    try:
+        if reader.header.export != begun.export:
+            raise reader.refuse(1, "the file was replaced while it was imported")
+        while (batch := (yield from aside(partial(look, reader, how.tenant, tables)))) is not None:
+            after = before + len(batch.lines)
+            if after > begun.done:
+                there = max(begun.done, before)
+                left = batch.lines[there - before :]
+                making = partial(_calls, how, begun, scrubber, batch.table, left)
+                calls, lowered = yield from aside(making)
+                further = Call("continue_import", {**own, "before": there, "done": after})
+                yield from _check_turn(how.tenant, (NO_HURRY, alone, further))
+                yield from _write(reader, calls, left)
+                held += lowered
+            how.advance(len(batch.lines))
+            before = after
+    finally:
+        reader.close()
+    leases, _ = yield Query((alone, Call("end_import", own)))
+    fences = [{"tenant": how.tenant, "fence": row[0]} for row in leases]
+    yield Query(tuple(Call("release_lease", fence) for fence in fences), commit=True)
+    return held
+
+
+def _calls(
+    how: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
+) -> tuple[list[Call], int]:
+    """Make the calls that write rows of a table, and count the memories they hold back."""
+    made: list[dict[str, Any]] = []
+    held: list[rows.Lowered] = []
+    taken = how.source is None or table not in rows.OWN
+    for line in lines if taken else ():
+        row = line.row if scrubber is None else rows.without(scrubber, table, line.row)
+        if row is None:
+            continue
+        if table == "memories" and how.source is not None:
+            lowered = rows.lowered(row, how.source, how.policy)
+            held += [] if lowered is None else [lowered]
+        if begun.shift:
+            rows.each_id(table, row, lambda id_: id_ + begun.shift)
+        made.append(row)
+    into = of("carry_in_beside" if table in KEPT else "carry_in", table)
+    calls = [Call(into, {"tenant": how.tenant, "rows": as_json(made)})] if made else []
+    if held:
+        events = {"events": [str(uuid4()) for _ in held], "now": how.store.flows.now}
+        params = columns(("namespaces", "keys", "reasons", "trusts"), held)
+        calls.append(Call("quarantine", {"tenant": how.tenant, **events, **params}))
+    return calls, len(held)
+
+
+def _check_turn(tenant: str, calls: tuple[Call, ...]) -> Flow[None]:
+    """Begin a transaction in which it is noted how far it came, if nobody else is at it."""
+    _, held, noted = yield Query(calls)
+    if not held:
+        raise LeaseLostError(
+            f"somebody consolidates {tenant!r}: what was imported is kept; import it again "
+            "for the rest when they are done"
+        )
+    if not noted:
+        raise ConflictError(
+            f"somebody else imports {tenant!r}, or has forgotten it: this import writes "
+            "nothing more"
+        )
+
+
+def _write(reader: Reader, calls: Sequence[Call], lines: Sequence[Line]) -> Flow[None]:
+    """Write rows, and commit."""
+    try:
+        yield Query(tuple(calls), commit=True)
+    except DatabaseError as error:
+        if not str(getattr(error.__cause__, "sqlstate", "")).startswith(_REFUSED):
+            raise
+        why = f"Postgres takes this row, or one up to line {lines[-1].number}, for none ({error})"
+        raise reader.refuse(lines[0].number, why) from error

@@ -1,0 +1,425 @@
+"""What goes when something is forgotten: what is asked for, what came from it, what else holds it.
+
+All of it is read in the transaction that is open, so that it can be read again under locks; but for
+files, which are read before.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property, partial
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from langmem_tiers.consolidate.archive import ArchivedMemory, ArchiveFile, Files
+from langmem_tiers.consolidate.lease import thread_of
+from langmem_tiers.core.config import StoreOptions
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.namespaces import Place, decode
+from langmem_tiers.core.values import content_of
+from langmem_tiers.forget.passages import Passages, Subject, first_word, sentences, words_of
+from langmem_tiers.forget.places import PLACES, MemoryRow, Scrubber, each_row
+from langmem_tiers.postgres.flow import Call, Flow, Query, apart
+
+Kind = Literal["key", "user", "subject", "tenant"]
+Sentence: TypeAlias = tuple[str, ...]
+"""A sentence by its words."""
+Filed: TypeAlias = Sequence[tuple[ArchiveFile, list[ArchivedMemory]]]
+"""Archive files, each with lines of it."""
+
+ARCHIVED: Final = "archived"
+"""In place of a tier, of what is in a file."""
+ASKED: Final = "it was asked for"
+TWIN: Final = "it was merged with one that goes, and says the same"
+CAME_OF_IT: Final = "it came from what goes alone"
+REPEATS: Final = "it came from what goes and others, and repeats it"
+UNTOUCHED: Final = "it came from what goes and others, and repeats nothing of it"
+EARLIER: Final = "it was forgotten before"
+_BESIDE: Final = "its session or its user names the subject"
+_WAITS: Final = "what it waits for names the subject"
+_FILED: Final = "its archive names the subject"
+_USERS: Final = "it is the user's own"
+_RISEN: Final = ("promoted", "reinforced")
+_OWN: Final = ("merged", "reinforced")
+"""The moves that what came of them was there before: it has what it says by itself too."""
+
+
+# What is asked for
+
+
+class Under(NamedTuple):
+    """What a key means somewhere; a row of memories_under_key after tenant and key."""
+
+    tenant: str
+    key: str
+    origin: str
+    """`lives`, `archived`, or `gone`."""
+    id: int
+    tier: str
+    namespace: str
+
+    @property
+    def place(self) -> tuple[tuple[str, ...], str]:
+        """Its namespace and key."""
+        return decode(self.tenant, self.namespace), self.key
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is to be forgotten, and by what means."""
+
+    context: MemoryContext
+    kind: Kind
+    name: str
+    also: tuple[str, ...] = ()
+    """Further names of a subject."""
+    under: tuple[Under, ...] = ()
+    """What the key means."""
+    earlier: Mapping[int, str] = field(default_factory=dict)
+    """What was forgotten by the same name before, of which a file may be left."""
+    options: StoreOptions
+    files: Callable[[], Files]
+    """Where archives are; asked for only where there are any."""
+    now: datetime
+    checkpointer: Any = None
+    """Whose threads go along: what has `delete_thread`, of LangGraph's kind."""
+    advance: Callable[[int], object] = lambda _: None
+    """Is told of each memory and each file that is done with."""
+
+    @property
+    def tenant(self) -> str:
+        """As the database names it."""
+        return self.context.root
+
+    @cached_property
+    def subject(self) -> Subject | None:
+        """The subject, if it is one."""
+        return Subject(self.name, *self.also) if self.kind == "subject" else None
+
+    @property
+    def user(self) -> str | None:
+        """The user, if it is one."""
+        return self.name if self.kind == "user" else None
+
+    @cached_property
+    def places(self) -> frozenset[tuple[str, str]]:
+        """Where the key is."""
+        return frozenset((row.namespace, row.key) for row in self.under)
+
+    def why(self, row: MemoryRow) -> str | None:
+        """Why a memory is asked for; None if it is not."""
+        if self.kind == "user":
+            return _USERS if row.user_id == self.name else None
+        if self.subject is not None:
+            why = self.subject.is_meant_by(row.value, row.speaker, row.key, row.namespace)
+            beside = self.subject.is_named_among([row.session, row.user_id])
+            return why or (_BESIDE if beside else None)
+        return ASKED if (row.namespace, row.key) in self.places else None
+
+    def reaches(self, row: MemoryRow) -> bool:
+        """Whether a memory may go along, and be named: a key is of what the context reaches."""
+        place = decode(self.tenant, row.namespace)
+        return self.kind != "key" or self.context.reaches(row.tier, place)
+
+
+# The memories that go
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The memories that go, or are suspect then."""
+
+    request: Request
+    rows: Mapping[int, MemoryRow]
+    """Memories of the database that are asked for or akin to these, by id."""
+    lines: Sequence[MemoryRow]
+    """What goes of archive files."""
+    files: Filed
+    """The files that hold something that goes, each with the lines that stay."""
+    erased: Mapping[int, str]
+    """What goes, by its id, with the reason."""
+    suspect: Mapping[int, str]
+    """What came from it and from others, and stays; with the reason."""
+    common: frozenset[Sentence]
+    """Sentences of what goes that others say too: these are not forgotten."""
+
+    @property
+    def forgotten(self) -> list[MemoryRow]:
+        """All that goes and is known."""
+        return [*(self.rows[id_] for id_ in self.erased if id_ in self.rows), *self.lines]
+
+    @property
+    def ids(self) -> list[int]:
+        """The memories that go."""
+        return sorted(self.erased)
+
+
+def read_files(archives: Sequence[ArchiveFile], files: Callable[[], Files]) -> Flow[Filed]:
+    """Read what the files of a tenant hold. One that holds nothing alone any more may be gone.
+
+    Raises:
+        ArchiveError: if any other is missing, or one is not what was written.
+        MissingExtraError: without the `archive` extra, if there is any.
+    """
+    found = []
+    for file in archives:
+        lines = yield from apart(partial(_lines, files(), file), sys.maxsize)
+        found.append((file, lines))
+    return found
+
+
+def _lines(files: Files, file: ArchiveFile) -> list[ArchivedMemory]:
+    if not file.remaining and not files.exists(file.url):
+        return []
+    return files.read(file.url, file.checksum)
+
+
+def row_of_line(line: ArchivedMemory, tenant: str, options: StoreOptions) -> MemoryRow:
+    """Make of a line of a file what forgetting reads of a memory."""
+    return MemoryRow(
+        id=line.id,
+        tier=ARCHIVED,
+        namespace=line.namespace,
+        key=line.key,
+        value=json.loads(line.value),
+        state=line.state,
+        user_id=options.user_of(Place(tenant, line.namespace)),
+        session=line.session,
+        speaker=line.speaker,
+    )
+
+
+def find(request: Request, filed: Filed) -> Flow[Found]:
+    """Find the memories that go or are suspect then, with the lines of files."""
+    lines = [row_of_line(line, request.tenant, request.options) for _, ls in filed for line in ls]
+    seeds, rows = yield from _seeds(request)
+    seeds = {row.id: why for row in lines if (why := request.why(row)) is not None} | seeds
+    lineage = Lineage(rows, (yield from _add_kin(request.tenant, seeds, rows)), request.reaches)
+
+    def going(erased: Collection[int]) -> list[MemoryRow]:
+        here = [rows[id_] for id_ in erased if id_ in rows]
+        return here + [row for row in lines if row.id in erased]
+
+    first = dict(seeds)
+    lineage.spread(first)
+    related = first.keys() | lineage.below(first)
+    common = yield from _common(request.tenant, going(related), related)
+    erased, suspect = closure(
+        seeds, lineage, lambda erased: _passages(request, going(erased), common)
+    )
+    return Found(
+        request=request,
+        rows=rows,
+        lines=[row for row in lines if row.id in erased],
+        files=[
+            (file, [line for line in several if line.id not in erased])
+            for file, several in filed
+            if any(line.id in erased for line in several)
+        ],
+        erased=erased,
+        suspect=suspect,
+        common=common,
+    )
+
+
+def _seeds(request: Request) -> Flow[tuple[dict[int, str], dict[int, MemoryRow]]]:
+    """Find what is asked for: why, by id, and what of it is in the database."""
+    tenant, user, subject = request.tenant, request.user, request.subject
+    seeds: dict[int, str] = dict(request.earlier)
+    if request.kind == "key":
+        return seeds | {row.id: ASKED for row in request.under}, {}
+    meant = yield from each_row("memories", tenant, request.why, user=user)
+    seeds |= {row.id: str(request.why(row)) for row in meant}
+    if subject is not None:
+        waiting = yield from each_row(
+            "intentions", tenant, lambda row: subject.is_named_among(row.awaited)
+        )
+        texts_of = PLACES["archived"].texts_of
+        archived = yield from each_row(
+            "archived", tenant, lambda row: subject.is_named_among(texts_of(row))
+        )
+        seeds = {
+            **{row.id: _WAITS for row in waiting},
+            **{row.id: _FILED for row in archived},
+            **seeds,
+        }
+    if user is not None:
+        (rows,) = yield Query((Call("archived_of_user", {"tenant": tenant, "user": user}),))
+        seeds |= {id_: _USERS for (id_,) in rows}
+    return seeds, {row.id: row for row in meant}
+
+
+class Kin(NamedTuple):
+    """That a memory came from another one; a row of kin."""
+
+    id: int
+    source: int
+    derived: bool
+    kind: str | None
+
+
+def _add_kin(tenant: str, seeds: Iterable[int], rows: dict[int, MemoryRow]) -> Flow[list[Kin]]:
+    """Find all that came from these and what these came from, and so on; add them to `rows`."""
+    kin: dict[tuple[int, int], Kin] = {}
+    seen: set[int] = set()
+    rest = set(seeds)
+    while rest:
+        ids = {"tenant": tenant, "ids": sorted(rest)}
+        unknown = {"tenant": tenant, "ids": sorted(rest - rows.keys())}
+        edges, found = yield Query((Call("kin", ids), Call("memories_by_id", unknown)))
+        rows |= {row[0]: MemoryRow(*row) for row in found}
+        several = [Kin(*edge) for edge in edges]
+        kin |= {(edge.id, edge.source): edge for edge in several}
+        seen |= rest
+        rest = {id_ for edge in several for id_ in (edge.id, edge.source)} - seen
+    return list(kin.values())
+
+
+class Lineage:
+    """Memories, and which came from which."""
+
+    def __init__(
+        self,
+        rows: Mapping[int, MemoryRow],
+        kin: Iterable[Kin],
+        within: Callable[[MemoryRow], bool] = lambda _: True,
+    ) -> None:
+        """`within` says of what lives on in one that goes whether it may go along."""
+        self.rows = rows
+        self._within = within
+        self._came = defaultdict[int, list[Kin]](list)
+        self._became = defaultdict[int, list[Kin]](list)
+        for edge in kin:
+            self._came[edge.id].append(edge)
+            self._became[edge.source].append(edge)
+
+    def spread(self, erased: dict[int, str]) -> None:
+        """Add what goes along, until nothing does any more."""
+        rest = list(erased)
+        while rest:
+            id_ = rest.pop()
+            along = dict.fromkeys(self._twins(id_), TWIN)
+            for edge in self._became[id_]:
+                if all(e.source in erased and e.kind not in _OWN for e in self._came[edge.id]):
+                    along.setdefault(edge.id, CAME_OF_IT)
+            new = {k: why for k, why in along.items() if k in self.rows and k not in erased}
+            erased |= new
+            rest += new
+
+    def below(self, erased: Iterable[int]) -> set[int]:
+        """Find all that came from these, directly or not."""
+        found: set[int] = set()
+        rest = list(erased)
+        while rest:
+            new = {edge.id for edge in self._became[rest.pop()]} - found
+            found |= new
+            rest += new
+        return found
+
+    def _twins(self, id_: int) -> Iterator[int]:
+        """Find what says the same as a memory, as moves said: merged with it, or promoted to it."""
+        here = self.rows.get(id_)
+        for edge in (*self._came[id_], *self._became[id_]):
+            other = edge.source if edge.id == id_ else edge.id
+            risen = edge.kind in _RISEN and other == edge.source
+            there = self.rows.get(other) if risen else None
+            same = here and there and here.says == there.says and self._within(there)
+            if edge.kind == "merged" or same:
+                yield other
+
+
+def closure(
+    seeds: Mapping[int, str], lineage: Lineage, passages: Callable[[Collection[int]], Passages]
+) -> tuple[dict[int, str], dict[int, str]]:
+    """Tell what goes with the memories that are asked for, and what is suspect then; both with why.
+
+    What came from them and others goes as well if it repeats them, else it is suspect. `passages`
+    are what memories say.
+    """
+    erased = dict(seeds)
+    while True:
+        lineage.spread(erased)
+        below = sorted((lineage.below(erased) & lineage.rows.keys()) - erased.keys())
+        said = passages(erased)
+        repeats = [id_ for id_ in below if said.repeated_in(content_of(lineage.rows[id_].value))]
+        if not repeats:
+            return erased, dict.fromkeys(below, UNTOUCHED)
+        erased |= dict.fromkeys(repeats, REPEATS)
+
+
+def _common(
+    tenant: str, going: Sequence[MemoryRow], kin: Collection[int]
+) -> Flow[frozenset[Sentence]]:
+    """Find the sentences of what may go that others say by themselves."""
+    theirs = {tuple(words_of(part)) for row in going for t in row.texts for part in sentences(t)}
+    begin = {sentence[0] for sentence in theirs if sentence}
+    found: set[Sentence] = set()
+
+    def see(row: MemoryRow) -> None:
+        if row.id not in kin:
+            parts = (part for part in sentences(content_of(row.value)) if first_word(part) in begin)
+            found.update(theirs.intersection(tuple(words_of(part)) for part in parts))
+
+    yield from each_row("memories", tenant, see)
+    return frozenset(found)
+
+
+def _passages(
+    request: Request, gone: Sequence[MemoryRow], common: Collection[Sentence]
+) -> Passages:
+    """Return what all of these say, and others do not."""
+    keys = {row.key for row in gone} | {row.key for row in request.under}
+    return Passages((text for row in gone for text in row.texts), keys, request.subject, common)
+
+
+# What else holds any of it
+
+
+def traces(found: Found) -> Flow[Scrubber]:
+    """Find the rows that go with what goes, or stay without it."""
+    request, tenant = found.request, found.request.tenant
+    turns: frozenset[str] = frozenset()
+    if request.user is not None:
+        whose = {"tenant": tenant, "user": request.user}
+        (rows,) = yield Query((Call("turns_of_user", whose),))
+        turns = frozenset(turn for (turn,) in rows)
+    users = {row.user_id for row in found.forgotten}
+    scrubber = Scrubber(
+        erased=frozenset(found.erased),
+        suspect=found.suspect,
+        passages=_passages(request, found.forgotten, found.common),
+        user=request.user,
+        turns=turns,
+        owner=next(iter(users)) if len(users) == 1 and request.subject is None else None,
+        places=request.places.union((row.namespace, row.key) for row in found.forgotten),
+    )
+    yield from each_row("events", tenant, scrubber.add_event)
+    scrubber.states = yield from each_row("states", tenant, scrubber.is_state_gone)
+    scrubber.recalls = yield from each_row("recalls", tenant, scrubber.is_recall_gone)
+    yield from each_row("intentions", tenant, scrubber.add_waiting)
+    if request.subject is not None:
+        scrubber.shown = yield from each_row("exposures", tenant, scrubber.is_shown_gone)
+    yield from each_row("memories", tenant, scrubber.add_memory)
+    logged = yield from each_row("audit", tenant, scrubber.is_logged_gone)
+    scrubber.logged = [row.id for row in logged]
+    return scrubber
+
+
+def threads(found: Found, gone: Scrubber) -> Flow[dict[str, str]]:
+    """Find the threads where it was said or shown, each with why it is named."""
+    tenant = found.request.tenant
+    whose = {"tenant": tenant, "ids": found.ids, "user": found.request.user}
+    (shown,) = yield Query((Call("sessions_shown", whose),))
+    why = {thread_of(tenant): "cycles of consolidation may name it"}
+    why |= {thread: "a run was shown it there" for (thread,) in shown}
+    turned = gone.turned & gone.sessions.keys()
+    why |= {gone.sessions[turn]: "a turn of it kept it" for turn in turned}
+    states = (row.session for row in gone.states)
+    why |= {thread: "its conversation holds it" for thread in states if thread is not None}
+    said = (row.session or row.value.get("session_id") for row in found.forgotten)
+    why |= {one: "it was said there" for one in said if one and isinstance(one, str)}
+    return dict(sorted(why.items()))
