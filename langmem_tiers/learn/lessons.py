@@ -22,7 +22,7 @@ from langmem_tiers.recall.candidates import Candidate, read_rows, recollection
 from langmem_tiers.recall.floor import DEFAULT_FLOOR, NO_FLOOR, Floor
 from langmem_tiers.recall.inquiry import Reader, RecallQuery, Vectors
 from langmem_tiers.recall.matching import judge, likeness
-from langmem_tiers.recall.recall import near, settings_of, sought_by, sought_for
+from langmem_tiers.recall.recall import settings_of, sought_for, statement
 from langmem_tiers.store.flows import StoreFlows
 
 WORDS: Final = 4.0
@@ -93,13 +93,8 @@ def lessons(
     signed = [str(same) for one in failures for same in (one, replace(one, tool=None))]
     signatures = [*dict.fromkeys((*signed, *in_tools))]
     one = sought_for(sought, vectors, moment, reader, store.options.index)
-    params = {
-        **sought_by(one, store, moment),
-        "signatures": signatures,
-        "tools": list(tools),
-        "approach": approach,
-    }
-    calls = [Call(near("recall_lessons", one, store), params)]
+    own = {"signatures": signatures, "tools": list(tools), "approach": approach}
+    calls = [statement("recall_lessons", one, store, **own)]
     if signatures:
         whose = {"tenant": ask.tenant, "user_id": ask.bounds["user_id"]}
         calls.append(Call("failures_alike", {**whose, "signatures": signatures}))

@@ -87,6 +87,8 @@ def showing(run_id: str | Run | None, holdout: float | None) -> Showing | None:
     Raises:
         InvalidInputError: for a hold-out without a run, or beyond 0…1.
     """
+    if run_id is None and holdout is None:
+        return None
     held = share(holdout, "holdout")
     named, root = run_id if isinstance(run_id, Run) else (run_id, None)
     if (run := label(named, "run_id")) is not None:

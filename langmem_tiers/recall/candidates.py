@@ -81,7 +81,8 @@ class Candidate(NamedTuple):
     @property
     def session(self) -> str | None:
         """The session it was said in."""
-        return _text(self.value.get("session_id"))
+        found = self.value.get("session_id")
+        return found if isinstance(found, str) else None
 
     @property
     def alone(self) -> bool:

@@ -89,11 +89,8 @@ def recalled_text(
         (prompts.INTENDED_HEAD, checked_strings(intended, "intended")),
         (prompts.REMINDERS_HEAD, checked_strings(reminders, "reminders")),
     )
-    parts = [line for head, lines in sections if lines for line in (head, *lines)]
-    if not parts:
-        return ""
-    today = [] if now is None else [prompts.RECALLED_TODAY.format(today=long_day(now.date()))]
-    return "\n".join([" ".join([prompts.RECALLED_HEAD, *today]), *parts, prompts.RECALLED_TAIL])
+    today = "" if now is None else prompts.RECALLED_TODAY.format(today=long_day(now.date()))
+    return _fenced(sections, today)
 
 
 def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
@@ -102,13 +99,17 @@ def titled_text(sections: Iterable[tuple[str, Sequence[Recollection]]]) -> str:
     Sections and their memories stand in the given order, each memory with its day, its speaker and
     its source.
     """
-    parts = [
-        line
+    return _fenced(
+        (f"{brief(title)}:", [_line(prompts.RECALLED_ONE, one) for one in several])
         for title, several in sections
-        if several
-        for line in (f"{brief(title)}:", *(_line(prompts.RECALLED_ONE, one) for one in several))
-    ]
-    return "\n".join([prompts.RECALLED_HEAD, *parts, prompts.RECALLED_TAIL]) if parts else ""
+    )
+
+
+def _fenced(sections: Iterable[tuple[str, Sequence[str]]], today: str = "") -> str:
+    """Write lines below their heads, but for those heads that have none, inside one fence."""
+    parts = [line for head, lines in sections if lines for line in (head, *lines)]
+    head = f"{prompts.RECALLED_HEAD} {today}".rstrip()
+    return "\n".join([head, *parts, prompts.RECALLED_TAIL]) if parts else ""
 
 
 def _zone(now: object) -> tzinfo | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import mul
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
@@ -180,17 +181,12 @@ def shown(
         memories = [
             one for one in memories if types.learned(one.memory_type) or one.match >= STRONG
         ]
-    facts = {
-        one.place: alone[one.place]
-        for one in memories
-        if one.place in alone and not types.learned(one.memory_type)
-    }
+    facts = [None if types.learned(one.memory_type) else alone.get(one.place) for one in memories]
     best = max((one.match for one in memories), default=0.0)
-    best_fact = max(facts.values(), default=0.0)
+    best_fact = max(filter(None, facts), default=0.0)
     kept = []
     by_itself, beside = floor.least(best_fact, among, alone=True), floor.least(best, among)
-    for one in memories:
-        fact = facts.get(one.place)
+    for one, fact in zip(memories, facts, strict=True):
         reminds = asked is None and (_reminds(one) if floor else one.memory_type == PROSPECTIVE)
         if reminds and (one.match if fact is None else fact) < floor.intended:
             continue
@@ -277,5 +273,5 @@ def helps(
     if not question.text.strip():
         return 1.0
     parts = measured(question, telling, searched, needs=needs, meant=meant)
-    score = sum(weights.helps[name] * one for name, one in zip(MEASURED, parts, strict=True))
-    return 1 / (1 + math.exp(-(score + weights.helps["bias"])))
+    score = sum(map(mul, map(weights.helps.__getitem__, MEASURED), parts)) + weights.helps["bias"]
+    return 1 / (1 + math.exp(-score))

@@ -23,7 +23,7 @@ from langmem_tiers.core.errors import (
     InvalidTypeError,
     short,
 )
-from langmem_tiers.core.memory import TIERS, Recollection, Recollections, Tier
+from langmem_tiers.core.memory import TIERS, Moment, Recollection, Recollections, Tier
 from langmem_tiers.core.namespaces import Scope, scope
 from langmem_tiers.core.records import by, record
 from langmem_tiers.core.types import MemoryTypes
@@ -178,6 +178,8 @@ class Sought(NamedTuple):
     """What the model failed by that would have made one."""
     meant: float
     """What the vector says of whether memory helps, as the logarithm of odds."""
+    moment: Moment
+    """When it is asked."""
 
 
 class Answer(NamedTuple):
@@ -231,13 +233,13 @@ def reranker_of(compressor: BaseDocumentCompressor) -> Reranker:
     added to each memory's evidence as `reranker`; score and explanation stay the profile's.
     """
 
-    def call(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+    def call(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
         return [
             _chosen(compressor.compress_documents(_documents(best), query), best)
             for query, best in shortlists
         ]
 
-    async def acall(shortlists: Sequence[Shortlist]) -> list[Sequence[Recollection]]:
+    async def acall(shortlists: Sequence[Shortlist]) -> list[list[Recollection]]:
         return [
             _chosen(await compressor.acompress_documents(_documents(best), query), best)
             for query, best in shortlists
@@ -257,26 +259,21 @@ def _documents(memories: Sequence[Recollection]) -> list[Document]:
     ]
 
 
-def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> Sequence[Recollection]:
-    chosen = {_place(one, best): one for one in documents}
-    return [_scored(best[place], one) for place, one in chosen.items()]
-
-
-def _place(document: Document, best: Sequence[Recollection]) -> int:
-    place = document.metadata.get(_PLACE)
-    if isinstance(place, int) and 0 <= place < len(best):
-        return place
-    raise InvalidInputError(
-        "the re-ranker returned a document it was not given: a compressor for memories selects "
-        "and orders, and keeps each document's metadata"
-    )
-
-
-def _scored(memory: Recollection, document: Document) -> Recollection:
-    score = document.metadata.get("relevance_score")
-    if not isinstance(score, Real):
-        return memory
-    return replace(memory, evidence={**memory.evidence, "reranker": float(score)})
+def _chosen(documents: Sequence[Document], best: Sequence[Recollection]) -> list[Recollection]:
+    """The memories of these documents, each once, with the score of the last document of each."""
+    chosen: dict[int, Recollection] = {}
+    for document in documents:
+        place, score = map(document.metadata.get, (_PLACE, "relevance_score"))
+        if not isinstance(place, int) or not 0 <= place < len(best):
+            raise InvalidInputError(
+                "the re-ranker returned a document it was not given: a compressor for memories "
+                "selects and orders, and keeps each document's metadata"
+            )
+        chosen[place] = memory = best[place]
+        if isinstance(score, Real):
+            evidence = {**memory.evidence, "reranker": float(score)}
+            chosen[place] = replace(memory, evidence=evidence)
+    return list(chosen.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

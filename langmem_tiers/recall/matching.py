@@ -44,7 +44,7 @@ _SURE = 0.05
 _EXPONENT = 700.0
 """About as large as a float's exponent may be."""
 _OWN = 0
-_KIND = range(5, 9)
+_KIND = slice(5, 9)
 """Features, from "named" to "date", that fit a kind of question: they order candidates and say
 nothing of the level."""
 
@@ -169,14 +169,15 @@ def judge(
     `alike` is the `likeness` of each, if there is one.
     """
     measured = features(candidates, question, searched, alike)
-    factors = [weights.features[name] for name in FEATURES]
+    if not measured:
+        return []
+    factors = itemgetter(*FEATURES)(weights.features)
     scores = [sum(map(mul, one, factors)) for one in measured]
-    kind = sum(factors[i] * max((one[i] for one in measured), default=0.0) for i in _KIND)
-    top = max(scores, default=0.0)
+    best = tuple(map(max, *measured)) if len(measured) > 1 else measured[0]
+    kind, top = sum(map(mul, best[_KIND], factors[_KIND])), max(scores)
     judged = []
     for one, score, parts in zip(candidates, scores, measured, strict=True):
-        told = {"level": score - kind, "gap": score - top, "near": one.cosine or 0.0}
-        told["words"] = parts[_OWN]
+        told = (score - kind, score - top, one.cosine or 0.0, parts[_OWN])
         memory_type = one.value.get("memory_type")
         if memory_type == REFLEXION:
             fitted = weights.lesson
@@ -184,22 +185,25 @@ def judge(
             fitted = weights.alone
         else:
             fitted = weights.match
-        judged.append((_chance(fitted, told), one, parts, told))
+        judged.append((_chance(fitted, *told), one, parts, told))
     judged.sort(key=itemgetter(0), reverse=True)
     found = []
     for match, one, parts, told in judged[:most]:
         shares = zip(FEATURES, factors, parts, strict=True)
         evidence = {name: factor * value for name, factor, value in shares if value}
         by_itself = one.alone and one.value.get("memory_type") != REFLEXION
-        alone = _chance(weights.alone, told) if by_itself else None
+        alone = _chance(weights.alone, *told) if by_itself else None
         found.append(Weighed(one, match, evidence, alone))
     return found
 
 
-def _chance(fitted: Mapping[str, float], measured: Mapping[str, float]) -> float:
+def _chance(
+    fitted: Mapping[str, float], level: float, gap: float, near: float, words: float
+) -> float:
     """How likely a candidate is evidence, if memory helps with the question at all."""
-    speaks = sum(fitted.get(name, 0.0) * one for name, one in measured.items()) + fitted["bias"]
-    return 1 / (1 + math.exp(-max(speaks, -_EXPONENT)))
+    speaks = fitted["level"] * level + fitted["gap"] * gap + fitted.get("near", 0.0) * near
+    speaks += fitted.get("words", 0.0) * words
+    return 1 / (1 + math.exp(-max(speaks + fitted["bias"], -_EXPONENT)))
 
 
 class Words(Protocol):

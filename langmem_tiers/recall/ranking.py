@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
 from numbers import Real
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from langmem_tiers.core.checks import checked_function, is_number
@@ -269,30 +270,32 @@ def rank(
         ranked = rank(memories, lambda memory, asked: len(memory.tags), asked)
         ```
     """
-    chosen = profile_of(profile)
-    ranked = _ordered(recollections, [chosen.terms(one, asked) for one in recollections], chosen)
-    if chosen.among is not None:
-        alone = [replace(one, score=score, explanation=terms) for one, terms, score in ranked]
-        further = zip(ranked, chosen.among(alone, asked), strict=True)
-        ranked = _ordered(alone, [{**one[1], **terms} for one, terms in further], chosen)
-    return [replace(one, score=score, explanation=terms) for one, terms, score in ranked[:limit]]
-
-
-_Ranked = tuple[Recollection, Mapping[str, float], float]
-"""A memory, its terms and their sum; it is copied once it is known to be returned."""
+    chosen = profile if isinstance(profile, Profile) else profile_of(profile)
+    terms = [chosen.terms(one, asked) for one in recollections]
+    if chosen.among is None:
+        return _ordered(recollections, terms, chosen, limit)
+    alone = _ordered(recollections, terms, chosen)
+    further = zip(alone, chosen.among(alone, asked), strict=True)
+    return _ordered(alone, [{**one.explanation, **more} for one, more in further], chosen, limit)
 
 
 def _ordered(
-    memories: Sequence[Recollection], returned: Sequence[object], profile: Profile
-) -> list[_Ranked]:
-    found: list[_Ranked] = []
+    memories: Sequence[Recollection],
+    returned: Sequence[object],
+    profile: Profile,
+    limit: int | None = None,
+) -> list[Recollection]:
+    """The best by the sum of these terms; each is copied once it is known to be returned."""
+    found = []
     for memory, made in zip(memories, returned, strict=True):
         # A dict is recognised at once, any other mapping by a look-up that takes much longer.
         terms = made if isinstance(made, (dict, Mapping)) else {"profile": made}
         checked = {name: _finite(name, one, memory, profile) for name, one in terms.items()}
-        found.append((memory, checked, math.fsum(checked.values())))
-    found.sort(key=lambda one: (-one[2], -one[0].match, one[0].namespace, one[0].key))
-    return found
+        score = math.fsum(checked.values())
+        order = (-score, -memory.match, memory.namespace, memory.key)
+        found.append((order, memory, score, checked))
+    found.sort(key=itemgetter(0))
+    return [replace(one, score=score, explanation=terms) for _, one, score, terms in found[:limit]]
 
 
 _LARGEST = 1e15

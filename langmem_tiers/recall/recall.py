@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, time
-from itertools import chain
+from itertools import chain, compress
 from operator import mul
-from typing import Any
 
 from langmem_tiers.core.config import EF_SEARCH, IndexOptions
 from langmem_tiers.core.context import MemoryContext
@@ -26,19 +25,9 @@ from langmem_tiers.core.memory import (
 from langmem_tiers.core.namespaces import check_key
 from langmem_tiers.core.vectors import Distance, unpack
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row, rows_of
-from langmem_tiers.recall import budget, floor
+from langmem_tiers.recall import budget, floor, inquiry
 from langmem_tiers.recall.candidates import Candidate, read_columns, read_rows, recollection
-from langmem_tiers.recall.inquiry import (
-    POOL,
-    REVIEWED,
-    Answer,
-    Reader,
-    RecallQuery,
-    Shortlist,
-    Sought,
-    Vectors,
-    visibility,
-)
+from langmem_tiers.recall.inquiry import Answer, Reader, RecallQuery, Shortlist, Sought, Vectors
 from langmem_tiers.recall.matching import judge, likeness
 from langmem_tiers.recall.question import FACTS, MARKS, read_question
 from langmem_tiers.recall.ranking import PROFILES, Asked, Profile, rank
@@ -75,8 +64,8 @@ def recall(
     index = store.options.index
     sought = [sought_for(ask, vectors, moment, reader, index) for ask in asks]
     first = () if recording is None else recording.first(asks)
-    before, rows = yield from _rows(sought, reader, store, moment, first)
-    answers = yield from answer(sought, rows, reader, moment, store.distance)
+    before, rows = yield from _rows(sought, reader, store, first)
+    answers = yield from answer(sought, rows, reader, store.distance)
     shown = [one.memories for one in answers]
     if shown_of is not None:
         shown = _among(shown, (yield from shown_of(list(chain.from_iterable(shown)))))
@@ -102,46 +91,31 @@ def sought_for(
     if vector is not None and index is not None and index.vector is not None and meaning:
         meant = sum(map(mul, unpack(vector, index.vector), meaning))
     question = read_question(ask.query, moment.now.date())
-    return Sought(ask, question, vector, by_words, meant)
+    return Sought(ask, question, vector, by_words, meant, moment)
 
 
 def _rows(
-    sought: Sequence[Sought],
-    reader: Reader,
-    store: StoreFlows,
-    moment: Moment,
-    first: Sequence[Call],
+    sought: Sequence[Sought], reader: Reader, store: StoreFlows, first: Sequence[Call]
 ) -> Flow[tuple[list[list[Row]], list[list[Row]]]]:
     """What is answered to what is asked `first`, and what Postgres finds for each question.
 
     Nothing is asked for what may return nothing.
     """
-    rows: list[list[Row]] = [[] for _ in sought]
-    wanted = [i for i, one in enumerate(sought) if one.ask.limit and one.ask.max_tokens != 0]
-    if not wanted and not first:
-        return [], rows
-    calls = []
-    for one in (sought[i] for i in wanted):
-        name = "recall_newest" if one.ask.blank else near("recall", one, store)
-        params = sought_by(one, store, moment)
-        if one.ask.conditions:
-            name, params = f"{name}_filtered", {**params, **filter_params(one.ask.conditions)}
-        calls.append(Call(name, params))
+    wanted = [bool(one.ask.limit and one.ask.max_tokens != 0) for one in sought]
+    calls = [
+        statement("recall_newest" if one.ask.blank else "recall", one, store)
+        for one in compress(sought, wanted)
+    ]
+    if not (first or calls):
+        return [], [[] for _ in sought]
     settings = settings_of(calls, reader)
     answers = yield Query((*settings, *first, *calls), commit=True)
     found = answers[len(settings) :]
-    for place, some in zip(wanted, found[len(first) :], strict=True):
-        rows[place] = some
-    return list(found[: len(first)]), rows
+    rows = iter(found[len(first) :])
+    return list(found[: len(first)]), [next(rows) if asked else [] for asked in wanted]
 
 
 _ANN = "_ann"
-
-
-def near(name: str, one: Sought, store: StoreFlows) -> str:
-    """The statement of that name, or its twin that finds what is near by HNSW if there is one."""
-    has_hnsw = not one.ask.tiers.isdisjoint(store.ann_tiers)
-    return f"{name}{_ANN}" if has_hnsw and one.vector is not None else name
 
 
 def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
@@ -154,15 +128,15 @@ def settings_of(calls: Sequence[Call], reader: Reader) -> list[Call]:
     return settings
 
 
-def sought_by(one: Sought, store: StoreFlows, moment: Moment) -> dict[str, Any]:
-    """The parameters of the recall statements."""
+def statement(name: str, one: Sought, store: StoreFlows, **more: object) -> Call:
+    """The recall statement of that name, or its twin that goes by HNSW if there is an index."""
     ask, question, index = one.ask, one.question, store.options.index
-    return {
+    params = {
         "first_days": [datetime.combine(days.first, time.min, UTC) for days in question.days],
         "last_days": [datetime.combine(days.last, time.max, UTC) for days in question.days],
         **ask.bounds,
-        "alive_at": moment.alive_at,
-        **visibility(moment.now, ask.as_of, ask.known_at),
+        "alive_at": one.moment.alive_at,
+        **inquiry.visibility(one.moment.now, ask.as_of, ask.known_at),
         "memory_types": None if ask.memory_types is None else list(ask.memory_types),
         "tags": json.dumps(list(ask.tags)) if ask.tags else None,
         "agent_id": ask.agent_id,
@@ -180,20 +154,20 @@ def sought_by(one: Sought, store: StoreFlows, moment: Moment) -> dict[str, Any]:
         "asks": question.asks,
         "marks": MARKS,
         "facts": FACTS,
+        **more,
     }
+    if one.vector is not None and not ask.blank and not ask.tiers.isdisjoint(store.ann_tiers):
+        name += _ANN
+    if ask.conditions:
+        return Call(f"{name}_filtered", {**params, **filter_params(ask.conditions)})
+    return Call(name, params)
 
 
 def answer(
-    sought: Sequence[Sought],
-    rows: Sequence[Sequence[Row]],
-    reader: Reader,
-    moment: Moment,
-    distance: Distance,
+    sought: Sequence[Sought], rows: Sequence[Sequence[Row]], reader: Reader, distance: Distance
 ) -> Flow[list[Answer]]:
     """What these rows answer to each question, which nothing else decides."""
-    answers = [
-        _ranked(one, some, reader, moment, distance) for one, some in zip(sought, rows, strict=True)
-    ]
+    answers = [_ranked(one, some, reader, distance) for one, some in zip(sought, rows, strict=True)]
     if reader.reranker is not None or any(one.ask.review for one in sought):
         yield from _ordered_again(answers, reader)
     for one in answers:
@@ -201,9 +175,7 @@ def answer(
     return answers
 
 
-def _ranked(
-    one: Sought, rows: Sequence[Row], reader: Reader, moment: Moment, distance: Distance
-) -> Answer:
+def _ranked(one: Sought, rows: Sequence[Row], reader: Reader, distance: Distance) -> Answer:
     """What was found, and the memories among it that match well enough, in order."""
     ask, question = one.ask, one.question
     if ask.blank:
@@ -240,7 +212,7 @@ def _ranked(
     memories = floor.shown(
         memories, ask.floor, helping, reader.types, among=among, asked=ask.memory_types, alone=alone
     )
-    asked = Asked(now=moment.now, project_id=ask.project_id, query=ask.query)
+    asked = Asked(now=one.moment.now, project_id=ask.project_id, query=ask.query)
     best = rank(memories, ask.profile, asked, ranks)
     return Answer(one, rows, found, Recollections(best, by_words=one.by_words, helps=helping))
 
@@ -252,7 +224,7 @@ def _ordered_again(answers: Sequence[Answer], reader: Reader) -> Flow[None]:
     for ranker, name in [*([(reader.reranker, None)] if reader.reranker else []), *rankers]:
         those = [one for one in answers if name is None or one.sought.ask.review == name]
         asks = [one.sought.ask for one in those]
-        many = [POOL if name is None else REVIEWED * ask.limit for ask in asks]
+        many = [inquiry.POOL if name is None else inquiry.REVIEWED * ask.limit for ask in asks]
         ordered = yield from ranker.order(
             [
                 Shortlist(ask.query, one.memories[:most])
@@ -270,7 +242,9 @@ def _fitted(ranked: Sequence[Recollection], ask: RecallQuery, reader: Reader) ->
     """
     if ask.deduplicate:
         ranked = budget.deduplicate(ranked, ask.similarity_threshold, reader.words)
-    kept = [*ranked[: ask.limit], *([] if ask.blank else _beyond(ranked, ask))]
+    kept = list(ranked[: ask.limit])
+    if ask.floor.further[0] and not ask.blank:
+        kept += _beyond(ranked, ask)
     kept = [replace(one, token_count=reader.count_tokens(one.content)) for one in kept]
     room = ask.max_tokens
     if room is None:
@@ -335,7 +309,7 @@ def replay(
         vectors.failed = one.asked["by_words"]
         index = store.options.index
         sought = sought_for(replace(ask, embedding=vector), vectors, moment, reader, index)
-        (again,) = yield from answer([sought], [seen], reader, moment, store.distance)
+        (again,) = yield from answer([sought], [seen], reader, store.distance)
         found.append(compared(one, ask.query, again.memories))
     return found
 
@@ -353,7 +327,7 @@ def find(
         **context.whose,
         "tiers": [tier.value for tier in tiers],
         "alive_at": moment.alive_at,
-        **visibility(moment.now),
+        **inquiry.visibility(moment.now),
     }
     calls = [Call("find", {**params, "key": check_key(key)})]
     if handle := as_handle(key):

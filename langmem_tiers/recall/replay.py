@@ -65,6 +65,16 @@ class Ranked:
         """Its namespace and key."""
         return self.namespace, self.key
 
+    def __str__(self) -> str:
+        """Its rank and its score."""
+        return f"{self.rank}. ({self.score:.4f})"
+
+    def equals(self, other: Ranked) -> bool:
+        """Whether it is ranked and scored as another one, but for what machines reckon."""
+        pairs = ((self.score, other.score), (self.match, other.match))
+        same = all(math.isclose(*pair, rel_tol=_SAME, abs_tol=_SAME) for pair in pairs)
+        return same and self.rank == other.rank
+
 
 class Recorded(NamedTuple):
     """A recall that was recorded; a row of recorded, the columns are in this order."""
@@ -211,12 +221,8 @@ def _packed(vector: PackedVector | None, rows: Sequence[Row]) -> bytes:
 def _row(told: Sequence[Any]) -> Row:
     row = list(told)
     for place in _TIMES:
-        row[place] = _moment(row[place])
+        row[place] = row[place] and datetime.fromisoformat(row[place])
     return tuple(row)
-
-
-def _moment(told: str | None) -> datetime | None:
-    return None if told is None else datetime.fromisoformat(told)
 
 
 # Answering again
@@ -233,7 +239,8 @@ class Difference:
 
     def __str__(self) -> str:
         """Which, and its place and score then and now."""
-        return f"{plain(self.key)}: {_placed(self.then)} then, {_placed(self.now)} now"
+        then, now = self.then or "not answered", self.now or "not answered"
+        return f"{plain(self.key)}: {then} then, {now} now"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -285,15 +292,5 @@ def _differences(then: Sequence[Ranked], now: Sequence[Ranked]) -> Iterator[Diff
     before, today = ({one.place: one for one in several} for several in (then, now))
     for place in {**before, **today}:
         was, is_ = before.get(place), today.get(place)
-        if was is None or is_ is None or not _is_same(was, is_):
+        if was is None or is_ is None or not was.equals(is_):
             yield Difference(place[1], place[0], was, is_)
-
-
-def _is_same(one: Ranked, other: Ranked) -> bool:
-    pairs = ((one.score, other.score), (one.match, other.match))
-    same = all(math.isclose(*pair, rel_tol=_SAME, abs_tol=_SAME) for pair in pairs)
-    return same and one.rank == other.rank
-
-
-def _placed(one: Ranked | None) -> str:
-    return "not answered" if one is None else f"{one.rank}. ({one.score:.4f})"
