@@ -19,7 +19,7 @@ from functools import partial
 from inspect import GEN_CLOSED, getgeneratorstate
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -176,30 +176,6 @@ async def adone_by(
         for task in tasks:
             task.cancel()
     return [task.result() if task in done else late() for task in tasks]
-
-
-def answers_by(seconds: float, calls: Sequence[Callable[[], Any]], daemons: Daemons) -> list[Any]:
-    """What each call returned, made at once; see `done_by`.
-
-    Raises:
-        TimeoutError: if one was not done in time.
-    """
-    return done_by(seconds, calls, daemons, partial(_too_late, seconds))
-
-
-async def answers_awaited_by(
-    seconds: float, calls: Sequence[Callable[[], Awaitable[Any]]]
-) -> list[Any]:
-    """What each call returned, awaited side by side.
-
-    Raises:
-        TimeoutError: if one was not done in time; it is cancelled.
-    """
-    return await adone_by(seconds, calls, len(calls), partial(_too_late, seconds))
-
-
-def _too_late(seconds: float) -> NoReturn:
-    raise TimeoutError(f"there was no answer within {seconds:g} seconds")
 
 
 async def answer_awaited(verb: Any, *given: Any, daemons: Daemons | None = None) -> Any:

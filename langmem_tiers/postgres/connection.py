@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import select
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from json import JSONDecoder
@@ -138,7 +138,7 @@ class _Kept(psycopg.BaseConnection[Any]):
         return self._cursors[place]
 
     def is_ready(self: Any, target: Target) -> Work[bool]:
-        """Tell whether it stands, and knows what `learn` asks; False once it is closed.
+        """Tell whether it stands, passes a check, and knows what `learn` asks.
 
         A server that goes away says so, or closes the socket: looking takes a microsecond, and
         the server is asked only if something came.
@@ -146,12 +146,22 @@ class _Kept(psycopg.BaseConnection[Any]):
         try:
             if self._arrivals.poll(0):
                 yield self.execute("")
+            if target.check is not None and not (yield from self._passes(target.check)):
+                return False
             if not self._knows_vectors:
                 yield from self.learn(target)
         except psycopg.OperationalError:
             if not self.closed:
                 raise
         return not self.closed
+
+    def _passes(self: Any, check: Callable[[Any], Any]) -> Work[bool]:
+        try:
+            yield check(self)
+        except Exception:  # noqa: BLE001 - a check of a caller's raises what it wants to
+            self.cut = True  # the next one may pass
+            return False
+        return True
 
     def learn(self: Any, target: Target) -> Work[None]:
         """Ask where pgvector is, which is not known for ever: setup may create it later.

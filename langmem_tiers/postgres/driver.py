@@ -76,7 +76,7 @@ def driven(
     return cast("T", result)
 
 
-async def _whole(awaitable: Awaitable[T]) -> T:
+async def whole(awaitable: Awaitable[T]) -> T:
     """Do what may not be left half done: who is cancelled meanwhile hears of it when it is done.
 
     A connection that is not given back to the end is lost to its pool, and so is a pool that is
@@ -151,8 +151,6 @@ class Side:
 
     do: Callable[[Work[Any]], Any]
     """Makes of work what a method of the driver returns: the answer, or what has it."""
-    whole: Callable[[Any], Any]
-    """Does one that may not be left half done."""
     aside: Callable[..., Any]
     """Calls what may take long and knows only to block."""
     ask: Callable[[Ask], Any]
@@ -167,7 +165,6 @@ class Side:
 
 BLOCKING: Final = Side(
     do=done,
-    whole=lambda did: did,
     aside=lambda call: call(),
     ask=Ask.ask,
     event=_Bell,
@@ -177,7 +174,6 @@ BLOCKING: Final = Side(
 )
 AWAITED: Final = Side(
     do=adone,
-    whole=_whole,
     aside=asyncio.to_thread,
     ask=Ask.aask,
     event=asyncio.Event,

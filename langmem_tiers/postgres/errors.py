@@ -46,6 +46,9 @@ _TRANSIENT = (
 ENDED = (psycopg.errors.AdminShutdown, psycopg.errors.IdleSessionTimeout)
 """How a server says that it ends a session; what was not committed before is undone."""
 
+FULL = "53300"
+"""The state of a server that has no connection left to give."""
+
 
 class Overdue(psycopg.errors.QueryCanceled):
     """A statement was broken off at its call's deadline, and left nothing."""
@@ -168,7 +171,7 @@ def checkpointing() -> Iterator[None]:
 def _is_about_the_connection(error: psycopg.Error) -> bool:
     """Connection exceptions (class 08), shutdowns (57P0x), too many connections, or no state."""
     state = error.sqlstate
-    return state is None or state.startswith(("08", "57P")) or state == "53300"
+    return state is None or state.startswith(("08", "57P")) or state == FULL
 
 
 def is_transient(

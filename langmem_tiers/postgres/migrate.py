@@ -55,9 +55,14 @@ def set_up(options: StoreOptions, now: datetime) -> Flow[None]:
     (rows,) = yield Query((Call("settings", {}),))
     settings = dict(rows)
     reshaped = yield from _shape_vectors(options, settings)
-    yield from _show_documents(options, settings)
+    if settings.get("documents", 0) < _DOCUMENTS:
+        yield Script(sql.document_views(options))
+        yield _setting("documents", _DOCUMENTS)
     yield from _choose_language(options, settings)
-    yield from _switch_audit(options, settings)
+    logs = options.audit.writes  # as it is if nobody says
+    if logs is not None and logs != settings.get("audit", True):
+        yield Script(sql.audit_switch(options, on=logs))
+        yield _setting("audit", logs)
     yield from _build_walls(options, None if reshaped else settings.get("walls"))
 
 
@@ -170,13 +175,6 @@ def _shape_vectors(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[b
     return True
 
 
-def _show_documents(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
-    if settings.get("documents", 0) >= _DOCUMENTS:
-        return
-    yield Script(sql.document_views(options))
-    yield _setting("documents", _DOCUMENTS)
-
-
 def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
     """Build the wall between tenants, unless it stands, for all of its roles that there are."""
     names = options.roles.names
@@ -191,15 +189,6 @@ def _build_walls(options: StoreOptions, stored: object) -> Flow[None]:
 
 def _walls(names: Mapping[str, str], there: Rows) -> dict[str, Any]:
     return {"version": _WALLS, "roles": names, "there": [name for (name,) in there]}
-
-
-def _switch_audit(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:
-    """Let the database log what is written, or no longer; as it is if nobody says."""
-    wanted = options.audit.writes
-    if wanted is None or wanted == settings.get("audit", True):
-        return
-    yield Script(sql.audit_switch(options, on=wanted))
-    yield _setting("audit", wanted)
 
 
 def _choose_language(options: StoreOptions, settings: Mapping[str, Any]) -> Flow[None]:

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from langchain_core.embeddings import Embeddings
 
@@ -30,14 +30,8 @@ from langmem_tiers.core.errors import (
 )
 from langmem_tiers.core.namespaces import utf8_bytes
 from langmem_tiers.core.reading import shortened
-from langmem_tiers.core.threads import (
-    Daemons,
-    Work,
-    answer_awaited,
-    answers_awaited_by,
-    answers_by,
-)
-from langmem_tiers.postgres.driver import AWAITED, NEVER, Deadline, Side
+from langmem_tiers.core.threads import Daemons, Work, adone_by, answer_awaited, done_by
+from langmem_tiers.postgres.driver import AWAITED, Deadline, Side
 from langmem_tiers.postgres.flow import Ask, Embed
 
 if TYPE_CHECKING:
@@ -257,20 +251,21 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
     Raises:
         EmbeddingFailedError: if the model raises, or does not answer in time.
     """
-    limit = deadline
-    if isinstance(model, OfflineEmbeddings):
-        limit = NEVER  # the model is ours, and only computes
-    elif effect.purpose == "query" and deadline.left is not None:
+    texts, limit = list(effect.texts), deadline
+    if effect.purpose == "query" and deadline.left is not None:
         limit = Deadline(deadline.left / 2)
-    ask = _request(model, effect, limit)
     try:
+        if isinstance(model, OfflineEmbeddings):  # it only computes, and is waited for
+            awaits = side is AWAITED
+            return (yield model.aembed_documents(texts) if awaits else model.embed_documents(texts))
+        ask = (_of_queries if effect.purpose == "query" else _of_documents)(model, texts, limit)
         if limit.left is None:
             return (yield side.ask(ask))
         if side is AWAITED:
-            (found,) = yield answers_awaited_by(limit.left, [ask.acall])
+            found = yield adone_by(limit.left, [ask.acall], 1, _too_late)
         else:
-            (found,) = answers_by(limit.left, [ask.call], THREADS)
-        return found  # noqa: TRY300
+            found = done_by(limit.left, [ask.call], THREADS, _too_late)
+        return found[0]
     except (TieredMemoryError, CancelledError):
         raise
     except Exception as error:  # a user's model can raise anything
@@ -284,15 +279,18 @@ def vectors(effect: Embed, model: Embeddings, side: Side, deadline: Deadline) ->
         raise EmbeddingFailedError(shortened(masked(said), _LONGEST_ERROR)) from error
 
 
-def _request(model: Embeddings, effect: Embed, limit: Deadline) -> Ask:
-    """What a model is asked, by the method for documents or, text by text, that for queries."""
-    texts, kind = list(effect.texts), type(model)
-    if effect.purpose == "documents" or isinstance(model, OfflineEmbeddings):
-        awaited: Any = partial(model.aembed_documents, texts)
-        if kind.aembed_documents is Embeddings.aembed_documents:
-            awaited = partial(_aside, model.embed_documents, texts)
-        return Ask(partial(model.embed_documents, texts), awaited)
+def _too_late() -> NoReturn:
+    raise TimeoutError
 
+
+def _of_documents(model: Embeddings, texts: list[str], _: Deadline) -> Ask:
+    awaited: Any = partial(model.aembed_documents, texts)
+    if type(model).aembed_documents is Embeddings.aembed_documents:
+        awaited = partial(_aside, model.embed_documents, texts)
+    return Ask(partial(model.embed_documents, texts), awaited)
+
+
+def _of_queries(model: Embeddings, texts: list[str], limit: Deadline) -> Ask:
     def ask() -> list[Any]:
         found = []
         for text in texts:
@@ -302,7 +300,7 @@ def _request(model: Embeddings, effect: Embed, limit: Deadline) -> Ask:
         return found
 
     async def aask() -> list[Any]:
-        if kind.aembed_query is Embeddings.aembed_query:
+        if type(model).aembed_query is Embeddings.aembed_query:
             return [await _aside(model.embed_query, text) for text in texts]
         return [await model.aembed_query(text) for text in texts]
 

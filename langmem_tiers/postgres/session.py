@@ -13,7 +13,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from langmem_tiers.core.checks import checked_kind
-from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.errors import DatabaseError, EmbeddedServerError
 from langmem_tiers.core.threads import Work, adone
 from langmem_tiers.postgres import errors, walls
 from langmem_tiers.postgres.connection import (
@@ -22,7 +22,7 @@ from langmem_tiers.postgres.connection import (
     Connection,
     in_pipeline,
 )
-from langmem_tiers.postgres.driver import AWAITED, Deadline, Side, driven
+from langmem_tiers.postgres.driver import AWAITED, Deadline, Side, driven, whole
 from langmem_tiers.postgres.flow import (
     Aside,
     Ask,
@@ -310,7 +310,8 @@ class Session:
             self._pool.suspect = True  # its server may be gone
         elif conn.cut or conn.pgconn.pipeline_status:
             yield conn.close()  # who was cancelled as it entered a pipeline left it so
-        yield self._side.whole(self._pool.putconn(conn))
+        given = self._pool.putconn(conn)
+        yield whole(given) if self._side is AWAITED else given
 
 
 def _with_time_to_plan(sent: Sequence[Sent]) -> Sequence[Sent]:
@@ -438,11 +439,27 @@ class Database:
     def _recovered(self, lost: Any) -> Work[None]:
         """Replace a pool and close it, unless somebody else has.
 
-        A server of our own that does not answer is started again.
+        Where no server answers, the next one is not opened: whoever comes asks the server first.
         """
         if self.pool is not lost:
             return
         lost.suspect = True
+        try:
+            yield from self._reach()
+        except (psycopg.OperationalError, EmbeddedServerError) as error:
+            full = getattr(error, "sqlstate", None) == errors.FULL
+            if not (full or lost.closed):  # who waits for one of its connections hears of it
+                self.pool = self._new_pool()
+                self.pool.suspect = True
+                yield lost.close()
+            raise
+        fresh = self._new_pool()
+        yield fresh.open()
+        self.pool = fresh
+        yield lost.close()
+
+    def _reach(self) -> Work[None]:
+        """See that the server answers; one of our own is started again if it does not."""
         try:
             yield from self._alone(self._acts)
         except psycopg.OperationalError:
@@ -450,10 +467,6 @@ class Database:
                 raise
             yield self.side.aside(self.target.server.revive)
             yield from self._alone(self._acts)
-        fresh = self._new_pool()
-        yield fresh.open()
-        self.pool = fresh
-        yield lost.close()
 
     def build(self, build: Build) -> Work[bool]:
         """Build while another connection's transaction holds the lock; False if somebody holds it.
@@ -507,8 +520,7 @@ class Database:
     def _new_pool(self) -> Any:
         awaited = self.side is AWAITED
         options = self.target.pool_options()
-        if (check := options.get("check")) is not None:
-            options = {**options, "check": partial(self._checked, check)}
+        options.pop("check", None)  # a pool would wait in vain for one that passes; see `is_ready`
         made: Any = (AsyncConnectionPool if awaited else ConnectionPool)(
             self.target.conninfo,
             connection_class=AsyncConnection if awaited else Connection,
@@ -523,8 +535,3 @@ class Database:
         if self.is_pooled:
             conn.share()
         yield from conn.learn(self.target)
-
-    def _checked(self, check: Callable[[Any], Any], conn: Any) -> Any:
-        """Check a connection that has rested, within a time of its own."""
-        conn.deadline = Deadline(Deadline(self.target.call_seconds).within(POOL_TIMEOUT_SECONDS))
-        return check(conn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -113,7 +113,7 @@ class Target:
         """The statements of an application; see `walls`."""
         return sql.statements(self.options, self.vector, walled=True)
 
-    @property
+    @cached_property
     def call_seconds(self) -> float | None:
         """The time that a call has."""
         return (self.options.bounds.call_timeout_ms or 0) / 1_000 or None
@@ -134,6 +134,11 @@ class Target:
         if options.get("max_size") is None:
             options["max_size"] = options["min_size"]
         return {**options, "open": False, "kwargs": self.connection_options()}
+
+    @property
+    def check(self) -> Callable[[Any], Any] | None:
+        """What looks at a connection before each use, if somebody wants that."""
+        return (self.pool or {}).get("check")
 
     def acting(self) -> dict[str, str | None]:
         """The parameters of ACTING."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from langmem_tiers.core.config import StoreOptions
@@ -51,19 +52,15 @@ class Wall(NamedTuple):
     taken: str | None = None
     """The role that each transaction takes; None if it is that of whoever connects."""
 
-    @property
-    def stands(self) -> bool:
-        """Whether tenants are told to the database."""
-        return self.acting == "application" or self.taken is not None
-
     def behind(self, calls: Sequence[Call], statements: Mapping[str, Statement]) -> Sequence[Sent]:
         """What is sent for these calls, in their order but for that of several tenants.
 
         Raises:
             TenantRequiredError: for a call across tenants that an application makes.
         """
-        if not self.stands or not any(_is_walled(call, statements) for call in calls):
-            return [Sent(call, place) for place, call in enumerate(calls)]
+        stands = self.acting == "application" or self.taken is not None
+        if not (stands and any(_is_walled(call, statements) for call in calls)):
+            return [*map(Sent, calls, count())]
         sent: list[Sent] = []
         by_tenant: dict[str, list[Sent]] = {}
         for place, call in enumerate(calls):
@@ -163,82 +160,75 @@ def examine(options: StoreOptions, acting: Role) -> Flow[Examination]:
         (named, *(Call(look, params) for look in looks)), commit=True
     )
     again = f"as the owner remove the setting 'walls' from {schemas[0]}.settings, then run setup"
-    checks = (
-        *_of_roles(login, names["application"], names["worker"]),
-        *_of_login(login, names["application"]),
-        lacking(
+    found = (
+        *_of_login(login, names),
+        (
             "every table with a tenant is walled",
             [name for name, forced, *_ in tables if not forced],
             again,
         ),
-        lacking(
+        (
             "its policies show one tenant's rows",
             [name for name, _, sound, _ in tables if not sound],
             f"drop the policies that setup did not make; {again}",
         ),
-        lacking(
+        (
             "who names no tenant sees no row",
             [name for name, *_, seen in tables if seen],
             "see the checks above: what looks over the wall, or is not walled, shows them",
         ),
-        lacking(
+        (
             "rights are no wider than needed",
             [f"{name} ({more})" for name, more in rights],
             f"REVOKE them from {params['who']}, or from the roles that it is a member of",
         ),
-        lacking(
+        (
             "functions with the owner's rights are closed",
             [name for (name,) in functions],
             "make them as the migration does, and REVOKE EXECUTE on them FROM PUBLIC",
         ),
-        lacking(
+        (
             "what is written is logged",
             [name for (name,) in silent],
             "as the owner ALTER TABLE … ENABLE TRIGGER USER; no log has what was written meanwhile",
         ),
     )
-    return Examination(
-        login=login[0], looked_at=as_role or login[0], checks=checks, backup=_backup(*login[9:])
-    )
+    checks = tuple(lacking(*one) for one in found)
+    owner, looks_over_walls = login[9:]
+    backup = f"pg_dump as {owner}, the owner"
+    if not looks_over_walls:
+        backup = (
+            f"pg_dump --enable-row-security as {owner}, the owner, who sees all rows; without the "
+            "option Postgres refuses it"
+        )
+    return Examination(login=login[0], looked_at=as_role or login[0], checks=checks, backup=backup)
 
 
-def _backup(owner: str, looks_over_walls: bool) -> str:  # noqa: FBT001 - a row's columns
-    if looks_over_walls:
-        return f"pg_dump as {owner}, the owner"
-    return (
-        f"pg_dump --enable-row-security as {owner}, the owner, who sees all rows; without the "
-        "option Postgres refuses it"
-    )
-
-
-def _of_roles(login: Row, application: str, worker: str) -> Iterator[Check]:
-    missing = [name for name, there in ((application, login[5]), (worker, login[6])) if not there]
-    yield lacking(
+def _of_login(login: Row, names: Mapping[str, str]) -> Iterator[tuple[str, list[str], str]]:
+    """What does not hold of the roles and of who connects, by check, and what to do about it."""
+    who, application = login[0], names["application"]
+    yield (
         "the roles are there",
-        missing,
+        [names[role] for role, at in (("application", 5), ("worker", 6)) if not login[at]],
         "CREATE ROLE … NOLOGIN as somebody who may, then run `langmem-tiers setup` as the owner",
     )
-    yield lacking(
+    yield (
         "the application's role is walled itself",
         [application] if login[7] else [],
         f"ALTER ROLE {application} NOSUPERUSER NOBYPASSRLS, and take it out of the owner's role",
     )
-
-
-def _of_login(login: Row, application: str) -> Iterator[Check]:
-    who = login[0]
     own = (
         f"connect as a login of the application: CREATE ROLE web LOGIN PASSWORD '…' IN ROLE "
         f"{application}"
     )
-    for check, holds in (
-        ("the login is no superuser", not login[1]),
-        ("the login has no BYPASSRLS", not login[2]),
-        ("the login is not the owner", not login[3]),
-        ("the login is no worker", not login[4]),
-        (f"the login is a member of {application}", login[8]),
+    for check, fails in (
+        ("the login is no superuser", login[1]),
+        ("the login has no BYPASSRLS", login[2]),
+        ("the login is not the owner", login[3]),
+        ("the login is no worker", login[4]),
+        (f"the login is a member of {application}", not login[8]),
     ):
-        yield lacking(check, [] if holds else [who], own)
+        yield check, [who] if fails else [], own
 
 
 def lacking(check: str, found: Sequence[str], advice: str) -> Check:

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from langgraph.store.base import GetOp, Op, PutOp, SearchOp
 from psycopg.conninfo import make_conninfo
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from langmem_tiers import MemoryOrchestrator, TieredStore
 from langmem_tiers.core.errors import (
@@ -124,6 +125,54 @@ def test_a_wrong_password_is_reported_and_not_repeated(tmp_path: Path) -> None:
         with pytest.raises(DatabaseUnavailableError, match="connection string") as caught:
             TieredStore.from_conn_string(url(password="wrong-secret")).get(NAMESPACE, "a")
         assert "wrong-secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_who_waits_for_a_connection_of_a_server_that_goes_away_is_told_so_at_once(
+    tmp_path: Path, index: dict[str, Any], opened: Opened
+) -> None:
+    with own_server(tmp_path) as server, psycopg.connect(server.url) as conn:
+        made = TieredStore.from_conn_string(server.url, index=index, pool_config={"max_size": 1})
+        async with opened_store(made, opened) as store:
+            await store.asetup()
+            conn.execute("LOCK TABLE memory.memories")
+            calls = [asyncio.ensure_future(store.aget(NAMESPACE, "a")) for _ in range(2)]
+            await asyncio.to_thread(wait_until, lambda: blocked(server.url))
+            calls.append(asyncio.ensure_future(store.aput(NAMESPACE, "b", {"text": "waits"})))
+            database = made.runner._database or made.runner._adatabase
+            assert database is not None
+            await asyncio.to_thread(
+                wait_until, lambda: database.pool.get_stats().get("requests_waiting")
+            )
+            await asyncio.to_thread(server.stop)
+            start = time.monotonic()
+            told = await asyncio.gather(*calls, return_exceptions=True)
+            assert {type(one) for one in told} == {DatabaseUnavailableError}
+            assert time.monotonic() - start < 5
+            conn.close()
+            await asyncio.to_thread(server.start)
+            assert await store.aget(NAMESPACE, "a") is None
+
+
+@pytest.mark.parametrize("opened", ["sync", "async"])
+async def test_a_pool_that_checks_its_connections_says_at_once_that_the_server_is_gone(
+    tmp_path: Path, opened: Opened
+) -> None:
+    kind = AsyncConnectionPool if opened == "async" else ConnectionPool
+    with own_server(tmp_path) as server:
+        made = TieredStore.from_conn_string(
+            server.url, pool_config={"check": kind.check_connection}
+        )
+        async with opened_store(made, opened) as store:
+            await store.asetup()
+            await asyncio.to_thread(server.stop)
+            start = time.monotonic()
+            for _ in range(2):
+                with pytest.raises(DatabaseUnavailableError):
+                    await store.aget(NAMESPACE, "a")
+            await asyncio.to_thread(server.start)
+            assert await store.aget(NAMESPACE, "a") is None
+            assert time.monotonic() - start < 5
 
 
 # A database without tables

@@ -87,7 +87,6 @@ def test_an_application_asks_nothing_of_all_tenants_and_a_worker_does(across: Ca
 
 def test_an_owner_and_a_worker_by_login_name_nobody() -> None:
     for wall in (Wall(), Wall("worker")):
-        assert not wall.stands
         assert told(wall, several("put", "a", "b")) == [(0, "put", ["a-key", "b-key"])]
     (named, _) = Wall("application", "web").behind([call("get", tenant="a")], STATEMENTS)
     assert named.call.params == {"role": "web", "tenant": "a"}
