@@ -231,19 +231,28 @@ def called_up(
 ) -> tuple[BufferedMemory, ...]:
     """What is in mind in a new context: what it calls up, by match, and fading what it does not."""
     faded = (replace(one, relevance=one.relevance * FADE) for one in held)
-    return _sorted({**_by_place(faded), **_by_place(map(_buffered, found))}, capacity)
+    new = (BufferedMemory(memory=one, relevance=one.match) for one in found)
+    return _best([*faded, *new], capacity)
 
 
 def fed(
     held: Iterable[BufferedMemory], found: Iterable[Recollection], capacity: int
 ) -> tuple[BufferedMemory, ...]:
     """What is in mind once something else was found in the same context; nothing fades."""
-    known = _by_place(held)
-    new = _by_place(map(_buffered, found))
-    for place in known.keys() & new.keys():
-        most = max(known[place].relevance, new[place].relevance)
-        new[place] = replace(new[place], relevance=most)
-    return _sorted({**known, **new}, capacity)
+    before = list(held)
+    known = {one.memory.place: one.relevance for one in before}
+    new = (
+        BufferedMemory(memory=one, relevance=max(one.match, known.get(one.place, 0.0)))
+        for one in found
+    )
+    return _best([*before, *new], capacity)
+
+
+def _best(several: Iterable[BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
+    """The most relevant, each as it is last; among equals the first by namespace and key."""
+    last = {one.memory.place: one for one in several}
+    ordered = sorted(last.values(), key=lambda one: (-one.relevance, one.memory.place))
+    return tuple(ordered[:capacity])
 
 
 def fitting(
@@ -292,17 +301,3 @@ def fitting(
 
 def _beginning(content: str, end: int) -> str:
     return f"{content[:end]}{MARK}"
-
-
-def _buffered(found: Recollection) -> BufferedMemory:
-    return BufferedMemory(memory=found, relevance=found.match)
-
-
-def _by_place(several: Iterable[BufferedMemory]) -> dict[object, BufferedMemory]:
-    return {one.memory.place: one for one in several}
-
-
-def _sorted(several: dict[object, BufferedMemory], capacity: int) -> tuple[BufferedMemory, ...]:
-    """The most relevant; among equals those that come first by namespace and key."""
-    ordered = sorted(several.values(), key=lambda one: (-one.relevance, one.memory.place))
-    return tuple(ordered[:capacity])

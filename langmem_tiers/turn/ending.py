@@ -11,20 +11,20 @@ from operator import mul
 from typing import Any
 
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import Moment, Tier
+from langmem_tiers.core.memory import Tier
 from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.values import storable
 from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, rows_of
+from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
 from langmem_tiers.turn import trace as traces
 from langmem_tiers.turn.record import Invocation, TurnRecord
-from langmem_tiers.turn.trace import BudgetStatus
 from langmem_tiers.turn.turn import Turn, changing
 
 _TRACES = "\0traces"
@@ -55,13 +55,11 @@ def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitRepo
         return turn.report
     if success is not None and not isinstance(success, bool):
         raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
-    budget, vectors = turn.get_budget_status(), dict[str, PackedVector | None]()
+    vectors = dict[str, PackedVector | None]()
     with changing(turn) as record:  # what came later would be written nowhere
         record.closed = "committing"
     try:
-        report = yield from anew(
-            lambda: _Commit(turn, record, budget, vectors).run(success=success)
-        )
+        report = yield from anew(lambda: _Commit(turn, record, vectors).run(success=success))
     except BaseException:
         record.closed = None
         raise
@@ -121,14 +119,11 @@ class _Commit:
     """
 
     def __init__(
-        self,
-        turn: Turn,
-        record: TurnRecord,
-        budget: BudgetStatus,
-        vectors: dict[str, PackedVector | None],
+        self, turn: Turn, record: TurnRecord, vectors: dict[str, PackedVector | None]
     ) -> None:
         """Begin with what the turn's record says."""
-        self.turn, self.record, self.budget, self.vectors = turn, record, budget, vectors
+        self.turn, self.record, self.vectors = turn, record, vectors
+        self.budget = turn.get_budget_status()
         self.context, self.pipeline = turn.context, turn.memory.pipeline
         self.store = turn.memory.tiered_store.flows
         attempts = record.attempts(self.context)
@@ -167,14 +162,24 @@ class _Commit:
         # a commit that begins anew has most of the vectors
         fresh = [one for one in writes if any(text not in self.vectors for _, text in one.texts)]
         self.vectors |= yield from embed(fresh, options)
-        moment = self.store.moment()
+        locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
+        looks = [traces.ended_call(self.context, self.record.turn)]
+        if self.seen is not None:
+            locks.append((*encode(self.context.namespace(Tier.WORKING)), _TRACES))
+            looks.append(skills.recent_traces(self.context, moment))
+        if self.lessons:
+            locks.append((self.context.root, "", LOCK))
+        whose, goal = states.Whose.of(self.context), {"kind": states.GOAL, "now": moment.now}
+        if self.steps:
+            looks.append(whose.call("lock_states", kind=states.GOAL))
+            looks += [whose.call("one_state", name=one, **goal) for one in self.steps]
         applied = yield from write_if(
             writes,
             options=options,
             moment=moment,
             vectors=self.vectors,
-            keys=self._locks(),
-            calls=self._looks(moment),
+            keys=locks,
+            calls=looks,
             stands=self._stands,
             further=lambda applied: self._further(applied, moment.now),
             sparing=True,
@@ -201,28 +206,26 @@ class _Commit:
         vector = None if index is None else index.vector
         if vector is None:
             self._note_relevance({key: _shared(record.prompt, one) for key, one in untold.items()})
-            return {}
-        if not contents:
+        if vector is None or not contents:
             return {}
         texts = tuple(dict.fromkeys(contents.values()))
         (asked,) = yield Embed((record.prompt,), "query")
         said = yield Embed(texts, "documents")
-        packed = pack_all(said, len(texts), vector)
         near = dict(zip(texts, (_cosine(asked, one) for one in said), strict=True))
         self._note_relevance({key: near[text] for key, text in contents.items()})
-        return dict(zip(texts, packed, strict=True))
+        return dict(zip(texts, pack_all(said, len(texts), vector), strict=True))
 
     def _note_relevance(self, relevance: Mapping[str, float]) -> None:
         """Keep it with the calls, and with their memories."""
         record, found = self.record, {key: round(one, 2) for key, one in relevance.items()}
-        for place, call in enumerate(record.calls):
-            if call.key in found:
-                record.calls[place] = replace(call, relevance=found[call.key])
-        for place, memory in enumerate(record.pending):
-            if (key := str(memory.key)) in found:
-                call_told = {**memory.further["tool_call"], "relevance": found[key]}
-                further = {**memory.further, "tool_call": call_told}
-                record.pending[place] = replace(memory, further=further)
+        record.calls = [
+            replace(one, relevance=found.get(one.key, one.relevance)) for one in record.calls
+        ]
+        for place, one in enumerate(record.pending):
+            if (key := str(one.key)) in found:
+                told = {**one.further["tool_call"], "relevance": found[key]}
+                further = {**one.further, "tool_call": told}
+                record.pending[place] = replace(one, further=further)
 
     def _look_for_skills(self, *, success: bool | None) -> Flow[None]:
         """Look what recurs in the project's turns, of which this one leaves its trace."""
@@ -247,15 +250,15 @@ class _Commit:
 
     def _pending(self) -> Flow[list[Write]]:
         """Return the writes of what is pending, but for what is `lost`."""
-        record, context = self.record, self.context
-        told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
+        record, context, sound = self.record, self.context, list[NewMemory]()
         lacking = yield from self.pipeline.lacking(record.pending, context)
-        judged = list(zip(record.pending, lacking, strict=True))
-        for one, why in judged:
-            if why is not None:
+        for one, why in zip(record.pending, lacking, strict=True):
+            if why is None:
+                sound.append(one)
+            else:
                 gone = self.pipeline.checked(one, context)
                 self.lost[gone.place, gone.key] = why
-        sound = [one for one, why in judged if why is None]
+        told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
         return (yield from self.pipeline.bounded(sound, context, told))
 
     def _evictions(self) -> Flow[list[Write]]:
@@ -268,21 +271,6 @@ class _Commit:
         own = {encode(one) for tier in Tier for one in self.context.places(tier)}
         found = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
         return [Write(place=place, key=key, value=None) for place, key in found if place in own]
-
-    def _locks(self) -> list[tuple[str, str, str]]:
-        """What is locked beside what is written."""
-        keys = [traces.lock_name(self.context, self.record.turn)]
-        if self.seen is not None:
-            keys.append((*encode(self.context.namespace(Tier.WORKING)), _TRACES))
-        return [*keys, (self.context.root, "", LOCK)] if self.lessons else keys
-
-    def _looks(self, moment: Moment) -> list[Call]:
-        """What is read then: how the turn ended, the project's traces, and the goals."""
-        seen = [] if self.seen is None else [skills.recent_traces(self.context, moment)]
-        whose, about = states.Whose.of(self.context), {"kind": states.GOAL}
-        goals = [whose.call("one_state", **about, name=one, now=moment.now) for one in self.steps]
-        goals = [whose.call("lock_states", **about), *goals] if goals else []
-        return [traces.ended_call(self.context, self.record.turn), *seen, *goals]
 
     def _stands(self, answers: list[Rows]) -> bool:
         """Whether nobody else committed meanwhile."""
@@ -303,10 +291,11 @@ class _Commit:
         told = replace(applied, refused={**self.lost, **applied.refused})
         self.report = self._reported(told, now)
         places = [(one.place, one.key) for one in applied.writes]
-        lessons = []
-        for one in applied.writes:  # an attempt comes from the call that failed in it
-            call = self.lessons.get(one.key)
-            lessons.append(replace(one, sources=tuple(each for each in places if each[1] == call)))
+        calls = [self.lessons.get(one.key) for one in applied.writes]
+        lessons = [  # an attempt comes from the call that failed in it
+            replace(one, sources=tuple(each for each in places if each[1] == call))
+            for one, call in zip(applied.writes, calls, strict=True)
+        ]
         derived = derive_calls(lessons, now, lambda one: self.record.key("lesson", one.key))
         whose = states.Whose.of(self.context)
         goals = [
@@ -373,14 +362,8 @@ class _Commit:
         said = {one.key: one for one in self.record.pending}
         for (place, key), why in applied.refused.items():
             begins = traces.beginning(said[key], self.turn.memory.gate) if key in said else {}
-            yield traces.TurnEvent(
-                kind="refused",
-                at=now,
-                reasons=(why,),
-                detail=begins,
-                namespace=place.namespace,
-                key=key,
-            )
+            about: dict[str, Any] = {"namespace": place.namespace, "key": key, "detail": begins}
+            yield traces.TurnEvent(kind="refused", at=now, reasons=(why,), **about)
 
     def _as_before(
         self, kind: traces.Ending, detail: Mapping[str, Any]

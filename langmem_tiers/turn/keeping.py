@@ -11,12 +11,12 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
-from langmem_tiers.remember.gate import Decision, Gate, route, trust_in
+from langmem_tiers.remember.gate import Decision, route, trust_in
 from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
 from langmem_tiers.remember.pipeline import Judged, passed, result_of
 from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, checked_id, look, to_value
-from langmem_tiers.turn.record import Invocation, called
-from langmem_tiers.turn.trace import beginning, discreet, ended_call, shown
+from langmem_tiers.turn.record import Invocation, TurnRecord, called
+from langmem_tiers.turn.trace import as_json, beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
 
 _NAMED = 5
@@ -42,14 +42,6 @@ class Memorized(StoreResult):
             return f"not kept: {self.reason}"
         where = ", ".join(one.memory_type for one in self.destinations)
         return f"pending in {where} as {', '.join(self.keys)}: {self.reason}"
-
-    @classmethod
-    def of(cls, result: StoreResult) -> Memorized:
-        """What the gate answered; pending if it let it pass."""
-        told = {one.name: getattr(result, one.name) for one in fields(StoreResult)}
-        for first in result.destinations[:1]:
-            told |= {"key": first.key, "tier": first.tier}
-        return cls(**{**told, "stored": False}, pending=result.stored)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,26 +101,36 @@ def track_tool_invocation(
     trust = trust_in(gate.candidate(NewMemory(content=whole, source=Source.TOOL)), gate.policy)
     with changing(turn) as record:  # what a tool brought is heard, whether its call is kept or not
         record.heard = min(record.heard, trust)
+        why_not = None
         if not turn.settings.enable_tool_tracking:
-            return Tracked(tracked=False, key=None, reason="tool tracking is switched off")
-        if given.tool in turn.settings.untracked_tools:
-            why = f"{given.tool} is among the settings' untracked_tools"
-            return Tracked(tracked=False, key=None, reason=why)
-        known = [
-            one for one in record.calls if call_id is not None and one.call_id == given.call_id
-        ]
-        if known:
-            return Tracked(tracked=True, key=known[0].key, reason="tracked before")
+            why_not = "tool tracking is switched off"
+        elif given.tool in turn.settings.untracked_tools:
+            why_not = f"{given.tool} is among the settings' untracked_tools"
+        if why_not is not None:
+            return Tracked(tracked=False, key=None, reason=why_not)
+        for one in record.calls:
+            if call_id is not None and one.call_id == given.call_id:
+                return Tracked(tracked=True, key=one.key, reason="tracked before")
         check(turn, "track a tool call")
-        return _track(turn, given, whole)
+        return _track(turn, record, given, whole)
 
 
-def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
-    """Keep a tool call that was checked; `whole` is what was told of it before it was cut."""
-    record = going_on(turn)
+def _track(turn: Turn, record: TurnRecord, given: Invocation, whole: str) -> Tracked:
+    """Keep a tool call that was checked; `whole` is what was told of it before it was cut.
+
+    It happened, so it may say little, or what is known, and nobody reviews it. Private data is
+    looked for in all that was told of it.
+    """
     one = replace(given, key=record.key("call", len(record.calls)))
-    memory = one.to_memory(turn.now, record.task)
-    gate = _of_a_tool(turn.memory.gate, memory, whole)
+    memory, gate = one.to_memory(turn.now, record.task), turn.memory.gate
+    found = [
+        each
+        for text in (memory.content, whole)
+        for detect in gate.detectors
+        for each in detect(text)
+    ]
+    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
+    gate = replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
     verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
     stored = passed(memory, verdict, gate)
     kept = [] if stored is None else [stored]
@@ -148,17 +150,6 @@ def _track(turn: Turn, given: Invocation, whole: str) -> Tracked:
     spend(turn, "tracked", why, *writes, **about)
     key = one.key if kept else None
     return Tracked(tracked=True, key=key, reason=why, quarantined=bool(kept and held))
-
-
-def _of_a_tool(gate: Gate, call: NewMemory, whole: str) -> Gate:
-    """The gate for a tool call, which finds private data in all that was told of it.
-
-    It happened, so it may say little, or what is known, and nobody reviews it.
-    """
-    texts = (call.content, whole)
-    found = [one for text in texts for detect in gate.detectors for one in detect(text)]
-    lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
-    return replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
 
 
 def memorize(
@@ -198,9 +189,10 @@ def memorize(
         wish = record.wish(turn.context, one.key, one.memory_type, one.content, one.metadata)
         record.wanted.append(wish)
     try:
-        route = _routed(turn, given)
-        judged, *again = yield from _judged(turn, one, route)
-        return _keep(turn, judged, again, route)
+        route = _route_of(turn, given)
+        screened, *again = yield from _screened(turn, one, route)
+        with changing(turn) as record:
+            return _append(turn, record, screened, again, route)
     except BaseException:
         record.wanted.remove(wish)
         raise
@@ -232,7 +224,7 @@ def _as_memory(
     return replace(one, metadata={**one.metadata, **metadata})
 
 
-def _routed(turn: Turn, one: NewMemory) -> Route:
+def _route_of(turn: Turn, one: NewMemory) -> Route:
     """To its type; without one, where the turn's router sends it, else where it goes by itself.
 
     A router that has no say answers None: an agent memorizes what it intends, or wants to know.
@@ -258,62 +250,76 @@ def _routed(turn: Turn, one: NewMemory) -> Route:
     return Route(destinations=(to,))
 
 
-def _judged(turn: Turn, one: NewMemory, route: Route) -> Flow[list[Judged]]:
-    """What the gate says of something, and of what the turn's changes leave unsaid with it."""
+def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[Judged]]:
+    """Screen something, and what repeats a memory that the turn replaces or evicts with it.
+
+    It is screened as any write is, for the strictest type that it goes to, beside what the turn
+    was shown.
+    """
     record, gate = going_on(turn), turn.memory.gate
     new = {each.key: each.content for each in record.pending if each.key is not None}
-    leaving = {**dict.fromkeys((*record.evicted, *route.evicted)), **new}
-    if route.destinations:
-        below = gate.policy.trust.below
-        strictest = max(route.destinations, key=lambda to: below(to.memory_type))
-        one = replace(one, memory_type=strictest.memory_type)
-    again = record.untold({str(one.key)} | leaving.keys())
+    leaving = {**dict.fromkeys((*record.evicted, *to.evicted)), **new}
+    types = [each.memory_type for each in to.destinations]
+    if types:
+        one = replace(one, memory_type=max(types, key=gate.policy.trust.below))
+    freed = {str(one.key)} | leaving.keys()
+    again = [NewMemory(**each["memory"]) for each in record.echoes if each["key"] in freed]
     several = [replace(each, recalled=(*each.recalled, *record.shown)) for each in (one, *again)]
     judged = yield from unit(turn.memory.pipeline.judged(several, turn.context, leaving))
-    found, *others = (discreet(each, gate) for each in judged)
-    verdict = found.verdict
-    if verdict.stored and not route.destinations:
+    first, *others = (discreet(each, gate) for each in judged)
+    if first.verdict.stored and not types:
         nowhere = "routed: its router keeps it nowhere"
-        verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
-    return [found._replace(verdict=verdict), *others]
+        told = replace(first.verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
+        first = first._replace(verdict=told)
+    return [first, *others]
 
 
-def _keep(turn: Turn, one: Judged, again: Sequence[Judged], route: Route) -> Memorized:
-    """Keep what the gate lets pass, once for each type that it goes to, and note what it says.
+def _append(
+    turn: Turn, record: TurnRecord, one: Judged, again: Sequence[Judged], to: Route
+) -> Memorized:
+    """Add what passed to what is pending, once for each type that it goes to, and note the verdict.
 
-    With it is kept what repeated a memory that the turn has replaced since, or evicts.
+    With it goes what repeated a memory that the turn has replaced since, or evicts.
     """
-    gate, write, verdict = turn.memory.gate, turn.memory.pipeline.checked, one.verdict
-    with changing(turn) as record:
-        to = route.destinations if verdict.stored else ()
-        passing = [passed(one.memory, replace(verdict, destination=each), gate) for each in to]
-        kept = [
-            replace(each, key=record.key(each.key, place) if place else each.key)
-            for place, each in enumerate(passing)
-            if each is not None
-        ]
-        writes = [write(each, turn.context) for each in kept]
-        places = tuple(
-            place._replace(key=each.key, tier=each.tier)
-            for place, each in zip(to, writes, strict=True)
-        )
-        evicted = route.evicted if kept else ()
-        found = Memorized.of(result_of(verdict, evicted=evicted, destinations=places))
-        record.pending += kept
-        record.evicted += found.evicted
-        record.repeated(one.memory, one.repeats)
-        about = _judgement(found)
-        if not kept or found.quarantined:
-            about |= beginning(one.memory, gate)
-        why = "; ".join(dict.fromkeys(to.reason for to in route.destinations))
-        reason = why if found.reason == "stored" else found.reason
-        note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
-        for each in again if kept else ():
-            if (more := passed(each.memory, each.verdict, gate)) is not None:
-                record.echoes = [one for one in record.echoes if one["memory"]["key"] != more.key]
-                record.pending.append(more)
-                why = "what it repeats is replaced or evicted by the turn"
-                note(turn, "memorized", why, write(more, turn.context), keys=[more.key])
+    gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
+    verdict = one.verdict
+    passing = [
+        passed(one.memory, replace(verdict, destination=each), gate)
+        for each in (to.destinations if verdict.stored else ())
+    ]
+    kept = [
+        replace(each, key=record.key(each.key, number) if number else each.key)
+        for number, each in enumerate(passing)
+        if each is not None
+    ]
+    writes = [checked(each, context) for each in kept]
+    places = [
+        place._replace(key=each.key, tier=each.tier)
+        for place, each in zip(to.destinations, writes, strict=False)
+    ]
+    first = {"key": writes[0].key, "tier": writes[0].tier} if writes else {}
+    evicted = to.evicted if kept else ()
+    result = result_of(verdict, evicted=evicted, destinations=tuple(places), **first)
+    told = {each.name: getattr(result, each.name) for each in fields(StoreResult)}
+    found = Memorized(**{**told, "stored": False}, pending=result.stored)
+    record.pending += kept
+    record.evicted += found.evicted
+    repeated = as_json(replace(one.memory, recalled=())) if one.repeats else {}
+    record.echoes += [
+        {"key": key, "namespace": place.namespace, "memory": repeated} for place, key in one.repeats
+    ]
+    about = _judgement(found)
+    if not kept or found.quarantined:
+        about |= beginning(one.memory, gate)
+    why = "; ".join(dict.fromkeys(each.reason for each in to.destinations))
+    reason = why if found.reason == "stored" else found.reason
+    note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
+    for each in again if kept else ():
+        if (more := passed(each.memory, each.verdict, gate)) is not None:
+            record.echoes = [one for one in record.echoes if one["memory"]["key"] != more.key]
+            record.pending.append(more)
+            why = "what it repeats is replaced or evicted by the turn"
+            note(turn, "memorized", why, checked(more, context), keys=[more.key])
     return found
 
 

@@ -129,8 +129,8 @@ def _recalled(
     direct, *informed = map(list, answers)
     recent = informed.pop() if newest else []
     if ask.floor and vectors.failed is None:
-        direct = matching(direct, LEAST_MATCH)
-        informed = [matching(each, LEAST_INFORMED_MATCH) for each in informed]
+        direct = [one for one in direct if one.match >= LEAST_MATCH]
+        informed = [[one for one in each if one.match >= LEAST_INFORMED_MATCH] for each in informed]
     found = together(direct, dict(zip(told, informed, strict=True)), ask.limit)
     yield from store.flows.mark([rows[one.place] for one in found], store.flows.moment())
     there = {one.place for one in found}
@@ -155,20 +155,26 @@ def _types(
 def circumstances(
     sections: Mapping[str, Section], stages: Iterable[str | Sequence[str]]
 ) -> dict[str, str]:
-    """What these stages said, as questions, as far as they said anything; several share one."""
+    """What these stages said, as questions, as far as they said anything; several share one.
+
+    Of each a few words are asked for: the end of a conversation, the beginning of a list.
+    """
     told = {}
     for several in stages:
         names = (several,) if isinstance(several, str) else several
         saying = [name for name in names if len(sections.get(name, ()))]
-        parts = [_told(name, sections[name], MOST_WORDS // len(saying)) for name in saying]
-        if said := " ".join(filter(None, parts)):
-            told[" and ".join(saying)] = said
+        words = list[str]()
+        for name in saying:
+            section, most = sections[name], MOST_WORDS // len(saying)
+            if name == "conversation":
+                said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
+                said, most = said[-_LAST:], max(1, most // _LAST)
+            else:
+                said = [" ".join(_LISTED.findall(str(section)) or [str(section)])]
+            words += [word for text in said for word in _TELLING.findall(text)[:most]]
+        if words:
+            told[" and ".join(saying)] = " ".join(words)
     return told
-
-
-def matching(found: Iterable[Recollection], least: float) -> list[Recollection]:
-    """Those that match so well at least."""
-    return [one for one in found if one.match >= least]
 
 
 def together(
@@ -192,20 +198,6 @@ def together(
             one, score=one.score + more, explanation={**one.explanation, **terms}
         )
     return sorted(found.values(), key=lambda one: -one.score)[:limit]
-
-
-def _told(stage: str, section: Section, most: int) -> str:
-    """What a stage said, in a few words: the end of a conversation, the beginning of a list."""
-    if stage == "conversation":
-        said = [one.text for one in section if one.fields.get("speaker")] or [str(section)]
-        return " ".join(_telling(one, max(1, most // _LAST)) for one in said[-_LAST:]).strip()
-    text = str(section)
-    listed = _LISTED.findall(text) or [text]
-    return _telling(" ".join(listed), most)
-
-
-def _telling(text: str, most: int) -> str:
-    return " ".join(_TELLING.findall(text)[:most])
 
 
 # What was said before
@@ -262,24 +254,22 @@ def _known(metadata: Mapping[str, Any], memory: MemoryCoordinator) -> Flow[list[
     # said in any case: no accesses
     said = unit(only(flows.recall(memory, [ask], lambda _: True, turn=metadata["turn"])))
     found = yield from recalling("recall conversation", memory, {"filter": spoken}, said)
-    return [_spoken(one) for one in sorted(found, key=_when)]
+    return [
+        Fragment(
+            text=one.content,
+            source="conversation",
+            version=one.updated_at.isoformat(),
+            rationale="said in this session",
+            key=one.key,
+            fields={**fields_of(one), "stamp": f"[{one.when.isoformat()}] "},
+        )
+        for one in sorted(found, key=_when)
+    ]
 
 
 def _when(one: Recollection) -> tuple[datetime, int, str]:
     turn = one.value.get("turn")
     return one.when, turn if isinstance(turn, int) else 0, one.key
-
-
-def _spoken(one: Recollection) -> Fragment:
-    told = fields_of(one)
-    return Fragment(
-        text=one.content,
-        source="conversation",
-        version=one.updated_at.isoformat(),
-        rationale="said in this session",
-        key=one.key,
-        fields={**told, "stamp": f"[{told['when']}] "},
-    )
 
 
 def _said(messages: Iterable[Any]) -> Iterable[Fragment]:

@@ -14,13 +14,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import yaml  # type: ignore[import-untyped]
 
 from langmem_tiers.core.checks import checked_strings
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.namespaces import utf8_bytes
+from langmem_tiers.core.records import by, record
 from langmem_tiers.recall.fence import labelled
 from langmem_tiers.turn.layout import Fragment, Section
 
@@ -30,7 +31,26 @@ _LONGEST: Final = 80
 """The most characters that a message tells of a file's further parts: our own choice."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _checked_text(given: object, name: str) -> str:
+    if not isinstance(given, str):
+        raise InvalidTypeError(f"{name} is a text, not {type(given).__name__}")
+    utf8_bytes(given, name)
+    return given
+
+
+def _named(given: object, name: str) -> str:
+    if not _checked_text(given, name).strip():
+        raise InvalidInputError(
+            "the persona has no name: begin its file with '# Name', or give persona_name"
+        )
+    return str(given)
+
+
+_Text = Annotated[str, by(_checked_text)]
+_Texts = Annotated[Sequence[str], by(lambda given, name: tuple(checked_strings(given, name)))]
+
+
+@record
 class Persona:
     r"""Who an agent is, with the seven fields of the specification; a source of a turn.
 
@@ -46,29 +66,15 @@ class Persona:
         ```
     """
 
-    persona_name: str
-    backstory: str = ""
-    communication_tone: str = ""
-    voice_traits: Sequence[str] = ()
-    core_values: Sequence[str] = ()
-    must_do: Sequence[str] = ()
-    must_not_do: Sequence[str] = ()
-    further: Sequence[str] = ()
+    persona_name: Annotated[str, by(_named)]
+    backstory: _Text = ""
+    communication_tone: _Text = ""
+    voice_traits: _Texts = ()
+    core_values: _Texts = ()
+    must_do: _Texts = ()
+    must_not_do: _Texts = ()
+    further: _Texts = ()
     """The other parts of its file, as they stand there."""
-
-    def __post_init__(self) -> None:
-        """Refuse who has no name."""
-        for name in _TEXTS:
-            given = getattr(self, name)
-            if not isinstance(given, str):
-                raise InvalidTypeError(f"{name} is a text, not {type(given).__name__}")
-            utf8_bytes(given, name)
-        for name in (*_LISTS, "further"):
-            object.__setattr__(self, name, tuple(checked_strings(getattr(self, name), name)))
-        if not self.persona_name.strip():
-            raise InvalidInputError(
-                "the persona has no name: begin its file with '# Name', or give persona_name"
-            )
 
     @classmethod
     def of_markdown(cls, text: str | Path) -> Persona:
@@ -88,7 +94,12 @@ class Persona:
             InvalidInputError: if it names nobody, or the file or its front matter cannot be read.
         """
         if isinstance(text, Path):
-            text = _file(text)
+            try:
+                text = text.read_text("utf-8")
+            except (OSError, ValueError) as error:
+                raise InvalidInputError(
+                    f"the persona {short(str(text))} cannot be read ({error}): name a file in UTF-8"
+                ) from error
         if not isinstance(text, str):
             raise InvalidTypeError(f"a persona is a text or a Path, not {type(text).__name__}")
         return cls(**_read_soul(text))
@@ -151,37 +162,24 @@ class OperationalState:
 
     def remember(self, prompt: str, metadata: Mapping[str, Any]) -> Section:  # noqa: ARG002 - a source's
         """The state as a section."""
-        text = "\n".join(
-            (
-                f"**Emotional State**: {self._emotion()}",
-                f"**Active Workload**: {len(self.active_tasks)} active tasks",
-                f"**System Status**: {self.system_status}",
-            )
-        )
-        said = Fragment(text=text, source="state", rationale="how the agent is", data=False)
-        return Section((said,))
-
-    def _emotion(self) -> str:
-        if not self.emotional_state:
-            return "Unknown"
+        emotion, mood = "Unknown", self.emotional_state or {}
         try:
-            emotion = labelled(str(self.emotional_state["primary_emotion"]))
-            level = self.emotional_state.get("confidence_level")
-            return emotion if level is None else f"{emotion} (confidence: {float(level):.2f})"
+            if mood:
+                emotion = labelled(str(mood["primary_emotion"]))
+            if (level := mood.get("confidence_level")) is not None:
+                emotion = f"{emotion} (confidence: {float(level):.2f})"
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise InvalidInputError(
                 "an emotional state has a primary_emotion and a confidence_level in 0…1, not "
-                f"{short(dict(self.emotional_state))}"
+                f"{short(dict(mood))}"
             ) from error
-
-
-def _file(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, ValueError) as error:
-        raise InvalidInputError(
-            f"the persona {short(str(path))} cannot be read ({error}): name a file in UTF-8"
-        ) from error
+        lines = (
+            f"**Emotional State**: {emotion}",
+            f"**Active Workload**: {len(self.active_tasks)} active tasks",
+            f"**System Status**: {self.system_status}",
+        )
+        text, why = "\n".join(lines), "how the agent is"
+        return Section((Fragment(text=text, source="state", rationale=why, data=False),))
 
 
 # Reading a SOUL.md

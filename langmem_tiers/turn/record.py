@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final, Self
+from typing import Annotated, Any, ClassVar, Final
 from uuid import NAMESPACE_OID, uuid5
+
+from pydantic import ConfigDict, PlainValidator, TypeAdapter, ValidationError
 
 from langmem_tiers.core.checks import checked_mapping, share
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Source
-from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES, Place
+from langmem_tiers.core.namespaces import MAX_NAMESPACE_BYTES
 from langmem_tiers.core.values import storable
 from langmem_tiers.learn.reflexion import (
     FAILED_ATTEMPT,
@@ -28,7 +30,7 @@ from langmem_tiers.learn.skills import ToolCall, Trace, trace_memory
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.state.state import ProgressDelta
 from langmem_tiers.turn.layout import Fragment
-from langmem_tiers.turn.trace import TurnEvent
+from langmem_tiers.turn.trace import TurnEvent, as_json
 
 LONGEST_TASK: Final = 200
 """Characters of a prompt that its memories and its trace keep: our own choice."""
@@ -38,6 +40,7 @@ LONGEST_RESULT: Final = 4_000
 """Characters of a result, of an error and of the arguments that are kept: our own choice."""
 DEEPEST: Final = 50
 """Levels of a parameter that are kept as JSON: our own choice."""
+_Memory = Annotated[NewMemory, PlainValidator(lambda given: NewMemory(**given))]
 _TOLD: Final = ("tool", "parameters", "result", "error", "seconds", "relevance")
 """What the memory of a call says of it."""
 
@@ -79,14 +82,12 @@ class Invocation:
             further={"tool_call": told, **failure_fields(failure)},
         )
 
-    def step(self) -> ToolCall:
-        """The call as the skill extractor reads it: names, and no values."""
-        return ToolCall(self.tool, frozenset(self.parameters), self.error is None)
-
 
 @dataclass(slots=True, kw_only=True)
 class TurnRecord:
     """A turn so far. All of it is JSON, so that a graph's state can hold it between two nodes."""
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     turn: str
     began: datetime
@@ -96,7 +97,7 @@ class TurnRecord:
     tokens: int = 0
     spent: int = 0
     """Events that count towards the budget."""
-    pending: list[NewMemory] = field(default_factory=list)
+    pending: list[_Memory] = field(default_factory=list)
     evicted: list[str] = field(default_factory=list)
     calls: list[Invocation] = field(default_factory=list)
     heard: float = 1.0
@@ -143,16 +144,6 @@ class TurnRecord:
                 continue
             key, place = (None, None) if memory is None else (memory.key, [*memory.namespace])
             self.shown.append({"content": one.text, "key": key, "namespace": place})
-
-    def repeated(self, one: NewMemory, places: Iterable[tuple[Place, str]]) -> None:
-        """Keep in mind what is not kept as it repeats these memories."""
-        again = as_json(replace(one, recalled=()))
-        for place, key in places:
-            self.echoes.append({"key": key, "namespace": place.namespace, "memory": again})
-
-    def untold(self, keys: Container[str]) -> list[NewMemory]:
-        """What repeats the memories of these keys alone, which are not to stay as they are."""
-        return [NewMemory(**one["memory"]) for one in self.echoes if one["key"] in keys]
 
     def refuse(self, what: str, why: str, at: datetime) -> None:
         """Note that something was refused; said again, it is counted."""
@@ -203,7 +194,11 @@ class TurnRecord:
         if not kept:
             return None
         ended = self.calls[-1].error is None if success is None else success
-        steps = [one.step() for one in self.calls if one.key in kept]
+        steps = [  # as the skill extractor reads calls: names, and no values
+            ToolCall(one.tool, frozenset(one.parameters), one.error is None)
+            for one in self.calls
+            if one.key in kept
+        ]
         return Trace(self.turn, steps, ended, min(one.trust for one in kept.values()))
 
     def run_memory(self, trace: Trace, context: MemoryContext) -> NewMemory:
@@ -220,63 +215,22 @@ class TurnRecord:
         return as_json(self)
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> Self:
+    def of_state(cls, state: Mapping[str, Any]) -> TurnRecord:
         """The turn of that JSON.
 
         Raises:
             InvalidInputError: for what is no turn.
         """
-        given = checked_mapping(state, "state", "what to_state told")
         try:
-            told: dict[str, Any] = {
-                name: list(one) if isinstance(one, list) else one for name, one in given.items()
-            }
-            read = {
-                "began": datetime.fromisoformat(told["began"]),
-                "pending": [NewMemory(**one) for one in told["pending"]],
-                "calls": [Invocation(**one) for one in told["calls"]],
-                "events": [TurnEvent.of_state(one) for one in told["events"]],
-            }
-            return cls(**{**told, **read})
-        except (KeyError, TypeError, ValueError) as error:
+            return _READ.validate_python(checked_mapping(state, "state", "what to_state told"))
+        except (TypeError, ValidationError) as error:
             raise InvalidInputError(
                 f"the state holds no turn ({short(str(error))}): begin one with the assemble node, "
                 "which writes the key 'turn'"
             ) from error
 
 
-def as_json(one: NewMemory | TurnRecord) -> dict[str, Any]:
-    """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
-
-    Raises:
-        InvalidInputError: for what is nested too deeply.
-    """
-    try:
-        read: dict[str, Any] = json.loads(json.dumps(one, default=_form))
-    except RecursionError as error:
-        raise InvalidInputError(
-            "what is to be remembered is nested too deeply to be kept: give it fewer levels"
-        ) from error
-    return read
-
-
-def _form(value: Any) -> Any:
-    """The JSON of what has no form there by itself."""
-    if isinstance(value, datetime):
-        return value.isoformat()
-    if isinstance(value, NewMemory):
-        given = {name: one for name, one in _fields(value).items() if one != _BLANK[name]}
-        return {"content": value.content, **given}
-    if is_dataclass(value):
-        return _fields(value)
-    return dict(value) if isinstance(value, Mapping) else list(value)
-
-
-def _fields(one: Any) -> dict[str, Any]:
-    return {each.name: getattr(one, each.name) for each in fields(one)}
-
-
-_BLANK: Final = _fields(NewMemory(content=""))
+_READ: Final = TypeAdapter(TurnRecord)
 
 
 def _derived(one: NewMemory, origins: Sequence[NewMemory]) -> NewMemory:

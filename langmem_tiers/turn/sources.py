@@ -7,7 +7,7 @@ the turn's memory. Functions are asked within their time, several side by side.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -37,14 +37,22 @@ _ASIDE: Final = Daemons(32)
 that hangs keeps its thread, so that there is an end to them: as many as `asyncio` has at most."""
 
 
+Given = tuple[Any, ...]
+"""What a function is called with."""
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionSource:
-    """What answers by a function, or by its async twin."""
+    """What answers by a function, or by its async twin, once or several times side by side."""
 
     verb: Callable[..., Any]
     averb: Callable[..., Any] | None = None
     waits: bool = True
     """True if it may take time; a function that only arranges what is there takes none."""
+    given: Callable[[str, Mapping[str, Any]], Sequence[Given]] = lambda *told: (told,)
+    """What it is called with, for a prompt and the metadata."""
+    read: Callable[[Sequence[Any]], Any] = lambda answers: answers[0]
+    """What its answers come to."""
 
 
 def built_in() -> dict[str, Any]:
@@ -73,7 +81,7 @@ def as_source(name: str, given: Any) -> Any:
     verbs = [one for one in named if callable(one)]
     if not verbs and callable(queried):
         if name == "identity":
-            return Identity(given)
+            return FunctionSource(queried, given=_queries, read=_identity)
         verbs = [lambda prompt, told: queried(_GOALS, {"prompt": prompt, **told})]
     elif not verbs and callable(given):
         verbs = [given]
@@ -139,38 +147,43 @@ Outcome = tuple[Any, Exception | None]
 def answered(
     asked: Sequence[tuple[Any, Mapping[str, Any]]], prompt: str, memory: MemoryCoordinator
 ) -> Flow[list[Outcome]]:
-    """Ask a source, or several functions, each with its metadata; return answers and errors."""
-    functions = [one for one, _ in asked if isinstance(one, FunctionSource)]
-    if len(functions) == len(asked):
-        seconds = asked[0][1]["seconds"] if any(one.waits for one in functions) else None
-        return (yield from _outcomes([(one, (prompt, told)) for one, told in asked], seconds))
-    ((source, metadata),) = asked
-    try:
-        return [((yield from source.flow(prompt, metadata, memory)), None)]
-    except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
-        return [(None, error)]
+    """Ask a source of ours, or the functions of one or several, each with its metadata.
 
-
-def _outcomes(
-    asked: Sequence[tuple[FunctionSource, tuple[Any, ...]]],
-    seconds: float | None,
-    *,
-    at_once: bool = False,
-) -> Flow[list[Outcome]]:
-    """Call functions, or await their twins, with what each is given.
-
-    Blocking ones are called one after another unless there is a time limit, or `at_once` is set.
+    Functions are called side by side if there are several calls, or a time limit.
     """
-    daemons = _ASIDE if at_once or seconds is not None else None
-    calls = [partial(_outcome, one.verb, *given) for one, given in asked]
-    acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *given) for one, given in asked]
+    functions = [(one, told) for one, told in asked if isinstance(one, FunctionSource)]
+    if not functions:
+        ((source, told),) = asked
+        try:
+            return [((yield from source.flow(prompt, told, memory)), None)]
+        except Exception as error:  # noqa: BLE001 - a user's source can raise anything: it is told
+            return [(None, error)]
+    given = [(one, each) for one, told in functions for each in one.given(prompt, told)]
+    seconds = functions[0][1]["seconds"] if any(one.waits for one, _ in functions) else None
+    daemons = _ASIDE if len(given) > 1 or seconds is not None else None
+    calls = [partial(_outcome, one.verb, *each) for one, each in given]
+    acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *each) for one, each in given]
 
     def call() -> list[Outcome | None]:
         return [one() for one in calls] if daemons is None else done_by(seconds, calls, daemons)
 
-    found: list[Outcome | None] = yield Ask(call, partial(adone_by, seconds, acalls, len(acalls)))
+    said: list[Outcome | None] = yield Ask(call, partial(adone_by, seconds, acalls, len(acalls)))
     late = TimeoutError(f"there was no answer within {seconds or 0:g} seconds")
-    return [(None, late) if one is None else one for one in found]
+    found = {id(one): list[Outcome]() for one, _ in functions}
+    for (one, _), outcome in zip(given, said, strict=True):
+        found[id(one)].append((None, late) if outcome is None else outcome)
+    return [_outcome_of(one, found[id(one)]) for one, _ in functions]
+
+
+def _outcome_of(source: FunctionSource, outcomes: Sequence[Outcome]) -> Outcome:
+    """What a source's answers come to, or its first error."""
+    for _, error in outcomes:
+        if error is not None:
+            return None, error
+    try:
+        return source.read([answer for answer, _ in outcomes]), None
+    except InvalidTypeError as wrong:
+        return None, wrong
 
 
 def _outcome(verb: Any, *given: Any) -> Outcome:
@@ -201,28 +214,13 @@ async def _aoutcome(averb: Any, daemons: Daemons | None, *given: Any) -> Outcome
 # Who the agent is
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Who the agent is and what it may do: four queries, which run side by side.
+def _queries(_: str, metadata: Mapping[str, Any]) -> list[Given]:
+    """What an object with `query(question, metadata)` is asked of itself.
 
-    Of an object with `query(question, metadata)`. Each answers
-    `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
+    Each is answered by `{"items": [{"id", "content", "rationale"}], "effective_at": …}`.
     """
-
-    daemon: Any
-
-    def flow(
-        self, prompt: str, metadata: Mapping[str, Any], memory: MemoryCoordinator
-    ) -> Flow[Section]:
-        """Return the answers in the order of the queries."""
-        del prompt, memory
-        source, mode = FunctionSource(self.daemon.query), {"current_mode": metadata["mode"]}
-        asked = [(source, (text, mode if told else {})) for text, (_, told) in _QUERIES.items()]
-        found = yield from _outcomes(asked, metadata["seconds"], at_once=True)
-        for _, error in found:
-            if error is not None:
-                raise error
-        return _identity(answer for answer, _ in found)
+    mode = {"current_mode": metadata["mode"]}
+    return [(text, mode if told else {}) for text, (_, told) in _QUERIES.items()]
 
 
 def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Section:
@@ -237,7 +235,7 @@ def _stated(given: Mapping[str, Any], _: str, metadata: Mapping[str, Any]) -> Se
     return _identity(answers)
 
 
-def _identity(answers: Iterable[Any]) -> Section:
+def _identity(answers: Sequence[Any]) -> Section:
     """Answers in the order of the queries; a text that two of them say stands once.
 
     An `id` names an item within the answer to one query. An item that was there before says so.
@@ -335,23 +333,22 @@ def _known_state(known: ShortTermSnapshot) -> Section:
 
 
 def _tools(_: str, metadata: Mapping[str, Any]) -> Section:
-    """What the agent can call, one a line: LangChain tools, or mappings."""
-    tools = () if metadata["tools"] is None else metadata["tools"]
-    return Section(tuple(_tool(one, place) for place, one in enumerate(tools)))
+    """What the agent can call, one a line: LangChain tools, or mappings.
 
-
-def _tool(one: Any, place: int) -> Fragment:
-    """A tool as a line: its name, the names and types of its arguments, what it does."""
-    told = one.get if isinstance(one, Mapping) else partial(getattr, one)
-    name, given = told("name", None), told("args", {})
-    if not isinstance(name, str) or not isinstance(given, Mapping):
-        raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
-    arguments = ", ".join(f"{each}{_typed(schema)}" for each, schema in given.items())
-    text = f"- {name}({arguments}): {' '.join(str(told('description', '')).split())}"
-    why = "the agent may call it"
-    return Fragment(text=text, source="tools", rationale=why, key=name, rank=place, data=False)
-
-
-def _typed(schema: Any) -> str:
-    kind = schema.get("type") if isinstance(schema, Mapping) else None
-    return f": {kind}" if isinstance(kind, str) else ""
+    A line has the tool's name, the names and types of its arguments, and what it does.
+    """
+    found = []
+    for place, one in enumerate(metadata["tools"] or ()):
+        told = one.get if isinstance(one, Mapping) else partial(getattr, one)
+        name, given = told("name", None), told("args", {})
+        if not isinstance(name, str) or not isinstance(given, Mapping):
+            raise InvalidTypeError(f"a tool has a name, a description and args, not {short(one)}")
+        arguments = []
+        for each, schema in given.items():
+            kind = schema.get("type") if isinstance(schema, Mapping) else None
+            arguments.append(f"{each}: {kind}" if isinstance(kind, str) else f"{each}")
+        does = " ".join(str(told("description", "")).split())
+        about: dict[str, Any] = {"rationale": "the agent may call it", "data": False}
+        text = f"- {name}({', '.join(arguments)}): {does}"
+        found.append(Fragment(text=text, source="tools", key=name, rank=place, **about))
+    return Section(tuple(found))

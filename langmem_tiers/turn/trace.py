@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
@@ -22,7 +22,7 @@ from langmem_tiers.core.namespaces import Place
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.records import by, record
 from langmem_tiers.core.values import storable
-from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query
 from langmem_tiers.remember.gate import Decision, Gate
 from langmem_tiers.remember.new import NewMemory
 from langmem_tiers.remember.pipeline import Judged
@@ -150,13 +150,7 @@ class TurnEvent:
 
     def to_state(self) -> dict[str, Any]:
         """The event as JSON."""
-        return {**asdict(self), "at": self.at.isoformat(), "reasons": list(self.reasons)}
-
-    @classmethod
-    def of_state(cls, state: Mapping[str, Any]) -> TurnEvent:
-        """The event of that JSON."""
-        at, reasons = datetime.fromisoformat(state["at"]), tuple(state["reasons"])
-        return cls(**{**state, "at": at, "reasons": reasons})
+        return as_json(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +170,7 @@ class TurnTrace:
 
     def to_jsonl(self) -> str:
         """One event a line, as JSON."""
-        lines = ({"turn": self.turn, **one.to_state()} for one in self.events)
-        return "".join(json.dumps(one, ensure_ascii=False, sort_keys=True) + "\n" for one in lines)
+        return "".join(f"{_dumped({'turn': self.turn, **_fields(one)})}\n" for one in self.events)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,13 +244,52 @@ class CommitReport:
 
     def to_json(self) -> str:
         """The whole report as JSON."""
-        told = {
-            **self.to_state(),
-            "episodic": [dict(one) for one in self.episodic],
-            "semantic": [dict(one) for one in self.semantic],
-            "trace": [one.to_state() for one in self.trace.events],
-        }
-        return json.dumps(told, ensure_ascii=False, sort_keys=True)
+        whole = {"episodic": self.episodic, "semantic": self.semantic, "trace": self.trace.events}
+        return _dumped({**self.to_state(), **whole})
+
+
+# As JSON
+
+
+def as_json(one: object) -> dict[str, Any]:
+    """A turn, or what is to be remembered, as JSON; of a memory the fields that were given.
+
+    Raises:
+        InvalidInputError: for what is nested too deeply.
+    """
+    try:
+        read: dict[str, Any] = json.loads(json.dumps(one, default=_form))
+    except RecursionError as error:
+        raise InvalidInputError(
+            "what is to be remembered is nested too deeply to be kept: give it fewer levels"
+        ) from error
+    return read
+
+
+def _dumped(one: object) -> str:
+    return json.dumps(one, default=_form, ensure_ascii=False, sort_keys=True)
+
+
+def _form(value: Any) -> Any:
+    """The JSON of what has no form there by itself."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, NewMemory):
+        given = {name: one for name, one in _fields(value).items() if one != _BLANK[name]}
+        return {"content": value.content, **given}
+    if is_dataclass(value):
+        return _fields(value)
+    return dict(value) if isinstance(value, Mapping) else list(value)
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {each.name: getattr(one, each.name) for each in fields(one)}
+
+
+_BLANK: Final = _fields(NewMemory(content=""))
+
+
+# As the database has it
 
 
 def report_of(
@@ -271,7 +303,17 @@ def report_of(
     refused = detail.get("refused", {})
     return CommitReport(
         turn=trace.turn,
-        stored=tuple(map(_stored, detail["stored"])),
+        stored=tuple(
+            StoreResult(
+                stored=True,
+                key=one["key"],
+                tier=Tier(one["tier"]),
+                quarantined=one["held"] is not None,
+                reason=one["held"] or "stored",
+                evicted=tuple(one["evicted"]),
+            )
+            for one in detail["stored"]
+        ),
         refused=tuple(StoreResult(stored=False, key=key, reason=refused[key]) for key in refused),
         episodic=tuple(one for one in exports if happened(one)),
         semantic=tuple(one for one in exports if not happened(one)),
@@ -279,18 +321,6 @@ def report_of(
         budget=budget,
         trace=trace,
         **{name: tuple(detail[name]) for name in ("goals", "lessons", "skills")},
-    )
-
-
-def _stored(one: Mapping[str, Any]) -> StoreResult:
-    """What became of a memory that was written, as the event keeps it."""
-    return StoreResult(
-        stored=True,
-        key=one["key"],
-        tier=Tier(one["tier"]),
-        quarantined=one["held"] is not None,
-        reason=one["held"] or "stored",
-        evicted=tuple(one["evicted"]),
     )
 
 
@@ -302,12 +332,6 @@ def export_of(place: Place, key: str, tier: str, value: Mapping[str, Any]) -> di
 def happened(export: Mapping[str, Any]) -> bool:
     """Whether a memory says what happened, and not what is known."""
     return export["value"].get("memory_type") in EPISODES
-
-
-def event_names(turn: str, events: Sequence[TurnEvent]) -> list[str]:
-    """The name of each event: the same for the same turn, in the order of its events."""
-    begin = bounds(turn)[0]
-    return [f"{begin}{number:06}" for number, _ in enumerate(events)]
 
 
 def bounds(turn: str) -> tuple[str, str]:
@@ -326,9 +350,10 @@ def record_call(context: MemoryContext, trace: TurnTrace) -> Call:
     """The call that writes the trace of a turn, unless that has ended; it is to be locked."""
     turn, events = trace.turn, trace.events
     details = [{**one.detail, "reasons": list(one.reasons), "turn": turn} for one in events]
+    within = _within(context, turn)
     params = {
-        **_within(context, turn),
-        "events": event_names(turn, events),
+        **within,
+        "events": [f"{within['low']}{number:06}" for number, _ in enumerate(events)],
         "kinds": [one.kind for one in events],
         "namespaces": [one.namespace for one in events],
         "keys": [one.key for one in events],
@@ -360,7 +385,12 @@ def trace_of(turn: str, context: MemoryContext) -> Flow[TurnTrace]:
             f"there is no turn {short(turn)} in tenant {context.tenant!r}: one is written when it "
             "is committed, or left, and kept for as many days as the store's trace_days"
         )
-    return TurnTrace(turn=turn, events=tuple(map(_event, rows)))
+    events = []
+    for kind, at, detail, namespace, key in rows:
+        told = {name: one for name, one in detail.items() if name not in ("reasons", "turn")}
+        why, place = tuple(detail.get("reasons", ())), {"namespace": namespace, "key": key}
+        events.append(TurnEvent(kind=kind, at=at, reasons=why, detail=told, **place))
+    return TurnTrace(turn=turn, events=tuple(events))
 
 
 def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
@@ -369,14 +399,6 @@ def is_of(context: MemoryContext, ended: Mapping[str, Any]) -> bool:
     if user not in (None, context.user_id):
         return False
     return project is None or ended.get("project_id") == storable(project)
-
-
-def _event(row: Row) -> TurnEvent:
-    kind, at, detail, namespace, key = row
-    told = dict(detail)
-    reasons = tuple(told.pop("reasons", ()))
-    told.pop("turn", None)
-    return TurnEvent(kind=kind, at=at, reasons=reasons, detail=told, namespace=namespace, key=key)
 
 
 # What a trace may show

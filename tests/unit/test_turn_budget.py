@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import BudgetExceededError, InvalidInputError
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, as_json, called
-from langmem_tiers.turn.trace import Budget, TurnEvent, bounds, event_names
+from langmem_tiers.turn.record import LONGEST_RESULT, TurnRecord, called
+from langmem_tiers.turn.trace import Budget, TurnEvent, TurnTrace, as_json, bounds, record_call
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 ACME = MemoryContext(tenant="acme", project_id="billing")
@@ -102,6 +102,13 @@ def test_a_turn_went_as_its_last_call_did_unless_it_is_said() -> None:
     assert said is not None
     assert not said.succeeded
     assert empty is None
+
+
+def event_names(turn: str, events: list[TurnEvent]) -> list[str]:
+    found: list[str] = record_call(ACME, TurnTrace(turn=turn, events=tuple(events))).params[
+        "events"
+    ]
+    return found
 
 
 @given(st.text(min_size=1), st.text(min_size=1), st.integers(1, 1200))
