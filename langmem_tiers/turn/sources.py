@@ -149,7 +149,8 @@ def answered(
 ) -> Flow[list[Outcome]]:
     """Ask a source of ours, or the functions of one or several, each with its metadata.
 
-    Functions are called side by side if there are several calls, or a time limit.
+    Blocking functions are called on one thread, unless there is a time limit; the several calls of
+    one are made side by side.
     """
     functions = [(one, told) for one, told in asked if isinstance(one, FunctionSource)]
     if not functions:
@@ -160,7 +161,8 @@ def answered(
             return [(None, error)]
     given = [(one, each) for one, told in functions for each in one.given(prompt, told)]
     seconds = functions[0][1]["seconds"] if any(one.waits for one, _ in functions) else None
-    daemons = _ASIDE if len(given) > 1 or seconds is not None else None
+    aside = seconds is not None or len(given) > len(functions)
+    daemons = _ASIDE if aside else None
     calls = [partial(_outcome, one.verb, *each) for one, each in given]
     acalls = [partial(_aoutcome, one.averb or one.verb, daemons, *each) for one, each in given]
 
