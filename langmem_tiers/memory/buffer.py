@@ -11,14 +11,13 @@ from threading import Lock
 from typing import Any
 
 from langmem_tiers.core.checks import checked_list, share
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection, Recollections
 from langmem_tiers.core.types import MemoryTypes
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.recalling import get_context
-from langmem_tiers.postgres.flow import Flow, Runs, both, then
+from langmem_tiers.postgres.flow import Flow, both, then
 from langmem_tiers.recall.budget import TokenCounter, counted
 from langmem_tiers.recall.fence import titled_text
 from langmem_tiers.recall.inquiry import checked_tokens
@@ -154,20 +153,10 @@ class WorkingMemoryBuffer:
             )
         if not checked_limit(capacity):
             raise InvalidInputError("the capacity is 0: nothing could be in mind; use 1 to 1,000")
-        self.memory = memory
+        self.memory, self.context, self.runner = memory, memory.context, memory.runner
         self.capacity = capacity
         self.held: tuple[BufferedMemory, ...] = ()
         self.changing = Lock()
-
-    @property
-    def context(self) -> MemoryContext:
-        """Who remembers and who asks."""
-        return self.memory.context
-
-    @property
-    def runner(self) -> Runs:
-        """What runs its flows."""
-        return self.memory.runner
 
     @property
     def items(self) -> list[BufferedMemory]:

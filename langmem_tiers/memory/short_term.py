@@ -403,24 +403,18 @@ class ShortTermState:
 
     def __init__(self, store: TieredStore, context: MemoryContext) -> None:
         """Stand on a store; `context` says whose state it is."""
-        self.context = context
-        self._store = store
+        self.context, self.runner = context, store
 
     def __repr__(self) -> str:
         """Whose state it is."""
         return f"ShortTermState({self.context!r})"
 
     @property
-    def runner(self) -> TieredStore:
-        """What runs its flows."""
-        return self._store
-
-    @property
     def now(self) -> dt.datetime:
         """What time it is in UTC, by the store's clock."""
-        return self._store.flows.now.astimezone(dt.UTC)
+        return self.runner.flows.now.astimezone(dt.UTC)
 
     @cached_property
     def whose(self) -> states.Whose:
         """Whose state it is, as the database names them."""
-        return states.Whose.of(self.context, self._store.options.bounds)
+        return states.Whose.of(self.context, self.runner.options.bounds)

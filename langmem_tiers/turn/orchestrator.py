@@ -48,19 +48,12 @@ def turns(
     project = None if context.project_id is None else storable(context.project_id)
     params = {**context.whose, "limit": checked_limit(limit)}
     rows = yield from rows_of("turns_ended", **params, session=session, project=project)
-    return [
-        EndedTurn(
-            turn=turn,
-            kind=kind,
-            began=None if began is None else datetime.fromisoformat(began),
-            at=at,
-            reason=reason,
-            project_id=project_id,
-            session_id=session_id,
-            summary=dict(summary or {}),
-        )
-        for _, at, kind, turn, began, reason, project_id, session_id, summary in rows
-    ]
+    names = ("at", "kind", "turn", "began", "reason", "project_id", "session_id", "summary")
+    found = [dict(zip(names, row[1:], strict=True)) for row in rows]
+    for one in found:
+        one["began"] = None if one["began"] is None else datetime.fromisoformat(one["began"])
+        one["summary"] = dict(one["summary"] or {})
+    return [EndedTurn(**one) for one in found]
 
 
 class MemoryOrchestrator(Turn):

@@ -11,7 +11,6 @@ from typing import Any, Self
 from uuid import uuid4
 
 from langmem_tiers.core.checks import checked_flag, checked_kind, label
-from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     BudgetExceededError,
     InvalidInputError,
@@ -22,7 +21,6 @@ from langmem_tiers.core.memory import Destination
 from langmem_tiers.core.options import RECALL_OPTIONS
 from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Runs
 from langmem_tiers.remember.new import NewMemory, checked_text
 from langmem_tiers.store.write import Write
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout, Stage
@@ -90,7 +88,7 @@ class Turn:
         for what, function in {"router": router, "count_tokens": count_tokens}.items():
             if function is not None and not callable(function):
                 raise InvalidTypeError(f"{what} is a function or None, not {short(function)}")
-        self.memory = memory
+        self.memory, self.context, self.runner = memory, memory.context, memory.runner
         self.budget = Budget() if budget is None else budget
         self.layout = layout
         self.mode = label(mode, "mode")
@@ -114,16 +112,6 @@ class Turn:
         record = self.record
         went = "not begun" if record is None else f"{record.turn!r} {record.closed or 'goes on'}"
         return f"MemoryOrchestrator({self.context!r}, {self.layout.name}: {went})"
-
-    @property
-    def context(self) -> MemoryContext:
-        """Who remembers and who asks."""
-        return self.memory.context
-
-    @property
-    def runner(self) -> Runs:
-        """What runs its flows."""
-        return self.memory.runner
 
     @property
     def now(self) -> datetime:
