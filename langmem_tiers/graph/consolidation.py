@@ -40,10 +40,10 @@ from langmem_tiers.consolidate.steps import (
 )
 from langmem_tiers.core import checks, errors, structured
 from langmem_tiers.core.context import MemoryContext
-from langmem_tiers.core.errors import CheckpointError, InvalidInputError, LeaseLostError, short
+from langmem_tiers.core.errors import short
 from langmem_tiers.core.memory import Moment, Tier
 from langmem_tiers.core.namespaces import Place, encode
-from langmem_tiers.graph.node import Remembered, Scope, asked, tiered, ways
+from langmem_tiers.graph.node import NodeConfig, Scope, asked, tiered, ways
 from langmem_tiers.learn.general import generaliser_of
 from langmem_tiers.postgres.flow import Flow, lasting
 from langmem_tiers.remember.new import checked_text
@@ -128,7 +128,7 @@ class ConsolidationState(Input, Output, total=False):
 class CycleRun(NamedTuple):
     """A node at work: what its flow goes by."""
 
-    whose: Remembered
+    whose: NodeConfig
     steps: Mapping[str, CycleStep]
     store: TieredStore
     config: RunnableConfig
@@ -153,7 +153,7 @@ class CycleRun(NamedTuple):
         """
         context = self.whose.context(self.context, self.config)
         if context.session_id is None:
-            raise InvalidInputError(
+            raise errors.InvalidInputError(
                 "session_ended is true, and the run does not say which session: run the graph "
                 "in a thread, or with context=MemoryContext(tenant=…, session_id=…)"
             )
@@ -182,7 +182,7 @@ class CycleRun(NamedTuple):
             CheckpointError: if a worker runs it, and it is one of another tenant.
         """
         if self.held and state["tenant"] != self.held.tenant:
-            raise CheckpointError(
+            raise errors.CheckpointError(
                 f"a checkpoint of {self.held.tenant!r} is of a cycle of {short(state['tenant'])}: "
                 f"{NOT_OURS}"
             )
@@ -246,7 +246,7 @@ def select(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         try:
             if kept := (yield from run.steps[one].finish(cycle)):
                 stay[one] = {"kept": kept}
-        except LeaseLostError:
+        except errors.LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
             return {**_OVER, "taken_over": True, "counts": stay}
@@ -285,7 +285,7 @@ def apply(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
         return {"counts": {name: {"left": {LEFT_OUT: len(decisions)}}}}
     try:
         done = yield from run.steps[name].apply(run.cycle(state), decisions)
-    except LeaseLostError:
+    except errors.LeaseLostError:
         if run.held is not None:
             raise  # a worker that has lost its lease stops
         return {"taken_over": True, "counts": {name: {"left": {TAKEN: len(decisions)}}}}
@@ -303,7 +303,7 @@ def report(run: CycleRun, state: Any) -> Flow[dict[str, Any]]:
     if state["skipped"] is None and not over:
         try:
             yield from note_cycle(run.cycle(state))
-        except LeaseLostError:
+        except errors.LeaseLostError:
             if run.held is not None:
                 raise  # a worker that has lost its lease stops
             over = True
@@ -424,7 +424,7 @@ def create_consolidation_graph(
     if store is not None:
         tiered(store)
     stops = _checked(checkpointer, interrupt_before)
-    graph = _wired(policy, model, Remembered(context))
+    graph = _wired(policy, model, NodeConfig(context))
     named: Any = {"interrupt_before": stops, "name": checked_text(name, "name")}
     return graph.compile(checkpointer, store=store, **named).with_config(recursion_limit=_STEPS)
 
@@ -446,15 +446,12 @@ def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
 
 
 def _wired(
-    policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: Remembered
+    policy: ConsolidationPolicy | None, model: BaseChatModel | None, whose: NodeConfig
 ) -> StateGraph[Any, Any, Any, Any]:
     """The nodes of a cycle and the ways between them."""
     run = partial(CycleRun, whose, _steps(policy, model))
     graph = StateGraph(
-        ConsolidationState,
-        context_schema=MemoryContext,
-        input_schema=Input,
-        output_schema=Output,
+        ConsolidationState, context_schema=MemoryContext, input_schema=Input, output_schema=Output
     )
     for does in _NODES:
         retry = None if model is not None and does.__name__ == propose.__name__ else _RETRY
@@ -508,7 +505,7 @@ def consolidation_due(
         ```
     """
     checks.checked_kind(schedule, ConsolidationSchedule, "schedule")
-    whose = Remembered(context)
+    whose = NodeConfig(context)
 
     def route(state: Any, config: RunnableConfig) -> Flow[str]:
         runtime, every = get_runtime(), schedule.every

@@ -10,9 +10,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from langchain_core.messages import BaseMessage, ToolMessage
@@ -30,9 +29,9 @@ from langmem_tiers.core.handles import bracketed, handle_of
 from langmem_tiers.core.memory import Recollection, StoreResult
 from langmem_tiers.core.reading import LINE, shortened
 from langmem_tiers.graph.messages import last_failure, noted, this_turn
-from langmem_tiers.graph.node import Remembered, Scope, Step, asked, last_question, ways
+from langmem_tiers.graph.node import NodeConfig, Scope, Step, asked, last_question, ways
 from langmem_tiers.graph.remind import reminder_line
-from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trusting
+from langmem_tiers.graph.speakers import TRUST, key_of, messages_so_far, speakers_in, trust_of
 from langmem_tiers.learn.reflexion import failure_fields
 from langmem_tiers.memory import flows
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -115,15 +114,20 @@ class OwnTool(StructuredTool):
     They also say how far what they bring is trusted.
     """
 
-    says: ClassVar[Any] = None
+    schema_extra: Any = None
     """What changes the schema that a model is told."""
+    brought: Callable[[ToolMessage], Sequence[Any]] = lambda _: ()
+    """Finds the values of the memories that an answer brings."""
+    tells_done: bool = False
+    """Whether the artifact of an answer is what was done, and nothing else."""
 
     @property
     def tool_call_schema(self) -> ArgsSchema:
         """What a model is told."""
         schema = super().tool_call_schema
-        if self.says is not None and isinstance(schema, type) and issubclass(schema, BaseModel):
-            schema.model_config["json_schema_extra"] = self.says
+        extra = self.schema_extra
+        if extra is not None and isinstance(schema, type) and issubclass(schema, BaseModel):
+            schema.model_config["json_schema_extra"] = extra
         return schema
 
     def run(self, tool_input: Any, *given: Any, **options: Any) -> Any:
@@ -136,14 +140,12 @@ class OwnTool(StructuredTool):
         with _called(options):
             return self._marked(await super().arun(tool_input, *given, **options))
 
-    def brought(self, answer: ToolMessage) -> Sequence[Any]:  # noqa: ARG002 - of those that search
-        """The values of the memories that an answer brings."""
-        return ()
-
     def _marked(self, answer: Any) -> Any:
         if not isinstance(answer, ToolMessage):
             return answer
-        return noted(answer, {TRUST: min(map(values.trust_of, self.brought(answer)), default=1.0)})
+        trust = min(map(values.trust_of, self.brought(answer)), default=1.0)
+        drops = self.tells_done and not isinstance(answer.artifact, dict)
+        return noted(answer, {TRUST: trust}, artifact={} if drops else answer.artifact)
 
 
 @contextmanager
@@ -162,20 +164,9 @@ def _bare(schema: dict[str, Any]) -> None:
             one.pop(name, None)
 
 
-class _ContextTool(OwnTool):
-    """A tool of a context's memory; the artifact of its answer is what was done."""
-
-    says: ClassVar[Any] = staticmethod(_bare)
-
-    def brought(self, answer: ToolMessage) -> Sequence[Any]:
-        """The memories that were found."""
-        return answer.artifact if isinstance(answer.artifact, list) else ()
-
-    def _marked(self, answer: Any) -> Any:
-        told = super()._marked(answer)
-        if isinstance(told, ToolMessage) and not isinstance(told.artifact, dict):
-            return told.model_copy(update={"artifact": {}})
-        return told
+def _found_in(answer: ToolMessage) -> Sequence[Any]:
+    """The memories that were found."""
+    return answer.artifact if isinstance(answer.artifact, list) else ()
 
 
 def made(
@@ -183,13 +174,12 @@ def made(
     name: str,
     description: str,
     takes: type[BaseModel],
-    kind: type[StructuredTool],
     **further: Any,
 ) -> BaseTool:
     """Make a tool for `invoke` and `ainvoke` of one flow."""
     checked_text(name, "name")
     call, acall = ways(does)
-    return kind(
+    return OwnTool(
         name=name,
         description=description.strip(),
         args_schema=takes,
@@ -215,36 +205,34 @@ def told_to_model() -> Iterator[None]:
         raise ToolException(prompts.MEMORY_IN_DOUBT if unknown else prompts.MEMORY_AWAY) from error
 
 
-@dataclass(slots=True)
-class Asking(Step):
-    """A call of a memory tool: whose memory it keeps, what was said, and which call it is."""
-
-    @property
-    def key(self) -> str:
-        """Return a key for what the call stores, which a repeated call has too."""
-        return str(uuid5(NAMESPACE_OID, self.name) if self.name else uuid4())
-
-    def trust(self) -> Flow[float]:
-        """Return how far the model is trusted, after what it has heard."""
-        return trusting(self.messages, self.memory.gate, self.config)
+def _key() -> str:
+    """Return a key for what a call of a tool stores, which a repeated call has too."""
+    call = _CALL.get()
+    return str(uuid5(NAMESPACE_OID, call) if call else uuid4())
 
 
 def of_context(
-    what: Literal["search", "manage", "remind"], name: str, instructions: str, whose: Remembered
+    what: Literal["search", "manage", "remind"], name: str, instructions: str, config: NodeConfig
 ) -> BaseTool:
     """Make a tool of the memory of the run's context."""
     does, takes, text = _TOOLS[what]
 
     def doing(**given: Any) -> Flow[Told]:
-        config, runtime = ensure_config(), get_runtime()
-        memory, said = whose.memory(runtime, config), messages_so_far(config)
-        asking = Asking(memory, said, config, runtime, name=_CALL.get() or "")
+        step = config.step(messages_so_far(ensure_config()), get_runtime())
         with told_to_model():
-            return (yield from does(asking, takes(**given)))
+            return (yield from does(step, takes(**given)))
 
     told = f"{text}\n{checks.checked_kind(instructions, str, 'instructions')}"
-    as_answer: Any = {"response_format": "content_and_artifact"}
-    return made(doing, name, told, takes, _ContextTool, **as_answer)
+    return made(
+        doing,
+        name,
+        told,
+        takes,
+        schema_extra=_bare,
+        brought=_found_in,
+        tells_done=True,
+        response_format="content_and_artifact",
+    )
 
 
 def create_manage_reminder_tool(
@@ -273,15 +261,15 @@ def create_manage_reminder_tool(
         reminders = create_manage_reminder_tool()
         ```
     """
-    return of_context("remind", name, instructions, Remembered(context, coordinator))
+    return of_context("remind", name, instructions, NodeConfig(context, coordinator))
 
 
-def memory_tools(whose: Remembered) -> list[BaseTool]:
+def memory_tools(config: NodeConfig) -> list[BaseTool]:
     """Make the three tools that an agent's model is given."""
     return [
-        of_context("search", "search_memory", "", whose),
-        of_context("manage", "manage_memory", "", whose),
-        of_context("remind", "manage_reminder", "", whose),
+        of_context("search", "search_memory", "", config),
+        of_context("manage", "manage_memory", "", config),
+        of_context("remind", "manage_reminder", "", config),
     ]
 
 
@@ -297,13 +285,13 @@ def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
 # Searching, and keeping a memory
 
 
-def _search(asking: Asking, wanted: SearchMemory) -> Flow[Told]:
+def _search(step: Step, wanted: SearchMemory) -> Flow[Told]:
     """Find memories for a model; what is known of a user are pins and what the user said."""
-    memory, query = asking.memory, wanted.query
+    memory, query = step.memory, wanted.query
     pins: Sequence[Recollection] = ()
     options: Any = {"limit": wanted.limit, "deduplicate": True, "min_match": 0}
-    question = last_question(asking.messages)  # what is asked is no answer
-    options["exclude"] = [] if question is None else [key_of(question, asking.config)]
+    question = last_question(step.messages)  # what is asked is no answer
+    options["exclude"] = [] if question is None else [key_of(question, step.config)]
     if wanted.about == "user":
         options["filter"] = {"speaker": {"$ne": "assistant"}}
         pins = yield from asked(memory.pinned)
@@ -344,18 +332,18 @@ def check_wanted(action: Action, named: object, content: object, *, pins: bool =
         raise InvalidInputError(prompts.CONTENT_NEEDED.format(action=action))
 
 
-def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
+def _manage(step: Step, wanted: ManageMemory) -> Flow[Told]:
     """Create, update or delete a memory, as a model decides.
 
     Raises:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
-    memory, action, content, pin = asking.memory, wanted.action, wanted.content, wanted.pin
+    memory, action, content, pin = step.memory, wanted.action, wanted.content, wanted.pin
     check_wanted(action, wanted.id, content, pins=pin is not None)
     if wanted.id is None:
-        said = _created(asking, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
+        said = _created(step, content or "", _TYPES[wanted.kind or "fact"], pin=bool(pin))
         return (yield from said)
-    old = yield from _meant(asking, wanted.id, action)
+    old = yield from _meant(step, wanted.id, action)
     handle = handle_of(old.namespace, old.key)
     if action == "delete":
         retracting = asked(memory.retract, old.key, reason=prompts.MODEL_DELETED, answers=True)
@@ -367,17 +355,17 @@ def _manage(asking: Asking, wanted: ManageMemory) -> Flow[Told]:
         yield from asked(memory.pin if pin else memory.unpin, old.key)
         return f"{'Pinned' if pin else 'Unpinned'} {bracketed(handle)}.", {}
     memory_type = old.memory_type if wanted.kind is None else _TYPES[wanted.kind]
-    return (yield from _updated(asking, old, content, memory_type, pin=pin))
+    return (yield from _updated(step, old, content, memory_type, pin=pin))
 
 
-def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
+def _created(step: Step, content: str, memory_type: str, *, pin: bool) -> Flow[Told]:
     """Store what a model notes: as its own word, trusted no further than what it has heard."""
-    memory = asking.memory
-    trust = yield from asking.trust()
-    options: Any = {"memory_type": memory_type, "trust": trust, "key": asking.key, "pinned": pin}
+    memory = step.memory
+    trust = yield from trust_of(step)
+    options: Any = {"memory_type": memory_type, "trust": trust, "key": _key(), "pinned": pin}
     if memory_type == types.REFLEXION:
         options["personal"] = None if memory.context.user_id is None else True
-        failed = last_failure(asking.messages)
+        failed = last_failure(step.messages)
         options["further"] = {} if failed is None else failure_fields(failed)
     result = yield from asked(memory.store, content, source=nouns.Source.AGENT.value, **options)
     handle, refusal = yield from _stands(memory, result)
@@ -389,18 +377,18 @@ def _created(asking: Asking, content: str, memory_type: str, *, pin: bool) -> Fl
 
 
 def _updated(
-    asking: Asking, old: Recollection, content: str, memory_type: str, *, pin: bool | None
+    step: Step, old: Recollection, content: str, memory_type: str, *, pin: bool | None
 ) -> Flow[Told]:
     """Store what is so now, and let it take the place of what was; a pin goes with it.
 
     Raises:
         InvalidInputError: if that cannot be; nothing was changed.
     """
-    memory, store = asking.memory, asking.memory.tiered_store
+    memory, store = step.memory, step.memory.tiered_store
     current = flows.standing(memory, [old.place])
     handle = handle_of(old.namespace, old.key)
     if not (yield from asked(store.run, current)):
-        done = yield from asked(memory.get, asking.key)
+        done = yield from asked(memory.get, _key())
         if done is not None and done.replaces is not None and done.replaces.handle == handle:
             text = prompts.MEMORY_UPDATED  # this call did it before, and is carried out again
             return text.format(new=bracketed(done.handle), old=bracketed(handle)), {}
@@ -408,7 +396,7 @@ def _updated(
     stays_pinned = pin or (pin is None and old.value.get("pinned") is True)
     if stays_pinned:
         yield from asked(store.run, check_room(memory, content, but=old.key))
-    said, done = yield from _created(asking, content, memory_type, pin=False)
+    said, done = yield from _created(step, content, memory_type, pin=False)
     if "noted" not in done:
         return said, done
     (new,) = done["noted"]
@@ -420,16 +408,16 @@ def _updated(
     return text, {**done, "revised": [revised]}
 
 
-def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
+def _meant(step: Step, named: str, action: str) -> Flow[Recollection]:
     """Find the memory that a model names and may change.
 
     Raises:
         InvalidInputError: if there is none or several, or it is not the model's to change.
     """
-    memory, question = asking.memory, last_question(asking.messages)
+    memory, question = step.memory, last_question(step.messages)
     this = named == THIS and question is not None
     if named == THIS and question is not None:
-        named = key_of(question, asking.config)
+        named = key_of(question, step.config)
     found = yield from asked(memory.get, named)
     if found is None:
         absent = prompts.NOT_THERE_YET if this else prompts.NOT_THERE
@@ -438,12 +426,12 @@ def _meant(asking: Asking, named: str, action: str) -> Flow[Recollection]:
     own = memory.context.user_id is None or whose == memory.context.user_id
     if not own and values.source_of(found.value) != nouns.Source.AGENT:
         raise InvalidInputError(prompts.STANDS.format(id=named, action=action))
-    trust = yield from asking.trust()
+    trust = yield from trust_of(step)
     if trust < nouns.THRESHOLD and values.trust_of(found.value) > trust:
         raise InvalidInputError(prompts.HEARD_TOO_MUCH.format(action=action))
     speaker = (found.speaker or "").lower()
     if speaker and speaker not in nouns.USER_ROLES | nouns.ASSISTANT_ROLES:
-        speakers = yield from speakers_in(asking.config, memory.gate)
+        speakers = yield from speakers_in(step.config, memory.gate)
         by = "" if question is None else str(speakers.of(question)["speaker"])
         if by.lower() != speaker:
             whose_words = {"id": named, "speaker": found.speaker, "action": action}
@@ -465,18 +453,18 @@ def _stands(memory: MemoryCoordinator, result: StoreResult) -> Flow[tuple[str, s
 # Reminders
 
 
-def _remind(asking: Asking, wanted: ManageReminder) -> Flow[Told]:
+def _remind(step: Step, wanted: ManageReminder) -> Flow[Told]:
     """Set, close or put off a reminder, as a model decides.
 
     Raises:
         InvalidInputError: for what cannot be, in words for the model; nothing was changed.
     """
-    memory, action, named = asking.memory, wanted.action, wanted.id
+    memory, action, named = step.memory, wanted.action, wanted.id
     moment = None if wanted.at is None else _local_moment(wanted.at, memory)
     if action == "set":
         if wanted.content is None:
             raise InvalidInputError(prompts.REMINDER_CONTENT_NEEDED)
-        return (yield from _set(asking, wanted.content, moment, wanted))
+        return (yield from _set(step, wanted.content, moment, wanted))
     if named is None:
         raise InvalidInputError(prompts.REMINDER_ID_NEEDED.format(action=action))
     if action == "snooze":
@@ -514,17 +502,15 @@ def _shown(named: str) -> str:
     return bracketed(_bare_id(named))
 
 
-def _set(
-    asking: Asking, content: str, moment: datetime | None, wanted: ManageReminder
-) -> Flow[Told]:
-    memory = asking.memory
+def _set(step: Step, content: str, moment: datetime | None, wanted: ManageReminder) -> Flow[Told]:
+    memory = step.memory
     waits: dict[str, Any] = {"at": moment, "cue": wanted.cue, "before_tool": wanted.before_tool}
     if wanted.every is not None:
         zone = memory.context.timezone or "UTC"
         moment = moment or memory.now
         waits = {"at": At(moment, every=wanted.every, timezone=zone)}
     noted_as = {name: one for name, one in waits.items() if one is not None}
-    noted_as |= {"trust": (yield from asking.trust()), "key": asking.key}
+    noted_as |= {"trust": (yield from trust_of(step)), "key": _key()}
     result = yield from asked(memory.intend, content, source=nouns.Source.AGENT.value, **noted_as)
     handle, refusal = yield from _stands(memory, result)
     if refusal:

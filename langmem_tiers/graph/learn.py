@@ -16,21 +16,11 @@ from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from langmem_tiers.core import checks, errors, settings, values
-from langmem_tiers.core.checks import checked_flag, share
+from langmem_tiers.core import checks, errors, prompts, settings, values
 from langmem_tiers.core.memory import Recollection, StoreResult
-from langmem_tiers.core.prompts import BEFORE_THE_CALL, REMINDED_BEFORE_THE_CALL
 from langmem_tiers.graph import messages, node
 from langmem_tiers.graph.messages import HELD, RAN, Answer, Failing, Handler, approach_of, watched
-from langmem_tiers.graph.node import (
-    OnError,
-    Remembering,
-    Scope,
-    Step,
-    Update,
-    asked,
-    of_state,
-)
+from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, checked_lessons
 from langmem_tiers.graph.remind import reminders_text
 from langmem_tiers.graph.speakers import trusting
@@ -100,7 +90,7 @@ def create_reflexion_node(
         learned = yield from step.spared(reflecting, [])
         return {"reflexions": [one.key for one in learned]}
 
-    return node.node(name, reflect, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(reflect)
 
 
 def create_outcome_node(
@@ -135,7 +125,7 @@ def create_outcome_node(
         report = yield from step.spared(crediting, None)
         return {"credited": 0 if report is None else report.credited}
 
-    return node.node(name, credit, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(credit)
 
 
 def create_promotion_node(
@@ -175,7 +165,7 @@ def create_promotion_node(
             "demoted": [{"key": one.key, "move": one.move} for one in demoted if one.demoted],
         }
 
-    return node.node(name, promote, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(promote)
 
 
 def create_evolution_node(
@@ -208,19 +198,19 @@ def create_evolution_node(
     """
     told = {"interaction": interaction, "success_metrics": success_metrics}
     node.checked_of_state(told, **told, judged=judged)
-    share(threshold, "threshold")
+    checks.share(threshold, "threshold")
     node.checked_helpers(extract_entities=extract_entities)
 
     def evolve(step: Step) -> Flow[Update]:
         result = _NOT_JUDGED
         if judged is None or judged_of(step.state, judged):
-            happened, metrics = (of_state(step.state, one) for one in told.values())
+            happened, metrics = (node.of_state(step.state, one) for one in told.values())
             options: Any = {"threshold": threshold, "extract_entities": extract_entities}
             evolving = asked(step.memory.evolve, happened, metrics, **options)
             result = yield from step.spared(evolving, _FAILED)
         return {"evolved": {"stored": result.stored, "key": result.key, "reason": result.reason}}
 
-    return node.node(name, evolve, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(evolve)
 
 
 def create_skill_node(
@@ -256,7 +246,7 @@ def create_skill_node(
         found = yield from step.spared(learning, [])
         return {"skills": [one.key for one in found if one.stored]}
 
-    return node.node(name, learn, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(learn)
 
 
 def _told(state: Any, attempts: Attempts) -> list[FailedAttempt]:
@@ -288,7 +278,7 @@ def judged_of(state: Any, success: Success) -> bool | None:
     Raises:
         InvalidInputError: for a state without that key, or a judgement that is none.
     """
-    judged = of_state(state, success)
+    judged = node.of_state(state, success)
     if judged is not None and not isinstance(judged, bool):
         raise errors.InvalidTypeError(
             f"whether the run succeeded is True, False or None, not {errors.short(judged)}"
@@ -380,7 +370,7 @@ BY_LESSONS: Final = "lessons"
 """What marks an answer in place of a call that lessons held."""
 
 
-class ToolLessons(Remembering):
+class ToolLessons:
     """Puts lessons beside the errors of a `ToolNode`, and before its calls if that is asked for.
 
     A `ToolNode` is given its two methods, not the object itself: one for `invoke` and one for
@@ -399,6 +389,8 @@ class ToolLessons(Remembering):
         )
         ```
     """
+
+    runner = node.CALLER
 
     def __init__(
         self,
@@ -430,11 +422,11 @@ class ToolLessons(Remembering):
             run: The run that a lesson is shown to, of a request; if not given, what the recall
                 node noted in the state.
         """
-        checked_flag(hold_repeats, "hold_repeats")
-        checked_flag(with_errors, "with_errors")
+        checks.checked_flag(hold_repeats, "hold_repeats")
+        checks.checked_flag(with_errors, "with_errors")
         checked_lessons(lessons, holdout)
         node.checked_helpers(run=run)
-        self._whose = node.Remembered(context, coordinator)
+        self._config = node.NodeConfig(context, coordinator)
         self._hold_repeats, self._with_errors = hold_repeats and lessons > 0, with_errors
         self._lessons, self._holdout = lessons, holdout
         self._run = run or (lambda request: node.of_state(request.state, "recalled_run", None))
@@ -449,14 +441,16 @@ class ToolLessons(Remembering):
             call = request.tool_call
             same = {"tools": call["name"], "approach": approach_of(call)}
             if known := (yield from self._found(request, **same)):
-                said = BEFORE_THE_CALL.format(lessons=recalled_text((), known))
+                said = prompts.BEFORE_THE_CALL.format(lessons=recalled_text((), known))
                 return _held(request, said, BY_LESSONS)
         answer = yield from watched(handler, request, partial(self._started, request))
         if not isinstance(answer, ToolMessage) or RAN not in answer.additional_kwargs:
             return answer  # a person, or another in the tool's place, answered it
         if answer.status != "error":
             if before and before[-1].answer.additional_kwargs.get(HELD) == BY_LESSONS:
-                yield from self._let_pass(request)
+                step, call = self._config.step(request.state, request.runtime), request.tool_call
+                with step.without("lessons of a tool call"):  # it is held by these no more
+                    yield from asked(step.memory.stop_holding, approach_of(call), tool=call["name"])
             return answer
         if not self._with_errors:
             return answer
@@ -468,18 +462,12 @@ class ToolLessons(Remembering):
 
     def _found(self, request: ToolCallRequest, **concern: Any) -> Flow[Sequence[Recollection]]:
         """Find the lessons of a call; where memory fails, the call runs without them."""
-        step, run = self._step(request.state, request.runtime), self._run(request)
+        step, run = self._config.step(request.state, request.runtime), self._run(request)
         shown_to: dict[str, Any] = {} if run is None else {"run_id": run, "holdout": self._holdout}
         concern |= {"limit": self._lessons, **shown_to}
         with step.without("lessons of a tool call"):
             return (yield from asked(step.memory.get_lessons, **concern))
         return ()
-
-    def _let_pass(self, request: ToolCallRequest) -> Flow[None]:
-        """What was held, and works all the same, is held by these lessons no more."""
-        step, call = self._step(request.state, request.runtime), request.tool_call
-        with step.without("lessons of a tool call"):
-            yield from asked(step.memory.stop_holding, approach_of(call), tool=call["name"])
 
 
 def _made_before(request: ToolCallRequest) -> list[messages.Called]:
@@ -514,7 +502,7 @@ def _held(request: ToolCallRequest, said: str, by: str) -> ToolMessage:
     )
 
 
-class ToolReminders(Remembering):
+class ToolReminders:
     """Raises what is intended before a tool runs: the call is answered with it, once, and not run.
 
     The model then thinks again: the same call after that runs, as each reminder is raised at most
@@ -536,6 +524,8 @@ class ToolReminders(Remembering):
         ```
     """
 
+    runner = node.CALLER
+
     def __init__(
         self,
         *,
@@ -549,11 +539,13 @@ class ToolReminders(Remembering):
                 `{name}` in one stands for `config["configurable"]["name"]`.
             coordinator: Makes the coordinator from a store and `context`.
         """
-        self._whose = node.Remembered(context, coordinator)
+        self._config = node.NodeConfig(context, coordinator)
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, unless there is a reminder for before it."""
-        held = yield from held_by_reminder(request, self._step(request.state, request.runtime))
+        held = yield from held_by_reminder(
+            request, self._config.step(request.state, request.runtime)
+        )
         return held or (yield from watched(handler, request))
 
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
@@ -571,6 +563,8 @@ def held_by_reminder(request: ToolCallRequest, step: Step) -> Flow[ToolMessage |
     with step.without("reminders of a tool call"):
         raised = yield from asked(step.memory.remind, tool=call, kinds=["tool"], run_id=run)
         if raised:
-            told = reminders_text(raised, zone=step.memory.context.zone)
-            return _held(request, REMINDED_BEFORE_THE_CALL.format(reminders=told), "reminders")
+            told = prompts.REMINDED_BEFORE_THE_CALL.format(
+                reminders=reminders_text(raised, zone=step.memory.context.zone)
+            )
+            return _held(request, told, "reminders")
     return None

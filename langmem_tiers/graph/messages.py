@@ -11,32 +11,25 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    ToolCall,
-    ToolMessage,
-    convert_to_messages,
-)
+from langchain_core.messages import AIMessage, BaseMessage, ToolCall, ToolMessage
+from langchain_core.messages.utils import convert_to_messages
 from langchain_core.tracers.context import register_configure_hook
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
 from langmem_tiers.core import errors, memory, namespaces, reading, settings
 from langmem_tiers.core.values import storable
-from langmem_tiers.graph.node import handed_over, is_humans, last_question, since, text_of
+from langmem_tiers.graph.node import Latest, is_humans, last_question, since, text_of
 from langmem_tiers.learn.reflexion import FailedAttempt, Tried, cure_of
 from langmem_tiers.learn.signature import Signature, signature
-from langmem_tiers.postgres.flow import Flow
+from langmem_tiers.postgres.flow import Ask, Flow
 from langmem_tiers.recall.fence import recalled_text
 from langmem_tiers.state.tasks import COMPLETED, IN_PROGRESS, status_of
-
-K = TypeVar("K")
-V = TypeVar("V")
 
 RAN: Final = "langmem_tiers_ran"
 """The key, among the answer's `additional_kwargs`, of a digest of the call that ran."""
@@ -90,7 +83,8 @@ def watched(
     watcher = _Watcher(call["id"])
     token = _watcher.set(watcher)
     try:
-        answer: Answer = yield from handed_over(handler, request)
+        call_it = partial(handler, request)
+        answer: Answer = yield Ask(call_it, call_it)
     finally:
         _watcher.reset(token)
         if watcher.started is not None:
@@ -203,21 +197,6 @@ def as_marked(messages: Sequence[BaseMessage]) -> Ran:
     if any(RAN in one.additional_kwargs for one in messages):
         return lambda one: one.ran
     return lambda one: not one.held
-
-
-class Latest(dict[K, V]):
-    """The latest that was noted, by name, up to a number of them; several threads may use it."""
-
-    def __init__(self, most: int) -> None:
-        """Begin with none."""
-        super().__init__()
-        self._most = most
-
-    def note(self, name: K, what: V) -> None:
-        """Note something, in place of the oldest if there are too many."""
-        self[name] = what
-        for oldest in list(self)[: -self._most]:
-            self.pop(oldest, None)
 
 
 Started = Latest[tuple[str | None, str | None], str]

@@ -5,7 +5,7 @@ What the turn of an agent is shown is found once, and the same at each call of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, TypedDict, Unpack
@@ -30,15 +30,16 @@ from langmem_tiers.graph import node
 from langmem_tiers.graph import remember as remembering
 from langmem_tiers.graph.context_tools import done_in, memory_tools
 from langmem_tiers.graph.learn import Reflecting, ToolLessons, held_by_reminder, judged_of
-from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked, of_state
+from langmem_tiers.graph.node import NodeConfig, OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
+from langmem_tiers.graph.remember import Heard
 from langmem_tiers.graph.remind import LEASE_SECONDS, Reminding, reminder_line
-from langmem_tiers.graph.speakers import HEARD, Begun, Heard
+from langmem_tiers.graph.speakers import HEARD, Begun
 from langmem_tiers.learn.outcome import Run
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory import flows
 from langmem_tiers.memory.coordinator import MemoryCoordinator
-from langmem_tiers.postgres.flow import Flow, both
+from langmem_tiers.postgres.flow import Ask, Flow, both
 from langmem_tiers.recall.fence import recalled_text, with_recalled
 from langmem_tiers.recall.floor import HELPS
 from langmem_tiers.remind.intentions import Intention, Predicates, Reminder, Status
@@ -129,88 +130,6 @@ def question_of(noted: Noted, state: Any) -> tuple[str, list[BaseMessage]]:
     return noted["asked"], about
 
 
-class ShownTurns:
-    """Finds what turns are shown, and keeps it for the calls of each; threads may share it."""
-
-    def __init__(
-        self, options: RecallOptions | None, waits: Reminding | None, holdout: float | None
-    ) -> None:
-        """Go by the middleware's arguments.
-
-        Without `options` nothing is recalled, without `waits` nobody is reminded.
-        """
-        self._options, self._waits, self._holdout = options, waits, holdout
-        self._turns = said.Latest[str, Shown](_TURNS)
-
-    def known(self, state: Any) -> Shown | None:
-        """Return what this run shows in its turn; None if that is gone, or not known yet."""
-        return self._turns.get(str(of_state(state, "recalled_turn", None)))
-
-    def find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
-        """Return what a turn is shown: what its first call found, or the same, read again.
-
-        What the model has `seen` among the messages is not shown as well.
-        """
-        if (known := self.known(step.state)) is not None:
-            return known
-        memory, options = step.memory, self._options
-        question, about = question_of(noted, step.state)
-        due: Sequence[Reminder] = ()
-        standing: Sequence[Intention] = ()
-        if self._waits is not None and noted.get("reminds", True):
-            with step.without("remind"):
-                due = yield from self._due(step, self._waits, question, run, noted)
-                standing = yield from asked(memory.intentions, Status.DELIVERED, limit=STANDING)
-        found, pinned = Recollections(), list[Recollection]()
-        with step.without("recall"):
-            if "shown" in noted:
-                found = yield from _again(memory, noted["shown"])
-            elif options is not None:
-                wanted: Any = {**beside(step, [*about, *seen], options), "run_id": run}
-                wanted["holdout"] = self._holdout
-                found = yield from asked(memory.get_context, question, **wanted)
-                step.by_words(found.by_words)
-            needed = options is not None and (found.helps >= HELPS or bool(found))
-            if noted.get("pins", needed):
-                pinned = yield from asked(memory.pinned)
-        # What is to be reminded of is no memory beside that: it is told when it is due.
-        others = [one for one in found if one.memory_type != PROSPECTIVE]
-        lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
-        still = [one for one in standing if one.place not in {one.place for one in due}]
-        stands: list[Reminder | Intention] = [*due, *still]
-        lines = [reminder_line(one, memory.context.zone, memory.now) for one in stands]
-        told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
-        turn = Shown(
-            others, pinned, due, bool(lines), recalled_text(others, lessons, lines, **told)
-        )
-        self._turns.note(noted["run"], turn)
-        return turn
-
-    def _due(
-        self, step: Step, waits: Reminding, question: str, run: Run, noted: Noted
-    ) -> Flow[Sequence[Reminder]]:
-        """Raise what is due for a turn: leased, until the model has answered.
-
-        An intention that waits for a session to start is due in the first turn of a thread.
-        """
-        reminding = asked(
-            step.memory.remind,
-            question or None,
-            state=step.state,
-            predicates={SESSION_STARTS: lambda _: noted["begins"], **(waits.predicates or {})},
-            lease_seconds=LEASE_SECONDS,
-            run_id=run,
-        )
-        return (yield from reminding)
-
-
-def _again(memory: MemoryCoordinator, shown: Sequence[Sequence[Any]]) -> Flow[Recollections]:
-    """Read again what a turn was shown before an interrupt, as far as it is still there."""
-    places = [(tuple(namespace), key) for namespace, key in shown]
-    reading = flows.standing(memory, places)
-    return Recollections((yield from asked(memory.tiered_store.run, reading)))
-
-
 try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest
     from langchain.agents.middleware.types import (
@@ -235,11 +154,11 @@ _CALLS: Final = 1024
 class AgentLessons(ToolLessons):
     """Lessons around the tool calls of an agent; they know which of its tools ran."""
 
-    def __init__(self, careful: node.Careful, **options: Any) -> None:
-        """Set up; `careful` says how to go on where memory fails, `options` are `ToolLessons`'."""
+    def __init__(self, config: NodeConfig, **options: Any) -> None:
+        """Set up, for the memory that the agent uses; `options` are `ToolLessons`'."""
         # the model's next call adds those of errors, whoever made the answer
         super().__init__(**options, with_errors=False, run=_run)
-        self.calls, self._careful = said.Started(_CALLS), careful
+        self.calls, self._config = said.Started(_CALLS), config
 
     def _started(self, request: ToolCallRequest, ran: str) -> None:
         if (run := _run(request)) is not None:
@@ -275,7 +194,7 @@ class TieredMemoryState(AgentState[Any]):
     """What was learned, by a model in earlier turns: its key, if it is `quarantined`, and why."""
 
 
-class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState, Any, Any]):
+class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     """The memory of an agent: it recalls, reminds, remembers and learns.
 
     What matters for the user's message, and what is due of that which was intended, is shown to the
@@ -303,6 +222,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
     """
 
     state_schema = TieredMemoryState
+    runner = node.CALLER
 
     def __init__(
         self,
@@ -349,27 +269,22 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         model = None if isinstance(reflect, bool) else reflect
         node.checked_helpers(model, outcome=outcome, failed=failed)
         self._outcome, self._reflecting = outcome, Reflecting(reflect is not False, model, failed)
-        self._careful = node.careful_of(on_error)
-        self._whose = node.Remembered(context, coordinator)
+        self._config = NodeConfig(context, coordinator, on_error=on_error)
         self._lessons, self._holdout = lessons, holdout
-        self.tools = memory_tools(self._whose) if checked_flag(tools, "tools") else []
+        self.tools = memory_tools(self._config) if checked_flag(tools, "tools") else []
         self._tool_lessons = AgentLessons(
-            self._careful,
-            hold_repeats=hold_repeats,
-            lessons=lessons,
-            holdout=holdout,
-            context=context,
-            coordinator=coordinator,
+            self._config, hold_repeats=hold_repeats, lessons=lessons, holdout=holdout
         )
-        waits = Reminding(predicates=None if isinstance(remind, bool) else remind)
-        wanted = of_a_turn(options, type(self)) if recall else None
-        self._shown = ShownTurns(wanted, waits if self._remind else None, holdout)
+        predicates = None if isinstance(remind, bool) else remind
+        self._predicates = Reminding(predicates=predicates).predicates or {}
+        self._wanted = of_a_turn(options, type(self)) if recall else None
+        self._turns = node.Latest[str, Shown](_TURNS)
 
     def _before_agent(
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Note the turn's subject and what was said, while it stands among the messages."""
-        step, update = self._step(state, runtime), Update()
+        step, update = self._config.step(state, runtime), Update()
         noted = turn_of(step)
         if noted != noted_in(state):
             update = {"recalled_run": noted, "recalled_turn": noted["run"]}
@@ -381,19 +296,20 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         self, request: ModelRequest[Any], handler: ModelHandler
     ) -> Flow[ModelCallResult[Any]]:
         """Show the model what the turn recalls, what is due, and what the last failure taught."""
-        step = self._step(request.state, request.runtime)
+        step = self._config.step(request.state, request.runtime)
         before = noted_in(request.state)
         noted = before or turn_of(step)
         run = step.run._replace(id=noted["run"])
-        turn = yield from self._shown.find(step, request.messages, run, noted)
+        turn = yield from self._find(step, request.messages, run, noted)
         lessons = yield from self._lessons_of(step, request.messages, run, noted)
-        heard = yield from self._store_heard(step)
+        heard = (yield from remembering.store_heard(step)) if self._remember else {}
         seeing = request.override(
             messages=said.with_taught(request.messages, lessons),
             system_message=with_recalled(request.system_message, turn.text),
             tools=_callable(request, self.tools),
         )
-        response = yield from node.handed_over(handler, seeing)
+        call = partial(handler, seeing)
+        response = yield Ask(call, call)
         first = "shown" not in noted
         if first and turn.due:
             with step.without("remind"):
@@ -404,7 +320,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
             noted = {**noted, "shown": turn.places, "pins": pins, "reminds": reminds}
         if noted != before:
             update["recalled_run"] = noted
-        if self._shown.known(request.state) is None:
+        if self._known(request.state) is None:
             update["recalled_turn"] = noted["run"]
         if teaching := [one for one in step.messages if lessons.get(one.id)]:
             update["messages"] = said.with_taught(teaching, lessons)
@@ -413,7 +329,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
     def _wrap_tool_call(self, request: ToolCallRequest, handler: said.Handler) -> Flow[said.Answer]:
         """Run a tool call, unless there is a reminder for before it, or it failed before."""
         if self._remind:
-            step = self._step(request.state, request.runtime)
+            step = self._config.step(request.state, request.runtime)
             held = yield from held_by_reminder(request, step)
             if held is not None:
                 return held
@@ -423,11 +339,13 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
         self, state: TieredMemoryState, runtime: Runtime[Any]
     ) -> Flow[dict[str, Any] | None]:
         """Credit what was shown, learn from failures, and remember what was said, if asked to."""
-        step = self._step(state, runtime)
+        step = self._config.step(state, runtime)
         noted, heard, judged = noted_in(state), step.read(HEARD), None
         done = done_in(step.messages)
-        # who began the turn
-        own = step if heard is None else replace(step, memory=self._memory_of(step, heard["whose"]))
+        own = step
+        if heard is not None:  # who began the turn
+            whose = MemoryContext(**heard["whose"])
+            own = replace(step, memory=self._config.memory(runtime, whose))
         with step.without("outcome"):  # it may ask a model
             if noted is not None and self._outcome is not None:
                 judged = judged_of(state, self._outcome)
@@ -439,7 +357,7 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
                 own, self._ran(state), judged=judged
             )
         if self._remember:
-            told = (self._shown.known(state) or Shown()).told
+            told = (self._known(state) or Shown()).told
             asking = () if noted is None else question_of(noted, state)[1]
             with step.without("remember"):
                 yield from remembering.remember_turn(own, asking, told, done)
@@ -454,21 +372,68 @@ class TieredMemoryMiddleware(node.Remembering, AgentMiddleware[TieredMemoryState
     wrap_tool_call, awrap_tool_call = both(_wrap_tool_call)
     after_agent, aafter_agent = both(_after_agent)
 
-    def _memory_of(self, step: Step, whose: Mapping[str, Any]) -> MemoryCoordinator:
-        """Make the memory of a context as the run's is made."""
-        return self._whose.memory_of(step.runtime, MemoryContext(**whose))
+    def _known(self, state: Any) -> Shown | None:
+        """Return what this run shows in its turn; None if that is gone, or not known yet."""
+        return self._turns.get(str(of_state(state, "recalled_turn", None)))
 
-    def _store_heard(self, step: Step) -> Flow[Update]:
-        """Store what was said, before it is answered, and return the update of the state."""
-        update: Update = {}
-        if self._remember:
-            with step.without("remember"):
-                update, failed = yield from remembering.store_heard(
-                    partial(self._memory_of, step), step.read(HEARD)
-                )
-                for error in failed[:1]:
-                    raise error
-        return update
+    def _find(self, step: Step, seen: Sequence[BaseMessage], run: Run, noted: Noted) -> Flow[Shown]:
+        """Return what a turn is shown: what its first call found, or the same, read again.
+
+        What the model has `seen` among the messages is not shown as well.
+        """
+        if (known := self._known(step.state)) is not None:
+            return known
+        memory = step.memory
+        question, about = question_of(noted, step.state)
+        due, standing = yield from self._reminders(step, question, run, noted)
+        found, pinned = Recollections(), Recollections()
+        with step.without("recall"):
+            if "shown" in noted:  # before an interrupt: read again, as far as it is still there
+                places = [(tuple(namespace), key) for namespace, key in noted["shown"]]
+                reading = flows.standing(memory, places)
+                found[:] = yield from asked(memory.tiered_store.run, reading)
+            elif self._wanted is not None:
+                wanted: Any = {**beside(step, [*about, *seen], self._wanted), "run_id": run}
+                wanted["holdout"] = self._holdout
+                found = yield from asked(memory.get_context, question, **wanted)
+                step.by_words(found.by_words)
+            needed = self._wanted is not None and (found.helps >= HELPS or bool(found))
+            if noted.get("pins", needed):
+                pinned[:] = yield from asked(memory.pinned)
+        # What is to be reminded of is no memory beside that: it is told when it is due.
+        others = [one for one in found if one.memory_type != PROSPECTIVE]
+        lessons = [one for one in others if one.memory_type in (REFLEXION, ATTEMPT)]
+        still = [one for one in standing if one.place not in {one.place for one in due}]
+        stands: list[Reminder | Intention] = [*due, *still]
+        lines = [reminder_line(one, memory.context.zone, memory.now) for one in stands]
+        told: Any = {"pinned": pinned, "now": memory.now, "asked": question}
+        text = recalled_text(others, lessons, lines, **told)
+        turn = Shown(others, pinned, due, bool(lines), text)
+        self._turns.note(noted["run"], turn)
+        return turn
+
+    def _reminders(
+        self, step: Step, question: str, run: Run, noted: Noted
+    ) -> Flow[tuple[Sequence[Reminder], Sequence[Intention]]]:
+        """Raise what is due for a turn, leased until the model has answered; and what still stands.
+
+        An intention that waits for a session to start is due in the first turn of a thread.
+        """
+        due: Sequence[Reminder] = ()
+        standing: Sequence[Intention] = ()
+        if not self._remind or not noted.get("reminds", True):
+            return due, standing
+        starts: Predicates = {SESSION_STARTS: lambda _: noted["begins"]}
+        leased: Any = {
+            "state": step.state,
+            "predicates": {**starts, **self._predicates},
+            "lease_seconds": LEASE_SECONDS,
+            "run_id": run,
+        }
+        with step.without("remind"):
+            due = yield from asked(step.memory.remind, question or None, **leased)
+            standing = yield from asked(step.memory.intentions, Status.DELIVERED, limit=STANDING)
+        return due, standing
 
     def _ran(self, state: Any) -> said.Ran:
         """Tell which tool calls ran: each of them passes by here."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, 
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from functools import partial, wraps
-from typing import Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Final, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from langchain_core.messages import BaseMessage, HumanMessage, convert_to_messages
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
@@ -31,11 +31,27 @@ from langmem_tiers.store.store import TieredStore
 
 P = ParamSpec("P")
 T = TypeVar("T")
-U = TypeVar("U")
+K = TypeVar("K")
+V = TypeVar("V")
 Update: TypeAlias = dict[str, Any]
 """What a node writes to the state."""
 
 _log = logging.getLogger(__name__)
+
+
+class Latest(dict[K, V]):
+    """The latest that was noted, by name, up to a number of them; several threads may use it."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with none."""
+        super().__init__()
+        self._most = most
+
+    def note(self, name: K, what: V) -> None:
+        """Note something, in place of the oldest if there are too many."""
+        self[name] = what
+        for oldest in list(self)[: -self._most]:
+            self.pop(oldest, None)
 
 
 # A flow, driven where its caller stands
@@ -91,12 +107,6 @@ def asked(verb: Callable[P, T], *given: P.args, **options: P.kwargs) -> Flow[T]:
     return cast("T", answer)
 
 
-def handed_over(handler: Callable[[U], Any], request: U) -> Flow[Any]:
-    """What a handler answers, one that blocks or one that is awaited, as its caller wants it."""
-    call = partial(handler, request)
-    return (yield Ask(call, call))
-
-
 def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
     """The two forms, one that blocks and one that is awaited, of a function that makes a flow."""
 
@@ -117,6 +127,8 @@ def ways(made: Callable[P, Flow[T]]) -> tuple[Callable[P, T], Callable[P, Corout
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BETWEEN = re.compile(r"\}([^{}]*)(?=\{)")
 """What stands between two placeholders."""
+_COORDINATORS: Final = 256
+"""The number of contexts, the latest, whose coordinators are kept: our own choice."""
 _SCOPE = tuple(one.name for one in fields(MemoryContext))
 OUTSIDE = (
     "a node runs in a graph: add it with builder.add_node('name', node), compile with "
@@ -128,14 +140,22 @@ Scope: TypeAlias = MemoryContext | Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """Whose memory the runs of a graph use, and what makes their coordinators."""
+class NodeConfig:
+    """How the runs of a node, a middleware or a tool find their memory, and go on without it."""
 
     scope: Scope | None = None
     coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator
+    name: str = ""
+    on_error: str = "continue"
+    goes_on: Literal["continue", "tell"] = "continue"
+    """The `on_error` by which a run goes on: a hook tells of every error, a node raises some."""
+    _made: Latest[MemoryContext, MemoryCoordinator] = field(
+        default_factory=lambda: Latest(_COORDINATORS), compare=False, repr=False
+    )
 
     def __post_init__(self) -> None:
-        """Refuse what names nobody."""
+        """Refuse what names nobody, and an `on_error` that there is not."""
+        checks.checked_choice(self.on_error, (self.goes_on, "raise"), "on_error")
         given = self.scope
         if given is not None and not isinstance(given, MemoryContext | Mapping):
             raise InvalidTypeError(
@@ -152,8 +172,19 @@ class Remembered:
         for text in _labels(given).values():
             checked_template(text)
 
-    def memory(self, runtime: Any, config: RunnableConfig) -> MemoryCoordinator:
-        """The coordinator of one run.
+    def node(
+        self, body: Callable[[Step], Flow[Update]], keys: Sequence[str] = ()
+    ) -> Runnable[Any, Update]:
+        """Make a node for `invoke` and `ainvoke` of one flow; the state has to have the keys."""
+
+        def update(state: Any, config: RunnableConfig) -> Flow[Update]:
+            check_keys(config, *keys)
+            return body(self.step(state, get_runtime(), config))
+
+        return RunnableLambda(*ways(update), name=self.name)
+
+    def step(self, state: Any, runtime: Any, config: RunnableConfig | None = None) -> Step:
+        """Begin a step of a run.
 
         Raises:
             ConfigurationError: outside a graph, or if it was not compiled with a TieredStore.
@@ -161,11 +192,17 @@ class Remembered:
         """
         if runtime is None:
             raise ConfigurationError(OUTSIDE)
-        return self.memory_of(runtime, self.context(runtime.context, config))
+        config = ensure_config() if config is None else config
+        memory = self.memory(runtime, self.context(runtime.context, config))
+        return Step(memory, state, config, runtime, self)
 
-    def memory_of(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
-        """Make the coordinator of a context in a run."""
-        return self.coordinator(tiered(runtime.store), context=context)
+    def memory(self, runtime: Any, context: MemoryContext) -> MemoryCoordinator:
+        """Return the coordinator of a context in a run: the one of earlier runs on its store."""
+        store, known = tiered(runtime.store), self._made.get(context)
+        if known is None or known.tiered_store is not store:
+            known = self.coordinator(store, context=context)
+            self._made.note(context, known)
+        return known
 
     def context(self, given: Any, config: RunnableConfig) -> MemoryContext:
         """Who asks: the run's context, and over it what is named here; else the thread's session.
@@ -403,56 +440,43 @@ OnHookError = Literal["tell", "raise"]
 """What becomes of an error of a hook: it is told and the run goes on, or it is raised."""
 
 
-class Careful(NamedTuple):
-    """How errors of memory are dealt with: the run goes on after some, and fails by all others."""
-
-    spares: tuple[type[Exception], ...]
-    fails: tuple[type[Exception], ...]
-    """Those of them that fail the run all the same, but for the refusal of too long a text."""
-
-    @contextmanager
-    def __call__(
-        self, during: str, runtime: Any, told: dict[str, str] | None = None
-    ) -> Iterator[None]:
-        """Do something; where it fails and the run goes on, that is told under its name.
-
-        It is `told`, written to the log, and to a stream of mode `custom` if there is a runtime.
-        """
-        try:
-            yield
-        except self.spares as error:
-            if isinstance(error, self.fails) and not isinstance(error, errors.TooLargeError):
-                raise
-            kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
-            if told is not None:
-                told[during] = f"{kind}: {error}"
-            ours = isinstance(error, errors.TieredMemoryError)
-            _log.warning(text, during, error, exc_info=not ours)
-            if runtime is not None:
-                runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
-
-
 # A model's client can raise anything. A mistake in the graph, an error that does not mend itself
 # and an exception that is no error are raised, not told.
 _RAISED: Final = (ConfigurationError, GraphBubbleUp)
 _LASTING: Final = (errors.NotSetUpError, errors.MigrationError, InvalidInputError)
-GOING_ON: Final = Careful((Exception,), (*_RAISED, *_LASTING))
-_TELLING: Final = Careful((Exception,), _RAISED)
+_FAILS: Final[Mapping[str, tuple[type[Exception], ...]]] = {
+    "raise": (Exception,),
+    "tell": _RAISED,
+    "continue": (*_RAISED, *_LASTING),
+}
+"""The errors that fail the run, by what is to become of it."""
 
 
-def careful_of(on_error: str, goes_on: Literal["continue", "tell"] = "continue") -> Careful:
-    """How the errors of an agent, or where it is to `tell` of them those of a hook, are dealt with.
+@contextmanager
+def going_on(
+    during: str, on_error: str = "continue", runtime: Any = None, told: dict[str, str] | None = None
+) -> Iterator[None]:
+    """Do something; where it fails and the run goes on, that is told under its name.
 
-    Raises:
-        InvalidInputError: for what is neither that word nor `raise`.
+    It is `told`, written to the log, and to a stream of mode `custom` if there is a runtime. Too
+    long a text fails only a run that is to `raise`.
     """
-    checks.checked_choice(on_error, (goes_on, "raise"), "on_error")
-    if on_error == "raise":
-        return Careful((), ())
-    return GOING_ON if goes_on == "continue" else _TELLING
+    try:
+        yield
+    except Exception as error:
+        spared = isinstance(error, errors.TooLargeError) and on_error != "raise"
+        if isinstance(error, _FAILS[on_error]) and not spared:
+            raise
+        kind, text = type(error).__name__, "the run goes on without its memory (%s): %s"
+        if told is not None:
+            told[during] = f"{kind}: {error}"
+        ours = isinstance(error, errors.TieredMemoryError)
+        _log.warning(text, during, error, exc_info=not ours)
+        if runtime is not None:
+            runtime.stream_writer({"memory": "failed", "during": during, "error": kind})
 
 
-# A step of a run, and a node
+# A step of a run
 
 
 @dataclass(slots=True)
@@ -462,9 +486,8 @@ class Step:
     memory: MemoryCoordinator
     state: Any
     config: RunnableConfig
-    runtime: Any = None
-    careful: Careful = GOING_ON
-    name: str = ""
+    runtime: Any
+    node: NodeConfig
     told: dict[str, str] = field(default_factory=dict)
     """The errors that the run went on after, by what was to be done."""
 
@@ -492,19 +515,19 @@ class Step:
 
     def without(self, during: str) -> AbstractContextManager[None]:
         """Go on without what is done here, where that fails."""
-        return self.careful(during, self.runtime, self.told)
+        return going_on(during, self.node.on_error, self.runtime, self.told)
 
     def spared(self, doing: Flow[T], instead: T) -> Flow[T]:
         """Do what the node does; where that fails and the run goes on, return `instead`."""
-        with self.without(self.name):
+        with self.without(self.node.name):
             return (yield from doing)
         return instead
 
     def hooked(self, doing: Flow[Update]) -> Flow[Update]:
         """What the hook of its name did, or its `error`; no stream is told."""
-        with self.careful(self.name, None, self.told):
+        with going_on(self.node.name, self.node.on_error, told=self.told):
             return (yield from doing)
-        return {"error": self.told[self.name]}
+        return {"error": self.told[self.node.name]}
 
     def errors(self, *, known: object, mended: str | None = None) -> Update:
         """Return the errors for the state: those of its turn, if that is `known`, and those told.
@@ -520,40 +543,3 @@ class Step:
         """Tell of a recall that sought words alone, as the embedding model failed."""
         if failed is not None:
             self.told["recall"] = f"recalled by words alone: {failed}"
-
-
-class Remembering:
-    """What has a memory, and methods that `both` makes, driven where an agent stands."""
-
-    runner = CALLER
-    _careful = GOING_ON
-    _whose: Remembered
-
-    def _step(self, state: Any, runtime: Any) -> Step:
-        config = ensure_config()
-        return Step(self._whose.memory(runtime, config), state, config, runtime, self._careful)
-
-
-def node(
-    name: str,
-    body: Callable[[Step], Flow[Update]],
-    context: Scope | None = None,
-    coordinator: Callable[..., MemoryCoordinator] = MemoryCoordinator,
-    *,
-    on_error: str = "continue",
-    goes_on: Literal["continue", "tell"] = "continue",
-    keys: Sequence[str] = (),
-) -> Runnable[Any, Update]:
-    """A node for `invoke` and `ainvoke`, of one flow; the state has to have the keys."""
-    whose, careful = Remembered(context, coordinator), careful_of(on_error, goes_on)
-
-    def update(state: Any, config: RunnableConfig) -> Flow[Update]:
-        check_keys(config, *keys)
-        runtime = get_runtime()
-        return body(Step(whose.memory(runtime, config), state, config, runtime, careful, name))
-
-    return RunnableLambda(*ways(update), name=name)
-
-
-hook: Final = partial(node, goes_on="tell")
-"""A node that tells what went wrong under its name."""

@@ -25,16 +25,7 @@ from langmem_tiers.core.types import PROSPECTIVE
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import node
 from langmem_tiers.graph.messages import about_to_run, approach_of, failures_at_hand, tool_of
-from langmem_tiers.graph.node import (
-    OfState,
-    OnError,
-    Scope,
-    Step,
-    Update,
-    asked,
-    careful_of,
-    of_state,
-)
+from langmem_tiers.graph.node import OfState, OnError, Scope, Step, Update, asked
 from langmem_tiers.graph.speakers import keys_seen, messages_around
 from langmem_tiers.memory.asking import checked_limit, checked_options, no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -136,7 +127,7 @@ def create_recall_node(
     checked_lessons(lessons, holdout)
     node.checked_of_state(query=query)
     body = partial(_recall, query=query, lessons=lessons, holdout=holdout, options=known)
-    return node.node(name, body, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _recall(
@@ -191,10 +182,10 @@ def _concern(messages: Sequence[BaseMessage], limit: int) -> dict[str, Any]:
 def _question(step: Step, query: OfState | None) -> str:
     bounds = step.memory.tiered_store.options.bounds
     if query is None:
-        said = node.last_question(of_state(step.state, "messages"))
+        said = node.last_question(node.of_state(step.state, "messages"))
         before: str = step.read("recalled_question") or ""
         return before if said is None else bounds.beginning(storable(node.text_of(said)))
-    given: str = of_state(step.state, query)
+    given: str = node.of_state(step.state, query)
     return bounds.beginning(str(given)) if isinstance(query, str) else given
 
 
@@ -334,7 +325,7 @@ class TieredMemoryRetriever(BaseRetriever):
         options: Any = {**{name: getattr(self, name) for name in _OPTIONS}, **given}
         options |= {"tags": options.pop("memory_tags"), "limit": self.k if k is None else k}
         recalled, told = get_context(self.memory, query, **options), dict[str, str]()
-        with careful_of(self.on_error)("recall", None, told):
+        with node.going_on("recall", self.on_error, told=told):
             found = yield from unit(recalled)
             return [_document(one, found.by_words) for one in found]
         child = run_manager.get_child()

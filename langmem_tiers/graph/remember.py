@@ -5,20 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, TypedDict
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import Runnable
 
 from langmem_tiers.core import errors, prompts, types, values
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.graph import node, speakers
 from langmem_tiers.graph.node import OnError, Scope, Step, Update, asked
-from langmem_tiers.graph.speakers import HEARD, Answer, Heard, Left, Speakers, is_of_turn
+from langmem_tiers.graph.speakers import HEARD, Answer, Speakers
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.reminding import mark_reminding
 from langmem_tiers.memory.truth import Revision
@@ -78,17 +80,16 @@ def create_remember_node(
     """
     node.checked_helpers(judge)
     body = partial(_remember, judge=judge)
-    return node.node(name, body, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _remember(step: Step, *, judge: BaseChatModel | None) -> Flow[Update]:
     done = Kept([], [], step.told)
     with step.without("remember"):
         by = yield from speakers.speakers_in(step.config, step.memory.gate)
-        trust = yield from speakers.trusting(step.messages, step.memory.gate, step.config)
         humans, answer = speakers.unanswered(step.messages), speakers.answer_in(step.messages)
-        told = Told(step, by, humans, answer, trust, step.read("recalled") or ())
-        done = yield from remember(told, judge)
+        recalled = step.read("recalled") or ()
+        done = yield from remember(step, by, humans, answer, recalled, judge=judge)
     written: Update = {"remembered": [one.key for one in done.results if one.stored]}
     if judge is not None:
         written["revised"] = done.revised
@@ -110,87 +111,82 @@ class Kept(NamedTuple):
     """What the judge failed by, if it did."""
 
 
-class Told(NamedTuple):
-    """The messages of a turn, and what else is known of it."""
-
-    step: Step
-    speakers: Speakers
-    humans: Sequence[BaseMessage]
-    """The messages to the agent since its last answer."""
-    answer: Answer | None
-    trust: float
-    """The trust in the agent by then."""
-    recalled: Sequence[object]
-    """The memories that the agent was shown: what it repeats of them is no news."""
-    left: Sequence[dict[str, Any]] | None = None
-    """The part of what was said that is not stored yet; None if nothing of it is stored."""
-    done: Done = MappingProxyType({})
-    """What the model did by its memory tools."""
-
-    @property
-    def retracted(self) -> list[str]:
-        """Return the keys of what the model took back."""
-        return [one["retracted"] for one in self.done.get("revised", ()) if "retracted" in one]
-
-    @property
-    def sets_reminder(self) -> bool:
-        """Tell whether the model set a reminder."""
-        return any(one["action"] == "set" for one in self.done.get("reminded", ()))
-
-    @property
-    def question(self) -> BaseMessage | None:
-        """Return the last message, if a person wrote it."""
-        last = self.humans[-1] if self.humans else None
-        return last if last is not None and self.speakers.person(last) else None
-
-    def note_of(self, message: BaseMessage) -> list[dict[str, Any]]:
-        """Return a human message as it is stored before it is answered."""
-        return speakers.note_of(self.step, message, self.speakers)
-
-    @property
-    def says(self) -> list[dict[str, Any]]:
-        """Return the answer as it is stored; nothing if it says nothing."""
-        if self.answer is None or not (answered := values.storable(self.answer.text)):
-            return []
-        key = speakers.key_of(self.answer.message, self.step.config)
-        note = speakers.kept(answered, self.step.memory, key)
-        says = {"speaker": "assistant", "source": "agent", "recalled": self.recalled}
-        return [{**says, "trust": self.trust, **note}]
-
-
-def remember(told: Told, judge: BaseChatModel | None = None) -> Flow[Kept]:
+def remember(
+    step: Step,
+    by: Speakers,
+    humans: Sequence[BaseMessage],
+    answer: Answer | None,
+    recalled: Sequence[object],
+    *,
+    judge: BaseChatModel | None = None,
+    left: Sequence[dict[str, Any]] | None = None,
+    done: Done = MappingProxyType({}),
+) -> Flow[Kept]:
     """Store what was said to an agent, and the agent's last word on it.
 
-    People spoke before anything was `recalled`. If the assistant repeats that, it is no evidence.
-    What the assistant says after its tools did is trusted no further than what these brought.
+    People spoke before anything was recalled. If the assistant repeats that, it is no evidence.
     A memory that the last message takes back, as a judge says, goes first. Where that message says
     nothing else, it and its answer come from that, and so are not recalled either; nor is the
     answer to a message that the model itself took back.
+
+    Args:
+        step, by: The step of the run, and who said its messages.
+        humans: The messages to the agent since its last answer.
+        answer: That answer, if there is one.
+        recalled: The memories that the agent was shown.
+        judge: A model that says what the last message takes back and corrects.
+        left: The notes that are not stored yet; None if nothing of what was said is stored.
+        done: What the agent's model did by its memory tools.
     """
-    memory, question, says = told.step.memory, told.question, told.says
-    revision = yield from _revision(told, judge)
-    before = [note for one in told.humans if one != question for note in told.note_of(one)]
-    asking = [] if question is None else told.note_of(question)
+    memory, last = step.memory, humans[-1] if humans else None
+    question = last if last is not None and by.person(last) else None
+    revision = yield from _revision(step, by, question, judge)
+    before = [note for one in humans if one != question for note in note_of(step, one, by)]
+    asking = [] if question is None else note_of(step, question, by)
+    says = yield from _answered(step, by, answer, recalled)
     corrections = _corrected(asking, revision)
     if revision.retracted and not revision.tells_more:
         gone = [one.key for one in revision.retracted]
         asking, says = ([{**one, "derived_from": gone} for one in some] for some in (asking, says))
-    elif gone := [one["key"] for one in asking if one["key"] in told.retracted]:
+    elif gone := _taken_back(asking, done):
         says = [{**one, "derived_from": gone} for one in says]
-    if told.sets_reminder:
+    reminds = any(one["action"] == "set" for one in done.get("reminded", ()))
+    if reminds:
         says = [{**one, "further": {REMINDER_SET: True}} for one in says]
-    notes = [*_unstored([*before, *asking], told.left), *says]
+    notes = [*_unstored([*before, *asking], left), *says]
     results = (yield from asked(memory.store_many, notes)) if notes else []
-    if told.sets_reminder and asking:
+    if reminds and asking:
         with suppress(errors.InvalidInputError):  # it is not stored
             marking = mark_reminding(memory, str(asking[0]["key"]))
             yield from asked(memory.tiered_store.run, marking)
     revised = [{"retracted": one.key, "move": one.move} for one in revision.retracted]
     failed = {} if revision.failed is None else {"judge": revision.failed}
-    by = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
-    if by is not None and by.stored and not by.quarantined:
-        revised += yield from _superseded(memory, corrections, str(by.key), failed)
+    told = next((one for one in results if corrections and one.key == asking[0]["key"]), None)
+    if told is not None and told.stored and not told.quarantined:
+        revised += yield from _superseded(memory, corrections, str(told.key), failed)
     return Kept(results, revised, failed)
+
+
+def _answered(
+    step: Step, by: Speakers, answer: Answer | None, recalled: Sequence[object]
+) -> Flow[list[dict[str, Any]]]:
+    """Return the answer as it is stored; nothing if it says nothing.
+
+    What it says after its tools did is trusted no further than what these brought.
+    """
+    if answer is None or not (text := values.storable(answer.text)):
+        return []
+    trust = yield from speakers.trusting(answer.after, step.memory.gate, step.config, by)
+    note = speakers.kept(text, step.memory, speakers.key_of(answer.message, step.config))
+    return [
+        {"speaker": "assistant", "source": "agent", "recalled": recalled, "trust": trust, **note}
+    ]
+
+
+def _taken_back(notes: Sequence[dict[str, Any]], done: Done) -> list[str]:
+    """Return the keys of the notes that the model retracted by its tools."""
+    retracted = [one.get("retracted") for one in done.get("revised", ())]
+    return [one["key"] for one in notes if one["key"] in retracted]
 
 
 def _unstored(
@@ -220,14 +216,15 @@ def _superseded(
     return revised
 
 
-def _revision(told: Told, judge: BaseChatModel | None) -> Flow[Revision]:
+def _revision(
+    step: Step, by: Speakers, question: BaseMessage | None, judge: BaseChatModel | None
+) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
-    question = told.question
     if judge is None or question is None or not (text := values.storable(node.text_of(question))):
         return Revision()
-    name = told.speakers.of(question)["speaker"]
-    speaker, key = None if name == "user" else name, speakers.key_of(question, told.step.config)
-    return (yield from asked(told.step.memory.revise, text, judge=judge, key=key, speaker=speaker))
+    name, key = by.of(question)["speaker"], speakers.key_of(question, step.config)
+    speaker = None if name == "user" else name
+    return (yield from asked(step.memory.revise, text, judge=judge, key=key, speaker=speaker))
 
 
 def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
@@ -243,7 +240,41 @@ def _corrected(notes: list[dict[str, Any]], revision: Revision) -> list[str]:
     return [one.key for one in several]
 
 
+def note_of(step: Step, message: BaseMessage, by: Speakers) -> list[dict[str, Any]]:
+    """Return a human message as it is stored; nothing if it says nothing."""
+    if not (text := values.storable(node.text_of(message))):
+        return []
+    key = speakers.key_of(message, step.config, by)
+    return [{**by.of(message), **speakers.kept(text, step.memory, key)}]
+
+
 # An agent's middleware hears its turn, and stores what was said before the answer
+
+
+class Left(TypedDict):
+    """A message that is still to be stored."""
+
+    note: dict[str, Any]
+    """The options of `store`."""
+    whose: dict[str, Any]
+    """The fields of the context that it was said in."""
+    at: str
+    """The time at which it was said, as ISO 8601."""
+
+
+class Heard(TypedDict):
+    """The messages that an agent heard in its turn."""
+
+    said: list[str]
+    """The ids of the messages given to its runs since its last answer."""
+    others: list[str]
+    """The ids of the other human messages: a tool, say, put them there, or they are answered."""
+    left: list[Left]
+    """The messages that could not be stored yet."""
+    whose: dict[str, Any]
+    """The fields of the context that the turn began in: another user may go on with its run."""
+    at: str
+    """The time at which the turn's messages came, as ISO 8601."""
 
 
 def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
@@ -251,82 +282,111 @@ def hear_turn(step: Step, *, keep: bool) -> Flow[Update]:
 
     Unless they are to be kept, they are only told from what else comes.
     """
-    by = yield from speakers.speakers_in(step.config, step.memory.gate)
+    memory, humans = step.memory, speakers.unanswered(step.messages)
+    by = yield from speakers.speakers_in(step.config, memory.gate)
+    whose, at = asdict(memory.context), memory.now.isoformat()
     before: Heard | None = step.read(HEARD)
-    known = () if before is None else (*before["said"], *before["others"])
-    elsewhere: list[str] = []
+    heard = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
+    said, others = heard["said"], [*heard["others"]]
+    if heard["whose"] != whose:  # another one's messages
+        said, others = [], [*others, *said]
     if keep and speakers.is_within(step.config):  # another agent of the message may have heard it
-        for one in speakers.unanswered(step.messages):
-            key = speakers.key_of(one, step.config, by)
-            if str(one.id) not in known and (yield from asked(step.memory.get, key)) is not None:
-                elsewhere.append(str(one.id))
-    heard = speakers.hear(step, by, before, elsewhere)
-    return {HEARD: heard if keep else Heard(**{**heard, "left": []})}
+        for one in humans:
+            key, known = speakers.key_of(one, step.config, by), (*heard["said"], *others)
+            if str(one.id) not in known and (yield from asked(memory.get, key)) is not None:
+                others.append(str(one.id))
+    mine = [one for one in humans if str(one.id) not in others]
+    new = [one for one in mine if str(one.id) not in said]
+    notes = [note for one in new if keep for note in note_of(step, one, by)]
+    left = [*heard["left"], *(Left(note=one, whose=whose, at=at) for one in notes)]
+    there = {str(one.id) for one in step.messages}
+    return {
+        HEARD: Heard(
+            # A run that is given nothing goes on with what was said before.
+            said=[str(one.id) for one in mine] if new else said,
+            others=[one for one in others if one in there],
+            left=left if keep else [],
+            whose=whose,
+            at=at,
+        )
+    }
 
 
-def store_heard(
-    memory_of: Callable[[Mapping[str, Any]], MemoryCoordinator], heard: Heard | None
-) -> Flow[tuple[Update, list[errors.TieredMemoryError]]]:
+def store_heard(step: Step) -> Flow[Update]:
     """Store what was said and is not stored yet, after its recall and before its answer.
 
     If it were stored sooner, it and its words would count among what is recalled for it. It goes
-    to the memory of whoever said it, which is made from the fields of a context. The errors of what
-    could not be stored are returned too; what is too large for the store is left no longer.
+    to the memory of whoever said it. What could not be stored is left; what is too large for the
+    store is left no longer.
     """
+    heard: Heard | None = step.read(HEARD)
     if not heard or not heard["left"]:
-        return {}, []
-    left: list[Left] = []
-    failed: list[errors.TieredMemoryError] = []
-    for whose, several in groupby(heard["left"], key=lambda one: one["whose"]):
-        memory, waiting = memory_of(whose), [[*several]]
-        while waiting:
-            mine = waiting.pop(0)
-            try:
-                yield from asked(memory.store_many, [_note(one, heard) for one in mine])
-            except errors.TieredMemoryError as error:
-                if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
-                    waiting = [[one] for one in mine]
-                    continue
-                left += [] if isinstance(error, errors.TooLargeError) else mine
-                failed.append(error)
-    return {HEARD: Heard(**{**heard, "left": left})}, failed
+        return {}
+    update: Update = {}
+    with step.without("remember"):
+        left: list[Left] = []
+        failed: list[errors.TieredMemoryError] = []
+        for whose, several in groupby(heard["left"], key=lambda one: one["whose"]):
+            memory = step.node.memory(step.runtime, MemoryContext(**whose))
+            waiting = [[*several]]
+            while waiting:
+                mine = waiting.pop(0)
+                try:
+                    yield from asked(memory.store_many, [_note(one, heard) for one in mine])
+                except errors.TieredMemoryError as error:
+                    if len(mine) > 1 and not isinstance(error, errors.DatabaseError):
+                        waiting = [[one] for one in mine]
+                        continue
+                    left += [] if isinstance(error, errors.TooLargeError) else mine
+                    failed.append(error)
+        update = {HEARD: Heard(**{**heard, "left": left})}
+        if failed:
+            raise failed[0]
+    return update
 
 
 def _note(one: Left, heard: Heard) -> dict[str, Any]:
     """Return a message as it is stored; what was said in an earlier turn happened then."""
-    return one["note"] if is_of_turn(one, heard) else {**one["note"], "occurred_at": one["at"]}
+    return one["note"] if _is_of_turn(one, heard) else {**one["note"], "occurred_at": one["at"]}
+
+
+def _is_of_turn(left: Left, heard: Heard) -> bool:
+    """Tell whether a message that is left was said in the turn."""
+    return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
 def remember_turn(
-    step: Step,
-    asking: Sequence[BaseMessage],
-    recalled: Sequence[object],
-    done: Done,
+    step: Step, asking: Sequence[BaseMessage], recalled: Sequence[object], done: Done
 ) -> Flow[Kept]:
     """Store the answer and what is left of the turn.
 
     Its question is `asking`, what was shown for it `recalled`, what its model did by tools `done`.
     """
-    config, gate = step.config, step.memory.gate
     heard: Heard | None = step.read(HEARD)
-    by = yield from speakers.speakers_in(config, gate)
+    by = yield from speakers.speakers_in(step.config, step.memory.gate)
     answer = speakers.last_word(step.messages, step.read("structured_response"))
-    trust = yield from speakers.trusting(answer.after if answer else step.messages, gate, config)
-    humans = speakers.unanswered(step.messages)
-    left = None
+    humans, left = speakers.unanswered(step.messages), None
     if heard:  # else nothing could be noted as the run began
         there = {one.id for one in humans}
         humans += [one for one in asking if one.id not in there]  # a summary dropped it
         humans = [one for one in humans if str(one.id) in heard["said"]]
-        left = [one["note"] for one in heard["left"] if is_of_turn(one, heard)]
-    told = Told(step, by, humans, answer, trust, recalled, left, done)
-    return (yield from remember(told))
+        left = [one["note"] for one in heard["left"] if _is_of_turn(one, heard)]
+    return (yield from remember(step, by, humans, answer, recalled, left=left, done=done))
 
 
 def ended_of(step: Step) -> Update:
-    """Return the update of the state once the turn is over."""
+    """Return the update of the state once the turn is over.
+
+    Whatever else came meanwhile is no person's, and what is stored is done.
+    """
     heard: Heard | None = step.read(HEARD)
     if not heard:
         return {}
-    done = speakers.ended(heard, step.messages, stored="remember" not in step.told)
-    return {} if done == heard else {HEARD: done}
+    stored = "remember" not in step.told
+    humans = [str(one.id) for one in speakers.unanswered(step.messages)]
+    came = [one for one in humans if one not in heard["said"]]
+    done = heard["said"] if stored else []
+    left = [one for one in heard["left"] if not (stored and _is_of_turn(one, heard))]
+    others = [*dict.fromkeys((*heard["others"], *done, *came))]
+    ended = Heard(**{**heard, "others": others, "left": left})
+    return {} if ended == heard else {HEARD: ended}

@@ -16,35 +16,18 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, SystemMessage
 from langchain_core.runnables import Runnable
 
-from langmem_tiers.core import checks, handles, prompts, values, zones
-from langmem_tiers.core.errors import InvalidTypeError, short
+from langmem_tiers.core import checks, errors, handles, prompts, zones
 from langmem_tiers.core.memory import StoreResult
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import messages, node, recall, speakers
-from langmem_tiers.graph.messages import about_to_run
-from langmem_tiers.graph.node import (
-    OfState,
-    OnError,
-    OnHookError,
-    Scope,
-    Step,
-    Update,
-    asked,
-    of_state,
-)
+from langmem_tiers.graph.node import OfState, OnError, OnHookError, Scope, Step, Update, asked
 from langmem_tiers.memory.asking import checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.memory.hooks import EXPIRE_DAYS, MemoryHooks, checked_options
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind import intentions
-from langmem_tiers.remind.intentions import (
-    DEFAULT_REMINDERS,
-    Intention,
-    Predicates,
-    Reminder,
-    checked_predicates,
-)
+from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
 from langmem_tiers.remind.prompted import SESSION_STARTS
 from langmem_tiers.remind.times import LANGUAGES
 from langmem_tiers.remind.triggers import At, latest_of
@@ -109,7 +92,7 @@ def create_reminder_node(
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
     body = partial(_reminded, asking=asking)
-    return node.node(name, body, context, coordinator, on_error=on_error)
+    return node.NodeConfig(context, coordinator, name, on_error).node(body)
 
 
 def _reminded(step: Step, *, asking: Reminding) -> Flow[Update]:
@@ -144,7 +127,7 @@ def create_acknowledge_node(
     Args:
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    return node.node(name, _acknowledge, context, coordinator, keys=("reminders",))
+    return node.NodeConfig(context, coordinator, name).node(_acknowledge, ["reminders"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +156,8 @@ class Reminding:
     def question(self, step: Step) -> str | None:
         """What cues are looked for in."""
         if self.query is None:
-            return values.storable(node.text_of(node.last_question(step.messages))) or None
-        given = of_state(step.state, self.query)
+            return storable(node.text_of(node.last_question(step.messages))) or None
+        given = node.of_state(step.state, self.query)
         return None if given is None else str(given)
 
 
@@ -190,7 +173,7 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     raised = yield from asked(
         memory.remind,
         asking.question(step),
-        tool=about_to_run(step.messages) or None,
+        tool=messages.about_to_run(step.messages) or None,
         state=None if asking.predicates is None else step.state,
         predicates=asking.predicates,
         limit=asking.limit,
@@ -222,7 +205,7 @@ def _acknowledge(step: Step) -> Flow[Update]:
 
 def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
     """Say that a model has seen what it was told: no answer is lost where that is refused."""
-    with node.GOING_ON("acknowledge", None):
+    with node.going_on("acknowledge"):
         yield from asked(step.memory.acknowledge, *[one["token"] for one in told])
 
 
@@ -337,12 +320,12 @@ def create_session_start_node(
     Raises:
         InvalidInputError: for an option that cannot be.
     """
-    begins = {SESSION_STARTS: lambda state: of_state(state, "reminders", None) is None}
-    waits = begins | dict(checked_predicates(predicates))
+    begins = {SESSION_STARTS: lambda state: node.of_state(state, "reminders", None) is None}
+    waits = begins | dict(intentions.checked_predicates(predicates))
     listed = limit if at_start is None else at_start
     asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
     body = partial(_started, asking=asking)
-    return node.hook(name, body, context, coordinator, on_error=on_error, keys=_STARTED)
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, _STARTED)
 
 
 def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
@@ -352,10 +335,10 @@ def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
     """
     done = yield from step.hooked(remind(step, asking))
     if "error" in done:
-        return {**nothing_due(step), "hooks": {step.name: done}}
+        return {**nothing_due(step), "hooks": {step.node.name: done}}
     listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
     told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
-    return {**done, "hooks": {step.name: told}}
+    return {**done, "hooks": {step.node.name: told}}
 
 
 def create_user_prompt_node(
@@ -400,7 +383,7 @@ def create_user_prompt_node(
     node.checked_of_state(prompt=prompt)
     options = checked_options(languages, expire_days)
     body = partial(_prompted, prompt=prompt, options=options)
-    return node.hook(name, body, context, coordinator, on_error=on_error, keys=("hooks",))
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, ("hooks",))
 
 
 def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) -> Flow[Update]:
@@ -411,12 +394,12 @@ def _prompted(step: Step, *, prompt: OfState | None, options: dict[str, Any]) ->
         people = (one for one in speakers.unanswered(step.messages) if by.person(one))
         said = [(storable(node.text_of(one)), one.id, by.of(one)["speaker"]) for one in people]
     else:
-        said = [(str(of_state(step.state, prompt) or ""), None, "user")]
+        said = [(str(node.of_state(step.state, prompt) or ""), None, "user")]
     done: dict[str, Any] = {}
     for text, message_id, speaker in said:
         if text.strip() and "error" not in done:
             done = yield from step.hooked(_submitted(hooks, text, message_id, speaker))
-    return {"hooks": {step.name: done}}
+    return {"hooks": {step.node.name: done}}
 
 
 def _submitted(
@@ -464,15 +447,15 @@ def create_completed_task_node(
     """
     node.checked_of_state(["tasks"], tasks=tasks)
     body, keys = partial(_noted, tasks=tasks), ("hooks", "todos_seen")
-    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, keys)
 
 
 def _noted(step: Step, *, tasks: OfState) -> Flow[Update]:
     """Keep the todos that are newly completed, and tell what became of them."""
-    seen, todos = step.read("todos_seen") or UNSEEN, of_state(step.state, tasks, None) or ()
+    seen, todos = step.read("todos_seen") or UNSEEN, node.of_state(step.state, tasks, None) or ()
     done = yield from step.hooked(_kept(step, todos, seen))
     update = {"todos_seen": done.pop("seen", seen)}
-    return {**update, "hooks": {step.name: done}} if done else update
+    return {**update, "hooks": {step.node.name: done}} if done else update
 
 
 def _kept(
@@ -484,7 +467,7 @@ def _kept(
     fresh, seeing = newly_completed(map(_readable, todos), seen, now)
     stored, trust = [], 1.0
     if fresh:
-        trust = yield from speakers.trusting(said, step.memory.gate, step.config)
+        trust = yield from speakers.trust_of(step)
     question = node.last_question(said)
     for one in fresh:
         done = {"steps": messages.steps_of(one["content"], said), **one}
@@ -541,20 +524,24 @@ def create_session_end_node(
     node.checked_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
     body = partial(_ended, ended=ended, of=of, model=model)
-    return node.hook(name, body, context, coordinator, on_error=on_error, keys=keys)
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, keys)
 
 
 def _ended(
     step: Step, *, ended: OfState, of: dict[str, OfState | None], model: BaseChatModel | None
 ) -> Flow[Update]:
     """End the session of a run, if it is over."""
-    over = of_state(step.state, ended, default=None)
+    over = node.of_state(step.state, ended, default=None)
     if over is not None and not isinstance(over, bool):
-        raise InvalidTypeError(f"whether the session ended is True or False, not {short(over)}")
+        raise errors.InvalidTypeError(
+            f"whether the session ended is True or False, not {errors.short(over)}"
+        )
     if not over:
         return {"session": None}
-    told = {name: of_state(step.state, one, None) for name, one in of.items() if one is not None}
-    told["trust"] = yield from speakers.trusting(step.messages, step.memory.gate, step.config)
+    told = {
+        name: node.of_state(step.state, one, None) for name, one in of.items() if one is not None
+    }
+    told["trust"] = yield from speakers.trust_of(step)
     stopping = _stopped(step.memory, told, model)
     if step.memory.context.session_id is None:  # a mistake, which is raised
         return {"session": (yield from stopping)}

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from langmem_tiers.core import prompts
 from langmem_tiers.core.checks import parsed_moment
 from langmem_tiers.core.errors import ConflictError, InvalidInputError, NotQuarantinedError, short
-from langmem_tiers.graph.node import Scope, Step, Update, asked, node
+from langmem_tiers.graph.node import NodeConfig, Scope, Step, Update, asked
 from langmem_tiers.memory.asking import MAX_LIMIT, checked_limit
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow
@@ -118,7 +118,7 @@ def create_review_node(
     # Each node is a checkpoint, so that an answer is judged by what it was asked about, and once.
     builder = StateGraph(_Review, input_schema=_Nothing, output_schema=_Output)
     for step, body in steps.items():
-        builder.add_node(step, node(step, body, context, coordinator))
+        builder.add_node(step, NodeConfig(context, coordinator, step).node(body))
     builder.set_entry_point("look")
     builder.add_conditional_edges("look", lambda state: "ask" if state.get("asked") else END)
     builder.add_conditional_edges("ask", lambda state: "ask" if state["asked"] else "decide")

@@ -8,20 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import asdict
 from functools import partial
-from typing import Any, Final, NamedTuple, TypedDict
+from typing import Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
-from langchain_core.messages import (
-    AIMessage,
-    BaseMessage,
-    FunctionMessage,
-    HumanMessage,
-    ToolMessage,
-)
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages.function import FunctionMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.managed.base import ManagedValue
@@ -197,17 +191,29 @@ def speakers_in(config: RunnableConfig, gate: Gate) -> Flow[Speakers]:
     return Speakers(_spoken(state, known), lambda name: own(name) or known(name), trust)
 
 
-def trusting(messages: Sequence[BaseMessage], gate: Gate, config: RunnableConfig) -> Flow[float]:
+def trusting(
+    messages: Sequence[BaseMessage],
+    gate: Gate,
+    config: RunnableConfig,
+    speakers: Speakers | None = None,
+) -> Flow[float]:
     """Return how far to trust what is said after these messages in a run; see `trust_after`.
 
-    Answers may be long, so a thread computes it where a loop waits.
+    Answers may be long, so a thread computes it where a loop waits. Who said the messages is found
+    out if it is not known.
     """
-    speakers = yield from speakers_in(config, gate)
+    if speakers is None:
+        speakers = yield from speakers_in(config, gate)
     said = said_of(channel(config, HEARD))
     if said is not None and speakers.spoken is None:
         speakers = speakers._replace(spoken=said)
     heard = partial(trust_after, messages, gate, speakers.person, speakers.trust)
     return (yield from apart(heard, sys.maxsize))
+
+
+def trust_of(step: Step) -> Flow[float]:
+    """Return how far to trust what an agent says after the messages of a step; see `trusting`."""
+    return trusting(step.messages, step.memory.gate, step.config)
 
 
 def said_of(heard: Any) -> frozenset[str] | None:
@@ -311,32 +317,6 @@ by itself; our own choice."""
 _AGENT: Final = "agent"
 
 
-class Left(TypedDict):
-    """A message that is still to be stored."""
-
-    note: dict[str, Any]
-    """The options of `store`."""
-    whose: dict[str, Any]
-    """The fields of the context that it was said in."""
-    at: str
-    """The time at which it was said, as ISO 8601."""
-
-
-class Heard(TypedDict):
-    """The messages that an agent heard in its turn."""
-
-    said: list[str]
-    """The ids of the messages given to its runs since its last answer."""
-    others: list[str]
-    """The ids of the other human messages: a tool, say, put them there, or they are answered."""
-    left: list[Left]
-    """The messages that could not be stored yet."""
-    whose: dict[str, Any]
-    """The fields of the context that the turn began in: another user may go on with its run."""
-    at: str
-    """The time at which the turn's messages came, as ISO 8601."""
-
-
 class Answer(NamedTuple):
     """An agent's last word."""
 
@@ -344,51 +324,6 @@ class Answer(NamedTuple):
     text: str
     after: Sequence[BaseMessage]
     """The messages that it had heard by then."""
-
-
-def hear(
-    step: Step, speakers: Speakers, before: Heard | None, elsewhere: Collection[str] = ()
-) -> Heard:
-    """Hear the messages that a run was given, and leave the new ones to be stored.
-
-    Args:
-        step: The step by which the agent's run begins, and all its messages.
-        speakers: Their speakers.
-        before: The messages heard before, in this turn or the last one.
-        elsewhere: The ids of messages that another agent has heard.
-    """
-    messages = step.messages
-    whose, at = asdict(step.memory.context), step.memory.now.isoformat()
-    known = before or Heard(said=[], others=[], left=[], whose=whose, at=at)
-    if known["whose"] != whose:  # another one's messages
-        known = Heard(**{**known, "others": [*known["others"], *known["said"]], "said": []})
-    known["others"].extend(elsewhere)
-    open_ones = [one for one in unanswered(messages) if str(one.id) not in known["others"]]
-    new = [one for one in open_ones if str(one.id) not in known["said"]]
-    there = {str(one.id) for one in messages}
-    notes = [note for one in new for note in note_of(step, one, speakers)]
-    return Heard(
-        # A run that is given nothing goes on with what was said before.
-        said=[str(one.id) for one in open_ones] if new else known["said"],
-        others=[one for one in known["others"] if one in there],
-        left=[*known["left"], *(Left(note=one, whose=whose, at=at) for one in notes)],
-        whose=whose,
-        at=at,
-    )
-
-
-def ended(heard: Heard, messages: Sequence[BaseMessage], *, stored: bool) -> Heard:
-    """End a turn: whatever else came meanwhile is no person's, and what is `stored` is done."""
-    came = (str(one.id) for one in unanswered(messages) if str(one.id) not in heard["said"])
-    done = heard["said"] if stored else ()
-    left = [one for one in heard["left"] if not (stored and is_of_turn(one, heard))]
-    others = [*dict.fromkeys((*heard["others"], *done, *came))]
-    return Heard(**{**heard, "others": others, "left": left})
-
-
-def is_of_turn(left: Left, heard: Heard) -> bool:
-    """Tell whether a message that is left was said in the turn."""
-    return (left["at"], left["whose"]) == (heard["at"], heard["whose"])
 
 
 def unanswered(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -428,14 +363,6 @@ def last_word(messages: Sequence[BaseMessage], response: object) -> Answer | Non
     calls = [one for one in answered_in(messages[until - 1 :]) if not (one.failed or one.held)]
     brought = [one.said for one in calls if TRUST not in one.answer.additional_kwargs]
     return Answer(asking, "\n".join(brought), messages)
-
-
-def note_of(step: Step, message: BaseMessage, speakers: Speakers) -> list[dict[str, Any]]:
-    """Return a human message as it is stored; nothing if it says nothing."""
-    if not (text := storable(text_of(message))):
-        return []
-    key = key_of(message, step.config, speakers)
-    return [{**speakers.of(message), **kept(text, step.memory, key)}]
 
 
 def kept(text: str, memory: MemoryCoordinator, key: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Final, Literal, Optional, TypeAlias, get_args, get_origin
+from typing import Any, Final, Literal, Optional, TypeAlias, get_args, get_origin
 from uuid import UUID, uuid4
 
 from langchain_core.messages import ToolMessage
@@ -25,21 +25,13 @@ from langgraph.runtime import get_runtime
 from langgraph.store.base import BaseStore, PutOp, SearchItem, SearchOp
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, create_model
 
-from langmem_tiers.core import namespaces, prompts, values
-from langmem_tiers.core.checks import checked_choice, checked_kind, checked_list
+from langmem_tiers.core import checks, namespaces, prompts, values
 from langmem_tiers.core.context import label_of
 from langmem_tiers.core.errors import ConfigurationError, InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, THRESHOLD, TIERS, Moment, Source, StoreResult, Tier
-from langmem_tiers.graph import node
-from langmem_tiers.graph.context_tools import (
-    Action,
-    OwnTool,
-    check_wanted,
-    made,
-    of_context,
-    told_to_model,
-)
-from langmem_tiers.graph.node import Remembered, Scope, asked
+from langmem_tiers.graph import context_tools, node
+from langmem_tiers.graph.context_tools import Action, made, of_context
+from langmem_tiers.graph.node import NodeConfig, Scope, asked
 from langmem_tiers.graph.speakers import messages_so_far, trusting
 from langmem_tiers.memory.base import reader_of
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -103,13 +95,13 @@ def create_search_memory_tool(
         ```
     """
     if namespace is None:
-        return of_context("search", name, instructions, Remembered(context, coordinator))
+        return of_context("search", name, instructions, NodeConfig(context, coordinator))
     labels = _checked(namespace)
-    checked_choice(response_format, get_args(ResponseFormat), "response_format")
+    checks.checked_choice(response_format, get_args(ResponseFormat), "response_format")
 
     def search_memory(**asking: Any) -> Flow[Any]:
         searched, op = _store(store), SearchOp(_filled(labels), **asking)
-        with told_to_model():
+        with context_tools.told_to_model():
             if isinstance(searched, OurStore):
                 items = yield from asked(searched.run, _found(searched, op, _user()))
             else:
@@ -117,10 +109,10 @@ def create_search_memory_tool(
         text = json.dumps([one.dict() for one in items], ensure_ascii=False)
         return (text, items) if response_format == "content_and_artifact" else text
 
-    said = checked_kind(instructions, str, "instructions")
+    said = checks.checked_kind(instructions, str, "instructions")
     told = prompts.SEARCH_MEMORY.format(instructions=said)
-    further: Any = {"response_format": response_format}
-    return made(search_memory, name, told, _SearchMemory, _SearchTool, **further)
+    further: Any = {"brought": _items_in, "response_format": response_format}
+    return made(search_memory, name, told, _SearchMemory, **further)
 
 
 def create_manage_memory_tool(
@@ -167,7 +159,7 @@ def create_manage_memory_tool(
         ```
     """
     if namespace is None:
-        return of_context("manage", name, instructions or "", Remembered(context, coordinator))
+        return of_context("manage", name, instructions or "", NodeConfig(context, coordinator))
     labels = _checked(namespace)
     actions = _permitted(actions_permitted)
 
@@ -176,13 +168,17 @@ def create_manage_memory_tool(
         action: Action = actions[0],
         id: UUID | None = None,  # noqa: A002 - langmem's word
     ) -> Flow[str]:
-        with told_to_model():
+        with context_tools.told_to_model():
             return (yield from _managed(_store(store), _filled(labels), action, id, content))
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
-    said = checked_kind(advice, str, "instructions")
-    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
-    return made(manage_memory, name, told, _manage_schema(name, schema, actions), _ManageTool)
+    said = checks.checked_kind(advice, str, "instructions")
+    *first, last = actions
+    verbs = f"{', '.join(first)} or {last}" if first else last
+    verbs = f"{verbs.capitalize()} a memory"
+    told = prompts.MANAGE_MEMORY.format(verbs=verbs, instructions=said)
+    takes = _manage_schema(name, schema, actions)
+    return made(manage_memory, name, told, takes, schema_extra=_NOTHING_REQUIRED)
 
 
 class _SearchMemory(BaseModel):
@@ -194,18 +190,14 @@ class _SearchMemory(BaseModel):
     filter: dict[str, Any] | None = None
 
 
-class _SearchTool(OwnTool):
-    """A tool that answers with memories, as JSON."""
-
-    def brought(self, answer: ToolMessage) -> Sequence[Any]:
-        """The values of the memories that an answer brings."""
-        found = json.loads(answer.text) if answer.status != "error" else []
-        return [one["value"] for one in found]
+def _items_in(answer: ToolMessage) -> list[Any]:
+    """The values of the memories that an answer brings, as JSON."""
+    found = json.loads(answer.text) if answer.status != "error" else []
+    return [one["value"] for one in found]
 
 
-class _ManageTool(OwnTool):
-    says: ClassVar[Any] = {"required": []}
-    """Nothing is required, and says so: some providers refuse a schema without the list."""
+_NOTHING_REQUIRED: Final[dict[str, Any]] = {"required": []}
+"""Nothing is required, and says so: some providers refuse a schema without the list."""
 
 
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
@@ -225,24 +217,20 @@ def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[Ba
 
 
 def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
-    given = () if actions is None else checked_list(actions, "actions_permitted", "actions")
-    named = {checked_choice(one, _ACTIONS, "an action of actions_permitted") for one in given}
+    given = () if actions is None else checks.checked_list(actions, "actions_permitted", "actions")
+    named = {
+        checks.checked_choice(one, _ACTIONS, "an action of actions_permitted") for one in given
+    }
     if not named:
         raise InvalidInputError(f"actions_permitted is empty: name some of {', '.join(_ACTIONS)}")
     return tuple(one for one in _ACTIONS if one in named)
-
-
-def _verbs(actions: Sequence[Action]) -> str:
-    *first, last = actions
-    listed = f"{', '.join(first)} or {last}" if first else last
-    return f"{listed.capitalize()} a memory"
 
 
 def _managed(
     store: BaseStore, labels: tuple[str, ...], action: Action, given: UUID | None, content: Any
 ) -> Flow[str]:
     """Do what a model wants; what became of it, in words for the model."""
-    check_wanted(action, given, content)
+    context_tools.check_wanted(action, given, content)
     said = content.model_dump(mode="json") if isinstance(content, BaseModel) else content
     value: Any = None if action == "delete" else {"content": said}
     put = PutOp(labels, str(given or uuid4()), value)
@@ -262,7 +250,7 @@ def _managed(
 
 def _checked(namespace: tuple[str, ...] | str) -> tuple[str, ...]:
     given = (namespace,) if isinstance(namespace, str) else namespace
-    labels = tuple(checked_list(given, "the namespace", "labels"))
+    labels = tuple(checks.checked_list(given, "the namespace", "labels"))
     if not labels or "" in [one for one in labels if isinstance(one, str)]:
         raise InvalidInputError(
             f"the namespace is {short(namespace)}: name one label at least, and no empty one, such "

@@ -33,15 +33,7 @@ from langmem_tiers.core.settings import OrchestratorSettings
 from langmem_tiers.core.values import storable
 from langmem_tiers.graph import learn, messages, node, speakers
 from langmem_tiers.graph.messages import Answer, Handler, watched
-from langmem_tiers.graph.node import (
-    CALLER,
-    OfState,
-    Scope,
-    Step,
-    Update,
-    asked,
-    of_state,
-)
+from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
@@ -69,11 +61,10 @@ class TurnOptions(TypedDict, total=False):
 
 
 class _Turns(NamedTuple):
-    """The turns of a graph: whose they are, and by which rules they go."""
+    """The turns of a graph: by which rules they go, and the node that goes through them."""
 
     rules: Mapping[str, Any]
-    context: Scope | None
-    coordinator: Callable[..., MemoryCoordinator]
+    config: node.NodeConfig
 
     def turn(self, step: Step, **further: Any) -> MemoryOrchestrator:
         """The orchestrator of one run of a node."""
@@ -88,23 +79,19 @@ class _Turns(NamedTuple):
             )
         return self.turn(step, **further).begin(known)
 
-    def node(self, name: str, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
+    def node(self, body: Callable[[Step], Flow[Update]]) -> Runnable[Any, Update]:
         """A node whose flow is that of a turn, which the store runs."""
-
-        def run(step: Step) -> Flow[Update]:
-            return asked(step.memory.tiered_store.run, body(step))
-
-        return node.node(name, run, self.context, self.coordinator)
+        return self.config.node(lambda step: asked(step.memory.tiered_store.run, body(step)))
 
 
-def _turns(options: TurnOptions, **of_states: OfState | None) -> _Turns:
+def _turns(name: str, options: TurnOptions, **of_states: OfState | None) -> _Turns:
     """Take the options that a node was given, and what it reads from a state."""
     node.checked_of_state(**of_states)
     if unknown := options.keys() - TurnOptions.__annotations__.keys():
         raise InvalidTypeError(no_option(min(unknown), [*TurnOptions.__annotations__]))
-    rules = {name: options.get(name) for name in ("budget", "settings")}
+    rules = {rule: options.get(rule) for rule in ("budget", "settings")}
     coordinator = options.get("coordinator", MemoryCoordinator)
-    return _Turns(rules, options.get("context"), coordinator)
+    return _Turns(rules, node.NodeConfig(options.get("context"), coordinator, name))
 
 
 def create_assemble_node(
@@ -140,12 +127,12 @@ def create_assemble_node(
         options: See `TurnOptions`; give the other nodes of the turn the same.
 
     """
-    turns = _turns(options, prompt=prompt, mode=mode)
+    turns = _turns(name, options, prompt=prompt, mode=mode)
     checked_turn(layout=layout, filters=filters, **turns.rules)
     about = {"filters": filters, "tools": tools, "show_messages": show_messages}
 
     def assemble(step: Step) -> Flow[Update]:
-        now_in = None if mode is None else of_state(step.state, mode)
+        now_in = None if mode is None else node.of_state(step.state, mode)
         made = {"mode": now_in, "layout": layout, "sources": sources}
         turn = turns.turn(step, turn_id=step.run.id, **made)
         yield from _begun(turn, step)
@@ -153,11 +140,11 @@ def create_assemble_node(
             before = "" if turn.record is None else turn.record.prompt  # a summary may stand there
             wanted = node.text_of(node.last_question(step.messages)) or before
         else:
-            wanted = of_state(step.state, prompt)
+            wanted = node.of_state(step.state, prompt)
         text = yield from _context_of(turn, step, storable(str(wanted)), **about)
         return {"context": text, "turn": turn.to_state(), **step.errors(known=None)}
 
-    return turns.node(name, assemble)
+    return turns.node(assemble)
 
 
 def create_tool_tracking_node(
@@ -176,7 +163,7 @@ def create_tool_tracking_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _turns(options)
+    turns = _turns(name, options)
 
     def track(step: Step) -> Flow[Update]:
         turn = turns.going_on(step)
@@ -184,7 +171,7 @@ def create_tool_tracking_node(
         yield from ()
         return {"turn": turn.to_state()}
 
-    return turns.node(name, track)
+    return turns.node(track)
 
 
 def create_commit_node(
@@ -212,16 +199,18 @@ def create_commit_node(
     Raises:
         InvalidInputError: when it runs, if no turn has begun.
     """
-    turns = _turns(options, success=success, memorize=memorize)
+    turns = _turns(name, options, success=success, memorize=memorize)
 
     def commit(step: Step) -> Flow[Update]:
         turn = turns.going_on(step, router=router)
-        yield from _keep(turn, None if memorize is None else of_state(step.state, memorize, None))
+        yield from _keep(
+            turn, None if memorize is None else node.of_state(step.state, memorize, None)
+        )
         judged = None if success is None else learn.judged_of(step.state, success)
         report = yield from unit(ending.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
-    return turns.node(name, commit)
+    return turns.node(commit)
 
 
 def _track_calls(turn: MemoryOrchestrator, said: Sequence[BaseMessage]) -> None:
@@ -311,7 +300,7 @@ class ToolClock:
         ```
     """
 
-    runner = CALLER
+    runner = node.CALLER
 
     def _wrap_tool_call(self, request: ToolCallRequest, handler: Handler) -> Flow[Answer]:
         """Run a tool call, and note how long it took."""

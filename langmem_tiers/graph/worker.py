@@ -29,13 +29,8 @@ from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core import errors
 from langmem_tiers.core.checks import checked_function, checked_kind, is_number
 from langmem_tiers.core.errors import short
-from langmem_tiers.graph.consolidation import (
-    LEASE,
-    NOT_OURS,
-    ConsolidationState,
-    HeldTenant,
-    create_consolidation_graph,
-)
+from langmem_tiers.graph import consolidation
+from langmem_tiers.graph.consolidation import NOT_OURS
 from langmem_tiers.graph.node import CALLER, asked, tiered
 from langmem_tiers.postgres.errors import checkpointing
 from langmem_tiers.postgres.flow import Ask, Flow, apart, both
@@ -104,7 +99,7 @@ class Thread(NamedTuple):
         config = config_of(self.tenant)
         config["metadata"] = {FENCE: fence}
         config["max_concurrency"] = 1  # recalls beside a cycle keep their pace
-        config["configurable"][LEASE] = HeldTenant(self.tenant, fence)
+        config["configurable"][consolidation.LEASE] = consolidation.HeldTenant(self.tenant, fence)
         if self.snapshot is not None and not self.is_newest:
             config["configurable"] |= self.snapshot.config["configurable"]
         return None if self.is_at_work else {}, config
@@ -112,7 +107,7 @@ class Thread(NamedTuple):
 
 _KINDS = {
     name: kind if isinstance(kind, UnionType) else get_origin(kind) or kind
-    for name, kind in get_type_hints(ConsolidationState).items()
+    for name, kind in get_type_hints(consolidation.ConsolidationState).items()
 }
 """Of which kind each part of a cycle's state is."""
 
@@ -274,7 +269,7 @@ class ConsolidationWorker:
         self._stopping = False
         # Its put may interrupt itself, as a signal handler does; that of an Event would wait.
         self._woken: SimpleQueue[None] = SimpleQueue()
-        self._graph = create_consolidation_graph(
+        self._graph = consolidation.create_consolidation_graph(
             model, policy=policy, store=store, checkpointer=self._checkpointer
         )
 

@@ -26,7 +26,7 @@ from langmem_tiers import (
     create_user_prompt_node,
 )
 from langmem_tiers.core.errors import DatabaseError
-from langmem_tiers.graph.node import CALLER, Step, careful_of
+from langmem_tiers.graph.node import CALLER, NodeConfig, Step
 from langmem_tiers.postgres.flow import Flow
 from tests.support.agents import Way, agent_between, agent_on, calls, scripted
 from tests.support.graphs import ACME, QUICK, fails_once_after
@@ -244,6 +244,6 @@ def test_an_interrupt_passes() -> None:
         raise GraphInterrupt
 
     nobody: Any = None
-    step = Step(nobody, {}, {}, careful=careful_of("tell", "tell"), name="hook")
+    step = Step(nobody, {}, {}, None, NodeConfig(None, nobody, "hook", "tell", "tell"))
     with pytest.raises(GraphInterrupt):
         CALLER.run(step.hooked(interrupts()))

@@ -261,7 +261,7 @@ def test_a_middleware_keeps_the_memories_of_few_turns(ready: TieredStore) -> Non
     own = agent_on(ready, scripted("x"), made)
     for _ in range(3):
         own.invoke(said(), context=ACME)
-    turns = made._shown._turns
+    turns = made._turns
     assert len(turns) == 3
     one = next(iter(turns.values()))
     turns.update({str(number): one for number in range(256)})
