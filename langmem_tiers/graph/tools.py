@@ -160,8 +160,7 @@ def create_manage_memory_tool(
     """
     if namespace is None:
         return of_context("manage", name, instructions or "", NodeConfig(context, coordinator))
-    labels = _checked(namespace)
-    actions = _permitted(actions_permitted)
+    labels, actions = _checked(namespace), _permitted(actions_permitted)
 
     def manage_memory(
         content: Any = None,
@@ -173,12 +172,13 @@ def create_manage_memory_tool(
 
     advice = prompts.MANAGE_MEMORY_INSTRUCTIONS if instructions is None else instructions
     said = checks.checked_kind(advice, str, "instructions")
-    *first, last = actions
-    verbs = f"{', '.join(first)} or {last}" if first else last
-    verbs = f"{verbs.capitalize()} a memory"
-    told = prompts.MANAGE_MEMORY.format(verbs=verbs, instructions=said)
-    takes = _manage_schema(name, schema, actions)
-    return made(manage_memory, name, told, takes, schema_extra=_NOTHING_REQUIRED)
+    told = prompts.MANAGE_MEMORY.format(verbs=_verbs(actions), instructions=said)
+    schema = _manage_schema(name, schema, actions)
+    return made(manage_memory, name, told, schema, schema_extra=_REQUIRED)
+
+
+_REQUIRED: Final = {"required": list[str]()}
+"""Nothing is required, and says so: some providers refuse a schema without the list."""
 
 
 class _SearchMemory(BaseModel):
@@ -194,10 +194,6 @@ def _items_in(answer: ToolMessage) -> list[Any]:
     """The values of the memories that an answer brings, as JSON."""
     found = json.loads(answer.text) if answer.status != "error" else []
     return [one["value"] for one in found]
-
-
-_NOTHING_REQUIRED: Final[dict[str, Any]] = {"required": []}
-"""Nothing is required, and says so: some providers refuse a schema without the list."""
 
 
 def _manage_schema(name: str, schema: Any, actions: Sequence[Action]) -> type[BaseModel]:
@@ -224,6 +220,12 @@ def _permitted(actions: Sequence[Action] | None) -> tuple[Action, ...]:
     if not named:
         raise InvalidInputError(f"actions_permitted is empty: name some of {', '.join(_ACTIONS)}")
     return tuple(one for one in _ACTIONS if one in named)
+
+
+def _verbs(actions: Sequence[Action]) -> str:
+    *first, last = actions
+    listed = f"{', '.join(first)} or {last}" if first else last
+    return f"{listed.capitalize()} a memory"
 
 
 def _managed(
