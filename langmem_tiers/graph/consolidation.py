@@ -432,9 +432,7 @@ def create_consolidation_graph(
 def _checked(checkpointer: Checkpointer, names: Sequence[str]) -> list[str]:
     """The nodes to stop before; refuse what `compile` does not take."""
     if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
-        raise errors.InvalidTypeError(
-            f"checkpointer is what compile takes, not {short(checkpointer)}"
-        )
+        raise errors.InvalidTypeError(f"compile takes no checkpointer like {short(checkpointer)}")
     known = [one.__name__ for one in _NODES]
     stops = list(checks.checked_list(names, "interrupt_before", "nodes"))
     for one in stops:

@@ -64,8 +64,7 @@ def create_reminder_node(
     with a `ConfigurationError`, unless `lease_seconds` is None.
 
     Args:
-        query: The question: a key of the state, or a function of the state. If not given, it is
-            what the last human message says.
+        query: The question: a key of the state, or a function of it; else the last human message.
         predicates: The functions of the state by the names that intentions know them by.
         limit: Reminders at most.
         at_start: Open intentions at most that are listed at a session's start; 0 for none.
@@ -91,22 +90,20 @@ def create_reminder_node(
         ```
     """
     asking = Reminding(query, predicates, limit, at_start, as_message, lease_seconds, judge)
-    body = partial(_reminded, asking=asking)
-    return node.NodeConfig(context, coordinator, name, on_error).node(body)
+
+    def reminded(step: Step) -> Flow[Update]:
+        with step.without("remind"):
+            return (yield from remind(step, asking))
+        return {**_nothing_due(step), **step.errors(known=True)}
+
+    return node.NodeConfig(context, coordinator, name, on_error).node(reminded)
 
 
-def _reminded(step: Step, *, asking: Reminding) -> Flow[Update]:
-    """Raise what is due; where that fails, show nothing, also not what was raised before.
+def _nothing_due(step: Step) -> Update:
+    """What the state is to hold where nothing could be raised: also not what was raised before.
 
     So nobody acknowledges a reminder that was not shown.
     """
-    with step.without("remind"):
-        return (yield from remind(step, asking))
-    return {**nothing_due(step), **step.errors(known=True)}
-
-
-def nothing_due(step: Step) -> Update:
-    """What the state is to hold where nothing could be raised."""
     nothing: Update = {"reminders_text": ""}
     return nothing if step.read("reminders") is None else {**nothing, "reminders": []}
 
@@ -127,7 +124,12 @@ def create_acknowledge_node(
     Args:
         context, coordinator, name: Those of every node; see `create_recall_node`.
     """
-    return node.NodeConfig(context, coordinator, name).node(_acknowledge, ["reminders"])
+
+    def acknowledge(step: Step) -> Flow[Update]:
+        yield from _delivered(step, step.read("reminders") or ())
+        return {}
+
+    return node.NodeConfig(context, coordinator, name).node(acknowledge, ["reminders"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +197,6 @@ def remind(step: Step, asking: Reminding) -> Flow[Update]:
     if asking.as_message and text:
         update["messages"] = [SystemMessage(text, id=str(uuid5(NAMESPACE_OID, step.run.id)))]
     return update
-
-
-def _acknowledge(step: Step) -> Flow[Update]:
-    """Say that what the state holds was seen."""
-    yield from _delivered(step, step.read("reminders") or ())
-    return {}
 
 
 def _delivered(step: Step, told: Sequence[Mapping[str, Any]]) -> Flow[None]:
@@ -324,21 +320,17 @@ def create_session_start_node(
     waits = begins | dict(intentions.checked_predicates(predicates))
     listed = limit if at_start is None else at_start
     asking = Reminding(query, waits, limit, listed, as_message, lease_seconds)
-    body = partial(_started, asking=asking)
-    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, _STARTED)
 
+    def start(step: Step) -> Flow[Update]:
+        done = yield from step.hooked(remind(step, asking))
+        if "error" in done:
+            return {**_nothing_due(step), "hooks": {name: done}}
+        keys = {"reminders": [one["key"] for one in done["reminders"]]}
+        if "intentions" in done:
+            keys["pending"] = [one["key"] for one in done["intentions"]]
+        return {**done, "hooks": {name: keys}}
 
-def _started(step: Step, *, asking: Reminding) -> Flow[Update]:
-    """Raise what is due, as the reminder node does; where that fails, nothing is shown.
-
-    Nor is what was raised before: who acknowledges what the state holds saw none of it.
-    """
-    done = yield from step.hooked(remind(step, asking))
-    if "error" in done:
-        return {**nothing_due(step), "hooks": {step.node.name: done}}
-    listed = {"reminders": done["reminders"], "pending": done.get("intentions")}
-    told = {what: [one["key"] for one in each] for what, each in listed.items() if each is not None}
-    return {**done, "hooks": {step.node.name: told}}
+    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(start, _STARTED)
 
 
 def create_user_prompt_node(
@@ -446,16 +438,16 @@ def create_completed_task_node(
         InvalidInputError: for an option that cannot be.
     """
     node.checked_of_state(["tasks"], tasks=tasks)
-    body, keys = partial(_noted, tasks=tasks), ("hooks", "todos_seen")
-    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, keys)
 
+    def note(step: Step) -> Flow[Update]:
+        todos = node.of_state(step.state, tasks, None) or ()
+        seen = step.read("todos_seen") or UNSEEN
+        done = yield from step.hooked(_kept(step, todos, seen))
+        update = {"todos_seen": done.pop("seen", seen)}
+        return {**update, "hooks": {name: done}} if done else update
 
-def _noted(step: Step, *, tasks: OfState) -> Flow[Update]:
-    """Keep the todos that are newly completed, and tell what became of them."""
-    seen, todos = step.read("todos_seen") or UNSEEN, node.of_state(step.state, tasks, None) or ()
-    done = yield from step.hooked(_kept(step, todos, seen))
-    update = {"todos_seen": done.pop("seen", seen)}
-    return {**update, "hooks": {step.node.name: done}} if done else update
+    config = node.NodeConfig(context, coordinator, name, on_error, "tell")
+    return config.node(note, ("hooks", "todos_seen"))
 
 
 def _kept(
@@ -523,8 +515,8 @@ def create_session_end_node(
     node.checked_of_state(["ended"], ended=ended, **of)
     node.checked_helpers(model)
     keys = ("session", ended) if isinstance(ended, str) else ("session",)
-    body = partial(_ended, ended=ended, of=of, model=model)
-    return node.NodeConfig(context, coordinator, name, on_error, "tell").node(body, keys)
+    config = node.NodeConfig(context, coordinator, name, on_error, "tell")
+    return config.node(partial(_ended, ended=ended, of=of, model=model), keys)
 
 
 def _ended(

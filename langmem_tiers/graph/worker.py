@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.lease import last_cycle
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_function, checked_kind, is_number
+from langmem_tiers.core.checks import checked_amount, checked_function, checked_kind
 from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
@@ -82,14 +82,9 @@ class Thread(NamedTuple):
         return self.snapshot is not None and bool(self.snapshot.next)
 
     @property
-    def is_ended(self) -> bool:
-        """Whether there was a cycle, and it has ended."""
-        return self.snapshot is not None and not self.snapshot.next
-
-    @property
     def report(self) -> ConsolidationReport | None:
         """The report of the last cycle, for people; None while one is at work."""
-        if self.snapshot is None or self.snapshot.next:
+        if self.snapshot is None or self.is_at_work:
             return None
         last = self.snapshot.values.get("consolidated")
         return None if last is None else ConsolidationReport.of(last)
@@ -250,14 +245,9 @@ class ConsolidationWorker:
         checked_function(told, "told")
         if schedule.every is None:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
-        if not isinstance(checkpointer, BaseCheckpointSaver):
-            raise errors.InvalidTypeError(
-                f"checkpointer is a PostgresSaver, not {short(checkpointer)}"
-            )
-        if not is_number(lease_seconds) or not 0 < lease_seconds <= _MOST_SECONDS:
-            raise errors.InvalidInputError(
-                f"lease_seconds is above zero, {_MOST_SECONDS:,} at most: {short(lease_seconds)}"
-            )
+        checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer")
+        most = f"a number of seconds above zero, {_MOST_SECONDS:,} at most"
+        checked_amount(lease_seconds, "lease_seconds", 0, _MOST_SECONDS, most, above=True)
         self.failures = {}
         self.holder = str(uuid4())
         self._store = store
@@ -286,10 +276,8 @@ class ConsolidationWorker:
 
         Where the database does not answer, it is logged and tried again.
         """
-        if not is_number(poll_seconds) or not 0 < poll_seconds <= threading.TIMEOUT_MAX:
-            raise errors.InvalidInputError(
-                f"poll_seconds is {short(poll_seconds)}: use a number of seconds above zero"
-            )
+        use = "a number of seconds above zero"
+        checked_amount(poll_seconds, "poll_seconds", 0, threading.TIMEOUT_MAX, use, above=True)
         while not self._stopping:
             try:
                 yield from self._run_due()
@@ -322,15 +310,15 @@ class ConsolidationWorker:
     run_due, arun_due = both(_run_due)
 
     def _waiting(self, seconds: float) -> Flow[None]:
+        def wait() -> None:
+            with suppress(Empty):
+                self._woken.get(timeout=seconds)
+
         try:
-            yield from apart(partial(self._wait, seconds), sys.maxsize)
+            yield from apart(wait, sys.maxsize)
         except asyncio.CancelledError:
             self._woken.put(None)  # the thread that waits
             raise
-
-    def _wait(self, seconds: float) -> None:
-        with suppress(Empty):
-            self._woken.get(timeout=seconds)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -390,7 +378,7 @@ class ConsolidationWorker:
         finally:
             yield Ask(steps.close, asteps.aclose)
         thread = yield from self._standing(mine.tenant, mine.fence)
-        if thread.is_ended:
+        if thread.snapshot is not None and not thread.is_at_work:
             yield from self._prune(mine)
         return thread.report
 
@@ -458,12 +446,8 @@ class Lease:
             except errors.LeaseLostError:
                 return
             except errors.DatabaseError:
-                _log.warning(
-                    "the lease of %s could not be renewed: trying again in %g s",
-                    self.tenant,
-                    pause,
-                    exc_info=True,
-                )
+                text = "the lease of %s could not be renewed: trying again in %g s"
+                _log.warning(text, self.tenant, pause, exc_info=True)
 
     def end(self) -> Flow[None]:
         """Let it go."""
@@ -471,21 +455,16 @@ class Lease:
         for one in self.keeping:
             yield from apart(one.join, sys.maxsize)
         try:
-            flow = lease.release(self.tenant, self.fence)
-            yield from asked(self.store.run, flow)
+            yield from asked(self.store.run, lease.release(self.tenant, self.fence))
         except errors.DatabaseError:
-            _log.warning(
-                "the lease of %s could not be released: it ends by itself within %g s",
-                self.tenant,
-                self.seconds,
-                exc_info=True,
-            )
+            text = "the lease of %s could not be released: it ends by itself within %g s"
+            _log.warning(text, self.tenant, self.seconds, exc_info=True)
 
 
 def leased(store: TieredStore, tenant: str, holder: str, seconds: float) -> Flow[Lease | None]:
     """The lease of a tenant, renewed on a thread until its end; None if another worker has it."""
-    flow = lease.acquire(tenant, holder, store.flows.now, seconds)
-    fence = yield from asked(store.run, flow)
+    acquiring = lease.acquire(tenant, holder, store.flows.now, seconds)
+    fence = yield from asked(store.run, acquiring)
     if fence is None:
         return None
     mine = Lease(store, tenant, fence, seconds)
