@@ -245,7 +245,7 @@ class ConsolidationWorker:
         checked_function(told, "told")
         if schedule.every is None:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
-        checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer")
+        checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer, such as a PostgresSaver,")
         most = f"a number of seconds above zero, {_MOST_SECONDS:,} at most"
         checked_amount(lease_seconds, "lease_seconds", 0, _MOST_SECONDS, most, above=True)
         self.failures = {}
