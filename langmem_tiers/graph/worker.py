@@ -27,7 +27,7 @@ from langmem_tiers.consolidate.lease import last_cycle
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, ConsolidationSchedule, due
 from langmem_tiers.consolidate.report import ConsolidationReport
 from langmem_tiers.core import errors
-from langmem_tiers.core.checks import checked_amount, checked_function, checked_kind
+from langmem_tiers.core.checks import checked_function, checked_kind, checked_number
 from langmem_tiers.core.errors import short
 from langmem_tiers.graph import consolidation
 from langmem_tiers.graph.consolidation import NOT_OURS
@@ -247,7 +247,7 @@ class ConsolidationWorker:
             raise errors.InvalidInputError("a worker goes by time alone: give its schedule every=…")
         checked_kind(checkpointer, BaseCheckpointSaver, "checkpointer, such as a PostgresSaver,")
         most = f"a number of seconds above zero, {_MOST_SECONDS:,} at most"
-        checked_amount(lease_seconds, "lease_seconds", 0, _MOST_SECONDS, most, above=True)
+        checked_number(lease_seconds, "lease_seconds", 0, _MOST_SECONDS, but=(0,), use=most)
         self.failures = {}
         self.holder = str(uuid4())
         self._store = store
@@ -276,8 +276,14 @@ class ConsolidationWorker:
 
         Where the database does not answer, it is logged and tried again.
         """
-        use = "a number of seconds above zero"
-        checked_amount(poll_seconds, "poll_seconds", 0, threading.TIMEOUT_MAX, use, above=True)
+        checked_number(
+            poll_seconds,
+            "poll_seconds",
+            0,
+            threading.TIMEOUT_MAX,
+            but=(0,),
+            use="seconds above zero",
+        )
         while not self._stopping:
             try:
                 yield from self._run_due()
