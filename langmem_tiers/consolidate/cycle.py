@@ -15,16 +15,7 @@ from langmem_tiers.consolidate import session_end as ending
 from langmem_tiers.consolidate import steps as parts
 from langmem_tiers.consolidate.models import Judge, Summariser, judged
 from langmem_tiers.consolidate.policy import ConsolidationPolicy, RisePolicy, rises
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    CycleStep,
-    MovingStep,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    read,
-    select,
-)
+from langmem_tiers.consolidate.steps import Cycle, CycleStep, MovingStep, Proposal, StepDecision
 from langmem_tiers.core.context import ABSENT, named_by
 from langmem_tiers.core.errors import InvalidInputError, ModelError
 from langmem_tiers.core.memory import Tier
@@ -126,17 +117,17 @@ class SessionEnd(CycleStep):
         }
         found: list[int] = []
         if ended:
-            found = yield from select(cycle, "select_ended", after, limit, **params)
+            found = yield from parts.select(cycle, "select_ended", after, limit, **params)
         if self.summariser is None or cycle.idle_since is None:
             return found
         params["since"] = cycle.idle_since
-        unread = yield from select(cycle, "select_unread", after, limit, **params)
+        unread = yield from parts.select(cycle, "select_unread", after, limit, **params)
         return sorted({*found, *unread})[:limit]
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What is to be kept of each session; a model that sums it up is asked here."""
         decisions = []
-        for first in (yield from read(cycle, ids)):
+        for first in (yield from parts.read(cycle, ids)):
             session, project = _names(cycle.tenant, first.namespace)
             named = first.value.get("project_id")
             ended = ending.EndedSession(
@@ -156,7 +147,7 @@ class SessionEnd(CycleStep):
             decisions.append(parts.decision(first, ending.ENDED, detail=detail))
         return Proposal(decisions=decisions, kept={})
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """End them one by one, those that are as they were read."""
         left = {}
         for one in decisions:
@@ -203,12 +194,12 @@ class Rise(MovingStep):
             "importance": self.policy.min_importance,
             "life": cycle.options.tier_ttl.get(Tier.SHORT_TERM),
         }
-        return (yield from select(cycle, "select_rising", after, limit, **params))
+        return (yield from parts.select(cycle, "select_rising", after, limit, **params))
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What the rule says of each."""
         decisions, kept = [], []
-        for one in (yield from read(cycle, ids)):
+        for one in (yield from parts.read(cycle, ids)):
             # What nobody reads or thinks important was selected for its session alone.
             idle = cycle.idle_since is not None and one.updated_at <= cycle.idle_since
             ended = one.namespace in cycle.ended or idle
@@ -219,7 +210,7 @@ class Rise(MovingStep):
                 decisions.append(parts.decision(one, reason))
         return Proposal(decisions=decisions, kept=parts.counted(kept))
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Move those that are as they were judged; what has just expired rises too."""
         moment = cycle.moment._replace(omit_expired=False)
         return super().apply(cycle._replace(moment=moment), decisions)
@@ -238,16 +229,16 @@ class Expire(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """What has expired."""
-        return select(cycle, "select_expired", after, limit)
+        return parts.select(cycle, "select_expired", after, limit)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of it goes; what nobody had read is counted apart."""
-        stored = yield from read(cycle, ids)
+        stored = yield from parts.read(cycle, ids)
         decided = [parts.decision(one, EXPIRED if one.access_count else UNREAD) for one in stored]
         return Proposal(decisions=decided, kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Remove what is still expired. What is gone by now is done."""
         yield from parts.hold(cycle, decisions)
         gone = [
@@ -267,15 +258,15 @@ class Decay(CycleStep):
 
     def select(self, cycle: Cycle, after: int, limit: int) -> Flow[list[int]]:
         """Memories whose strength is as of a day ago, or longer."""
-        return select(cycle, "select_fading", after, limit, before=cycle.moment.now - LEAST)
+        return parts.select(cycle, "select_fading", after, limit, before=cycle.moment.now - LEAST)
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """All of them fade."""
-        stored = yield from read(cycle, ids)
+        stored = yield from parts.read(cycle, ids)
         return Proposal(decisions=[parts.decision(one, FADES) for one in stored], kept={})
 
     @begun_anew
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Bring those up to date that are not yet."""
         (guarded,) = yield Query((cycle.guard,))
         lease.check_guard(guarded, cycle.tenant)
@@ -303,19 +294,20 @@ class Promote(CycleStep):
 
     def propose(self, cycle: Cycle, ids: Sequence[int]) -> Flow[Proposal]:
         """What has, and what it says for everybody; a model is asked for that here."""
-        candidates = yield from promote.evidence(cycle.tenant, ids)
-        how = self._how(cycle)
-        how = how._replace(same=(yield from self._same(cycle, candidates, how)))
+        how, plans = self._how(cycle), list[promote.Plan]()
+        for one in (yield from promote.evidence(cycle.tenant, ids)):
+            plans.append((yield from _assessed(one, how)))
+        same = yield from self._same(cycle, plans)
+        how = how._replace(same=same)
         decisions: list[StepDecision] = []
         findings: list[parts.Finding] = []
         kept: list[str] = []
-        for one in candidates:
-            plan = yield from apart(
-                partial(promote.assess, one, how), extent([one.value, one.near])
-            )
+        for first in plans:
+            one = first.candidate
+            plan = (yield from _assessed(one, how)) if one.id in same else first
             if not plan.worthy:
                 kept.append(UNPROVEN if plan.settled is None else SETTLED)
-                if _is_near_miss(plan):
+                if plan.near_miss:
                     findings.append(parts.finding(one, f"it lacks: {plan.decision.lacks[0]}"))
                     findings += _near(plan)
                 continue
@@ -329,28 +321,24 @@ class Promote(CycleStep):
                 findings.append(parts.finding(one, told))
                 continue
             words = None if told["content"] == one.content else told["content"]
-            detail = {"general": words, "same": sorted(how.same.get(one.id, ()))}
+            detail = {"general": words, "same": sorted(same.get(one.id, ()))}
             decisions.append(parts.decision(one, PROVEN, detail=detail))
             findings += _near(plan)
         return Proposal(decisions=decisions, kept=parts.counted(kept), findings=findings)
 
-    def _same(
-        self, cycle: Cycle, candidates: Sequence[Candidate], how: promote.Promoting
-    ) -> Flow[dict[int, list[int]]]:
+    def _same(self, cycle: Cycle, plans: Sequence[promote.Plan]) -> Flow[dict[int, list[int]]]:
         """What is near to each near miss and says the same, as the judge says: it may decide."""
         same: dict[int, list[int]] = {}
         if self.judge is None:
             return same
-        plans = (promote.assess(one, how) for one in candidates)
         near = {
             tuple(sorted((plan.candidate.id, int(other["id"]))))
             for plan in plans
-            if _is_near_miss(plan)
+            if plan.near_miss
             for other in plan.unlike
         }
-        there = {
-            one.id: one for one in (yield from read(cycle, {one for pair in near for one in pair}))
-        }
+        ids = {one for pair in near for one in pair}
+        there = {one.id: one for one in (yield from parts.read(cycle, ids))}
         found = [[there[one] for one in pair] for pair in sorted(near) if there.keys() >= {*pair}]
         in_order = (sorted(pair, key=lambda one: one.recorded) for pair in found)
         pairs = [(older, newer) for older, newer in in_order]
@@ -359,7 +347,7 @@ class Promote(CycleStep):
             same.setdefault(newer.id, []).append(older.id)
         return same
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[parts.StepCounts]:
         """Promote them one by one. One that went along with another is done."""
         moves = [parts.move_id(cycle, self.name, one["id"]) for one in decisions]
         before = yield from _known(cycle, moves)
@@ -378,10 +366,10 @@ class Promote(CycleStep):
             return
         same, words = one["detail"].get("same", ()), one["detail"]["general"]
         how = self._how(cycle)._replace(same={one["id"]: same}, generaliser=None)
-        labels = promote.assess(found[0], how).labels(cycle.tenant)
-        if words is None or not identifying(words, labels):
+        plan = promote.assess(found[0], how)
+        if words is None or not identifying(words, plan.labels(cycle.tenant)):
             with suppress(InvalidInputError):
-                yield from promote.promote_one(found[0], how, words)
+                yield from promote.promote_one(plan, how, words)
 
     def _how(self, cycle: Cycle) -> promote.Promoting:
         return promote.Promoting(
@@ -396,15 +384,14 @@ class Promote(CycleStep):
         )
 
 
+def _assessed(one: Candidate, how: promote.Promoting) -> Flow[promote.Plan]:
+    return apart(partial(promote.assess, one, how), extent([one.value, one.near]))
+
+
 def _known(cycle: Cycle, moves: Sequence[str]) -> Flow[dict[str, list[int]]]:
     """Those moves that were written, and the memories that each moved."""
     rows = yield from rows_of("known_moves", tenant=cycle.tenant, events=sorted(moves))
     return {row[0]: row[1] or [] for row in rows}
-
-
-def _is_near_miss(plan: promote.Plan) -> bool:
-    """Whether a memory lacks but one thing to be promoted."""
-    return plan.settled is None and len(plan.decision.lacks) == 1
 
 
 def _near(plan: promote.Plan) -> Iterator[parts.Finding]:

@@ -16,16 +16,7 @@ from typing import NamedTuple
 from langmem_tiers.consolidate import steps
 from langmem_tiers.consolidate.models import Judge, Pair, judged
 from langmem_tiers.consolidate.policy import MergePolicy, SupersedePolicy
-from langmem_tiers.consolidate.steps import (
-    Cycle,
-    Finding,
-    LockedRows,
-    MovingStep,
-    Proposal,
-    StepCounts,
-    StepDecision,
-    Stored,
-)
+from langmem_tiers.consolidate.steps import Cycle, MovingStep, Proposal, StepDecision, Stored
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
@@ -298,7 +289,7 @@ class Merge(MovingStep):
         )
         alike = yield from self._alike(seen)
         decisions: list[StepDecision] = []
-        findings: list[Finding] = []
+        findings: list[steps.Finding] = []
         ending = () if self.ending is None else self.ending.memory_types
         for one in seen:
             _tell(fate, one.stays)
@@ -331,7 +322,7 @@ class Merge(MovingStep):
             for one in decisions
         }
 
-    def against(self, held: LockedRows, one: StepDecision, move: str) -> str | None:
+    def against(self, held: steps.LockedRows, one: StepDecision, move: str) -> str | None:
         """Why a memory is not merged any more; None if it can be."""
         why = super().against(held, one, move)
         if why is None and move in held.moves:
@@ -365,7 +356,7 @@ class _Seen(NamedTuple):
                 stays[newer.id] = against
         return cls(said, sure, doubts, stays)
 
-    def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[Finding]:
+    def findings(self, fate: dict[int, str], ending: Collection[str]) -> Iterator[steps.Finding]:
         """What somebody is to look at; both stay as they are.
 
         What is near and differs is proposed once: by superseding, where that looks at the type.
@@ -521,7 +512,7 @@ class Outdated(steps.CycleStep):
         """Name each with the nearest superseded memory that it came from."""
         rows = yield from rows_of("outdated_origins", **cycle.params, ids=[*ids])
         findings = [
-            Finding(
+            steps.Finding(
                 namespace=namespace,
                 key=key,
                 target_namespace=origin_namespace,
@@ -534,7 +525,7 @@ class Outdated(steps.CycleStep):
             decisions=[], kept=steps.counted(REST_PROPOSED for _ in findings), findings=findings
         )
 
-    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[StepCounts]:  # noqa: ARG002 - nothing is ever decided
+    def apply(self, cycle: Cycle, decisions: Sequence[StepDecision]) -> Flow[steps.StepCounts]:  # noqa: ARG002 - nothing is ever decided
         """Change nothing: somebody else retracts, supersedes, or keeps each memory."""
         yield from ()
-        return StepCounts()
+        return steps.StepCounts()

@@ -24,13 +24,8 @@ from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.types import REFLEXION
 from langmem_tiers.core.values import content_of, provenance_of, trust_of
 from langmem_tiers.core.vectors import PackedVector
-from langmem_tiers.learn import general
-from langmem_tiers.learn.promotion_rules import (
-    Candidate,
-    PromotionDecision,
-    PromotionPolicy,
-    decide,
-)
+from langmem_tiers.learn import general, promotion_rules
+from langmem_tiers.learn.promotion_rules import Candidate, PromotionDecision, PromotionPolicy
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Rows, apart, begun_anew, rows_of
 from langmem_tiers.remember.new import FIELD, write_of
 from langmem_tiers.remember.transaction import Check
@@ -136,6 +131,11 @@ class Plan(NamedTuple):
         return self.settled is None and self.decision.promote
 
     @property
+    def near_miss(self) -> bool:
+        """Whether it lacks but one thing to be promoted."""
+        return self.settled is None and len(self.decision.lacks) == 1
+
+    @property
     def near(self) -> tuple[Near, ...]:
         """What is near, and not counted."""
         return tuple(Near(one["key"], 1.0 - one["distance"]) for one in self.unlike)
@@ -178,7 +178,7 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
                 if again and one.successor is not None:
                     continue
                 try:
-                    promotion = yield from promote_one(one, how)
+                    promotion = yield from promote_one(assess(one, how), how)
                 except (ModelError, InvalidInputError) as error:
                     promotion = Promotion(promoted=False, key=one.key, reason=str(error))
                 moved.update(promotion.sources)
@@ -186,15 +186,14 @@ def promote_all(how: Promoting) -> Flow[list[Promotion]]:
     return promotions
 
 
-def promote_one(candidate: Candidate, how: Promoting, words: str | None = None) -> Flow[Promotion]:
+def promote_one(plan: Plan, how: Promoting, words: str | None = None) -> Flow[Promotion]:
     """Promote a memory if it is worthy and for everybody; a model is asked before any lock."""
-    plan = assess(candidate, how)
     if not plan.worthy:
         return plan.stays()
     told = yield from general_form(plan, how, words)
     if isinstance(told, str):
         return plan.stays(told)
-    write = _successor(candidate, told, how)
+    write = _successor(plan.candidate, told, how)
     vectors = yield from embed([write], how.options)
     return (yield from _move(plan, write, vectors, how))
 
@@ -253,7 +252,7 @@ def assess(one: Candidate, how: Promoting, among: Collection[int] | None = None)
         projects=sorted({name for name in (*own, *one.projects) if isinstance(name, str)}),
     )
     now = how.moment.now
-    decision = decide(counted, how.policy, now)
+    decision = promotion_rules.decide(counted, how.policy, now)
     return Plan(one, alike, unlike[:NAMED], counted, decision, _settled(one, now))
 
 

@@ -76,7 +76,7 @@ def promote_to_long_term(
         raise InvalidInputError(f"the memory {key!r} was deleted meanwhile")
     source = sources[0]
     how = how._replace(same={source.id: [_near(source, one) for one in alike]})
-    return (yield from promoting.promote_one(source, how, words))
+    return (yield from promoting.promote_one(promoting.assess(source, how), how, words))
 
 
 def _near(source: rules.Candidate, key: str) -> int:
