@@ -60,9 +60,8 @@ if TYPE_CHECKING:
     from langmem_tiers.memory.short_term import ShortTermState
     from langmem_tiers.postgres.embedded import EmbeddedPostgres
     from langmem_tiers.postgres.embeddings import LocalEmbeddings
-    from langmem_tiers.remember.gate import GatePolicy
+    from langmem_tiers.remember.gate import GatePolicy, TrustPolicy
     from langmem_tiers.remember.review import Reviewer
-    from langmem_tiers.remember.trust import TrustPolicy
     from langmem_tiers.remind.intentions import Reminder
     from langmem_tiers.remind.triggers import At, BeforeTool, If, When
     from langmem_tiers.store.store import TieredStore, local_index
@@ -215,7 +214,7 @@ _MODULES = {
     "ToolClock": "graph.turn",
     "ToolLessons": "graph.learn",
     "ToolReminders": "graph.learn",
-    "TrustPolicy": "remember.trust",
+    "TrustPolicy": "remember.gate",
     "When": "remind.triggers",
     "WorkingMemoryBuffer": "memory.buffer",
     "consolidation_due": "graph.consolidation",

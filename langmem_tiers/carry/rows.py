@@ -26,7 +26,7 @@ from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.forget.passages import Passages
 from langmem_tiers.forget.places import Event, MemoryRow, Scrubber, State
 from langmem_tiers.forget.receipt import ForgetReceipt
-from langmem_tiers.remember.trust import TrustPolicy, derived_trust
+from langmem_tiers.remember.gate import TrustPolicy, derived_trust
 from langmem_tiers.remind.intentions import PRIORITIES, STORED_AS
 from langmem_tiers.remind.triggers import of_json
 from langmem_tiers.state import state as states

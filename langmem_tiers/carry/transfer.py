@@ -29,8 +29,8 @@ from langmem_tiers.forget.receipt import counts_text
 from langmem_tiers.postgres.flow import Call, Flow, Query, Script, Unit, aside, rows_of, unit
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.postgres.sql import snapshot
+from langmem_tiers.remember.gate import TrustPolicy
 from langmem_tiers.remember.tombstones import buried, readmit
-from langmem_tiers.remember.trust import TrustPolicy
 from langmem_tiers.store.store import TieredStore
 from langmem_tiers.store.write import columns
 

@@ -68,7 +68,7 @@ def import_export(
     """Bring all of an export back, into the store that `where` opens."""
     from langmem_tiers.carry.file import Reader
     from langmem_tiers.memory.administration import importing
-    from langmem_tiers.remember.trust import TrustPolicy
+    from langmem_tiers.remember.gate import TrustPolicy
 
     reader = Reader(file)
     reader.close()
@@ -300,7 +300,7 @@ def quarantine(
     """List what the gate holds back, oldest first; release or reject one of it."""
     from langmem_tiers.memory.asking import checked_limit
     from langmem_tiers.remember import quarantine as held
-    from langmem_tiers.remember.trust import TrustPolicy
+    from langmem_tiers.remember.gate import TrustPolicy
 
     if release is not None and reject is not None:
         raise InvalidInputError("--release and --reject: do one of them")

@@ -20,7 +20,7 @@ from langmem_tiers.consolidate.steps import Cycle, MovingStep, Proposal, StepDec
 from langmem_tiers.core.reading import normalised
 from langmem_tiers.core.values import source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, apart, rows_of
-from langmem_tiers.remember.trust import SPOKEN_FOR
+from langmem_tiers.remember.gate import SPOKEN_FOR
 
 HAPPENINGS = frozenset({"episodic", "interaction", "achievement"})
 """Types of what happened: the same a day later has happened twice."""

@@ -61,7 +61,7 @@ def trust_after(
     written = [storable(str(one.text)) for one in turn if is_humans(one) and not person(one)]
     usual = min(usual, trust) if written else usual
     told += [NewMemory(content=one, source=Source.AGENT) for one in written if one.strip()]
-    return min(usual, *found, *(trust_in(gate.candidate(one), gate.policy) for one in told), 1.0)
+    return min(usual, *found, *(trust_in(one, gate.policy) for one in told), 1.0)
 
 
 def messages_so_far(config: RunnableConfig) -> list[BaseMessage]:

@@ -39,7 +39,7 @@ from langmem_tiers.postgres.flow import Call, Flow, only
 from langmem_tiers.recall import floor, inquiry, question, ranking
 from langmem_tiers.recall.recall import recall
 from langmem_tiers.remember.gate import Decision, Gate
-from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.new import NewMemory, checked_content, checked_text
 from langmem_tiers.remember.pipeline import result_of, unjudged_as
 from langmem_tiers.remember.transaction import Check, write
 from langmem_tiers.store import ops
@@ -308,9 +308,9 @@ def _changed(store: OurStore, put: PutOp, action: str, trust: float) -> Flow[Sto
     tier = store.name if isinstance(store, TierView) else None
     wanted = ops.to_write(put, flows.options)
     if put.value is not None:
-        content = _read(put.value["content"])
+        content = checked_content(_read(put.value["content"]))
         said = NewMemory(content=content, memory_type=None, source=Source.AGENT, trust=trust)
-        verdict = _GATE.of(_GATE.candidate(said))
+        verdict = _GATE.of(said)
         if verdict.destination is None:
             return result_of(verdict)
         told = {**put.value, "source": Source.AGENT.value, "trust": verdict.trust}

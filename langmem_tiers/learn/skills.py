@@ -16,8 +16,8 @@ from langmem_tiers.core.memory import TIERS, Moment, Source, Tier
 from langmem_tiers.core.namespaces import encode
 from langmem_tiers.learn.reflexion import stable_key
 from langmem_tiers.postgres.flow import Call, Flow, Row, rows_of
+from langmem_tiers.remember.gate import checked_trust, derived_trust
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.trust import checked_trust, derived_trust
 from langmem_tiers.store.write import columns
 
 SKILL, TRACE = "skill", "trace"

@@ -39,7 +39,7 @@ from langmem_tiers.memory.base import Memory, model_of
 from langmem_tiers.memory.meant import key_of
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import OTHER
-from langmem_tiers.remember.trust import TrustPolicy
+from langmem_tiers.remember.gate import TrustPolicy
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from langmem_tiers.recall.inquiry import Reader, approximate_tokens, reranker_of
 from langmem_tiers.recall.matching import OTHER, Weights, Words, read_weights, shipped_for
 from langmem_tiers.remember.gate import DEFAULT_POLICY, Detector, Gate, GatePolicy
 from langmem_tiers.remember.pipeline import Pipeline
-from langmem_tiers.remember.review import Reviewers, default_reviewers
-from langmem_tiers.remember.review_models import Panel, reviews_of
+from langmem_tiers.remember.review import Panel, Reviewers, default_reviewers, reviews_of
 from langmem_tiers.store.store import LOCAL_MODELS, TieredStore
 
 

@@ -19,7 +19,7 @@ from langmem_tiers.recall import recall as recalls
 from langmem_tiers.recall.candidates import Candidate, read_columns, recollection
 from langmem_tiers.recall.inquiry import RecallQuery, Vectors, visibility
 from langmem_tiers.recall.replay import Recording
-from langmem_tiers.remember.callers import Recalled, RecalledLately
+from langmem_tiers.remember.echo import Recalled, RecalledLately
 
 
 def known(

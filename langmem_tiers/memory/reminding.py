@@ -28,7 +28,7 @@ from langmem_tiers.recall.inquiry import POOL, RecallQuery, Vectors, reach
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
 from langmem_tiers.remember.new import NewMemory, checked_content
-from langmem_tiers.remember.pipeline import admitted_as, passed, result_of
+from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import intentions as told
 from langmem_tiers.remind import raising
@@ -215,14 +215,16 @@ def intentions(
 
 
 def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
-    (judged,) = yield from memory.pipeline.judged([one], memory.context)
-    kept = passed(judged.memory, judged.verdict, memory.gate)
-    if kept is None:
-        return result_of(judged.verdict)
-    (bounded,) = yield from memory.pipeline.bounded([kept], memory.context, ())
-    put = replace(bounded, ttl=math.inf, intends=intended)
+    pipeline, context = memory.pipeline, memory.context
+    memories, writes = yield from pipeline.validated([one], context)
+    (verdict,) = yield from pipeline.screened(memories, writes, context)
+    if not verdict.stored:
+        return result_of(verdict)
+    passing = as_judged(memories[0], writes[0], verdict, memory.gate)
+    (placed,) = yield from pipeline.placed(memories, [passing], context, ())
+    put = replace(placed, ttl=math.inf, intends=intended)
     applied = yield from write([put], memory.tiered_store.flows)
-    return admitted_as(judged.verdict, put, applied)
+    return admitted_as(verdict, put, applied)
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:

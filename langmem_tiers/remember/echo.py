@@ -1,17 +1,22 @@
 """What is known already: texts that came from a recall, and copies of what is stored.
 
 A text that repeats what was recalled tells what the memory told, not what is so: it is no new
-evidence, however often it is said.
+evidence, however often it is said. What each caller recalled last is kept by the store: a graph
+makes a coordinator for each of its nodes, which finds here what earlier ones know.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from unicodedata import category
 
+from langmem_tiers.core.context import Caller
 from langmem_tiers.core.reading import listed, sentences_of, spaced
 from langmem_tiers.remember.new import Known
 
@@ -39,6 +44,14 @@ _LONGEST: Final = 200
 """Words up to which it does."""
 _KEPT: Final = 4_000
 """Characters of a text up to which its words are kept for the next time."""
+MOST: Final = 256
+"""The most memories that are kept of one caller, the latest."""
+MOST_OF_ALL: Final = 20_000
+"""The most memories that are kept of all callers: our own choice."""
+CHARACTERS: Final = 10_000_000
+"""The most characters of the memories of all callers: our own choice."""
+LIFE: Final = timedelta(hours=1)
+"""For how long, by the store's clock."""
 
 Words = tuple[str, ...]
 
@@ -54,16 +67,18 @@ def echo_of(content: str, recalled: Sequence[Known]) -> Known | None:
         return None
     written = _tokens(content)
     said = _folded(written)
+    texts = []
     for one in recalled:
         if one.content.strip() == content.strip() or (said and _says(one.content, said)):
             return one
-    place = _first_told(written, said, _shelf(tuple(one.content for one in recalled)))
+        texts.append(one.content)
+    place = _first_told(written, said, _shelf(tuple(texts)))
     return None if place is None else recalled[place]
 
 
 def copy_of(content: str, stored: Sequence[Known]) -> Known | None:
     """The stored text that tells all of this already; None if there is none."""
-    return next((one for one in stored if echo_of(content, (one,)) is not None), None)
+    return next((one for one in stored if echo_of(content, (one,))), None)
 
 
 def _first_told(written: Words, said: Words, shelf: _Shelf) -> int | None:
@@ -138,16 +153,82 @@ class _Shelf(NamedTuple):
 def _shelf(texts: tuple[str, ...]) -> _Shelf:
     places: dict[Words, int] = {}
     for place, text in enumerate(texts):
-        for one in _sentences(text):
-            places.setdefault(one, place)
-    lengths: dict[Words, set[int]] = {}
-    for one in places:
-        lengths.setdefault(one[:_UNIT], set()).add(len(one))
-    return _Shelf(places, {one: sorted(some, reverse=True) for one, some in lengths.items()})
+        for sentence in sentences_of(_TAG.sub("\n", text), _ENDS):
+            words = _folded(_tokens(sentence))
+            if _UNIT <= len(words) <= _LONGEST:
+                places.setdefault(words, place)
+    lengths: dict[Words, list[int]] = {}
+    for one in sorted(places, key=len, reverse=True):
+        several = lengths.setdefault(one[:_UNIT], [])
+        if several[-1:] != [len(one)]:
+            several.append(len(one))
+    return _Shelf(places, lengths)
 
 
-def _sentences(text: str) -> Iterator[Words]:
-    for one in sentences_of(_TAG.sub("\n", text), _ENDS):
-        words = _folded(_tokens(one))
-        if _UNIT <= len(words) <= _LONGEST:
-            yield words
+class Recalled(Protocol):
+    """A memory that somebody was shown: a recollection or a reminder."""
+
+    @property
+    def key(self) -> str:
+        """Of the memory."""
+
+    @property
+    def namespace(self) -> tuple[str, ...]:
+        """Where it is."""
+
+    @property
+    def content(self) -> str:
+        """What it says."""
+
+
+class _Own(OrderedDict[tuple[tuple[str, ...], str], tuple[Known, datetime]]):
+    """The memories that one caller recalled, by namespace and key, and when, the latest last."""
+
+
+class RecalledLately:
+    """The memories that each caller recalled last, each once; several threads may use it."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._of: OrderedDict[Caller, _Own] = OrderedDict()
+        self._kept = self._characters = 0
+
+    def note(self, caller: Caller, found: Iterable[Recalled], now: datetime) -> None:
+        """Keep what a recall returned to a caller; callers who recalled longest ago make room."""
+        several = {(one.namespace, one.key): one for one in found}
+        if not several:
+            return
+        with self._lock:
+            own = self._of.setdefault(caller, _Own())
+            self._of.move_to_end(caller)
+            for place, one in several.items():
+                if place in own:
+                    self._forget(own, place)
+                known = Known(content=one.content, key=one.key, namespace=one.namespace)
+                own[place] = known, now
+                self._kept += 1
+                self._characters += len(known.content)
+            while own and (len(own) > MOST or now - next(iter(own.values()))[1] > LIFE):
+                self._forget(own, next(iter(own)))
+            self._make_room()
+
+    def known(self, caller: Caller, now: datetime) -> tuple[Known, ...]:
+        """Return what a caller recalled in the last hour, the latest first."""
+        with self._lock:
+            own = self._of.get(caller, _Own())
+            kept = [known for known, at in own.values() if now - at <= LIFE]
+        return tuple(reversed(kept))
+
+    def _make_room(self) -> None:
+        while self._kept > MOST_OF_ALL or self._characters > CHARACTERS:
+            caller, own = next(iter(self._of.items()))
+            if own:
+                self._forget(own, next(iter(own)))
+            if not own:
+                del self._of[caller]
+
+    def _forget(self, own: _Own, place: tuple[tuple[str, ...], str]) -> None:
+        known, _ = own.pop(place)
+        self._kept -= 1
+        self._characters -= len(known.content)

@@ -3,35 +3,49 @@
 It looks at the text alone and at what is handed in with it; what is known already, detectors and
 reviewers come from above. The order: size, trivial texts, echoes and copies, secrets,
 instructions and trust, the reviewers, then where it goes.
+
+Trust, in 0…1, is the least of all that speaks about a memory, so it can only fall on the way:
+whatever is derived, merged or summed up from a memory is trusted at most as that memory is. A
+person who releases a memory from quarantine is the only way up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import lru_cache
-from typing import Final, NamedTuple, TypeAlias
+from functools import lru_cache, partial
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+
+from pydantic import PlainValidator
 
 from langmem_tiers.core import checks
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
-from langmem_tiers.core.memory import CONSENSUS, TIERS, Destination, ReviewResult, Source, Tier
+from langmem_tiers.core.errors import short
+from langmem_tiers.core.memory import (
+    CONSENSUS,
+    THRESHOLD,
+    TIERS,
+    Destination,
+    ReviewResult,
+    Source,
+    Tier,
+)
+from langmem_tiers.core.namespaces import Place, encode
 from langmem_tiers.core.reading import LOOKED_AT, ends_of, visible, words
+from langmem_tiers.core.records import by, record
 from langmem_tiers.postgres.flow import Flow, apart
 from langmem_tiers.remember.echo import copy_of, echo_of
-from langmem_tiers.remember.instructs import Finding, instructions_in
+from langmem_tiers.remember.instructs import OUR_OWN, Finding, instructions_in
 from langmem_tiers.remember.new import (
     Known,
     NewMemory,
     Part,
-    checked_content,
     extent_of,
     pasted_in,
     recalled_texts,
 )
-from langmem_tiers.remember.review import BEST, Reviewers, instructing
-from langmem_tiers.remember.review_models import Panel
-from langmem_tiers.remember.trust import INSTRUCTS, SPOKEN_FOR, TrustPolicy, checked_trust
+from langmem_tiers.remember.review import BEST, Panel, Reviewers, instructing
 from langmem_tiers.store.write import Room
 
 LONGEST: Final = 1_000_000
@@ -50,6 +64,22 @@ _MANY: Final = 5
 """Letters of a word from which few different ones are noise: "Anna" and "Otto" are names."""
 _SPELT: Final = "\u0e00"
 """From here on there are scripts in which two signs are a word."""
+
+SOURCES: Final[Mapping[str, float]] = {
+    Source.USER: 1.0,
+    Source.SYSTEM: 1.0,
+    Source.AGENT: 0.8,
+    Source.TOOL: 0.6,
+    Source.WEB: 0.4,
+    Source.UNKNOWN: 0.4,
+}
+"""What is trusted how far: who answers for what is said, and how easily another could say it."""
+SPOKEN_FOR: Final = 0.7
+"""From this trust on (users, operators, agents), what is said again is kept as evidence of its own,
+and ends what it contradicts; below it (tools, pages) it adds nothing, and ends nothing that is
+trusted more."""
+INSTRUCTS: Final = 0.1
+"""The most that a text is trusted in which instructions were found."""
 
 
 class Decision(StrEnum):
@@ -73,7 +103,103 @@ class Private(NamedTuple):
 Detector: TypeAlias = Callable[[str], Sequence[Private]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def checked_trust(value: Any, what: str) -> float:
+    """A number in 0…1.
+
+    Raises:
+        InvalidInputError: for anything else.
+    """
+    return float(checks.checked_number(value, what, 0, 1, use="a trust from 0 to 1"))
+
+
+def derived_trust(own: float, origins: Iterable[float] = ()) -> float:
+    """The trust in what comes from a source of this trust and from memories of those.
+
+    It is the least of them, so the order in which memories are derived from each other does not
+    matter, and none of them rises.
+
+    Raises:
+        InvalidInputError: for a trust that is no number in 0…1.
+    """
+    return min([checked_trust(own, "trust"), *(checked_trust(one, "trust") for one in origins)])
+
+
+def _named(
+    such_as: str, check: Callable[[Any, str], object], known: Collection[str] | None = None
+) -> PlainValidator:
+    """Checks a mapping of names, of those that are `known`, and each value by a function."""
+
+    def checked(given: object, what: str) -> Mapping[str, Any]:
+        several = checks.checked_mapping(given, what, such_as)
+        for name, value in several.items():
+            checks.checked_kind(name, str, f"a name in {what}, {short(name)},")
+            checks.checked_choice(name, known or (name,), f"a name in {what}")
+            check(value, f"{what}[{short(name)}]")
+        return several
+
+    return by(checked)
+
+
+def _decision(value: object, what: str) -> str:
+    return checks.checked_choice(value, Decision, what)
+
+
+def _worth(value: object, what: str) -> float:
+    return checks.checked_number(value, what, 0, BEST)
+
+
+def _most(value: object, what: str) -> int:
+    return checks.checked_whole(value, what, 1, sys.maxsize)
+
+
+@record
+class TrustPolicy:
+    """How far each source is trusted, and below what a memory is held back.
+
+    Raises:
+        InvalidInputError: for a trust or threshold outside of 0…1, or a threshold that what is
+            released could not reach.
+        InvalidTypeError: for what is no mapping of names.
+
+    Example:
+        ```python
+        from langmem_tiers import TrustPolicy
+
+        careful = TrustPolicy(sources={"partner": 0.5}, thresholds={"procedural": 0.7})
+        assert careful.quarantines(0.6, "procedural")
+        ```
+    """
+
+    sources: Annotated[Mapping[str, float], _named("{'web': 0.4}", checked_trust)] = field(
+        default_factory=dict
+    )
+    """Sources of one's own, and other values for those that are known."""
+    threshold: Annotated[float, by(checked_trust)] = THRESHOLD
+    thresholds: Annotated[Mapping[str, float], _named("{'procedural': 0.7}", checked_trust)] = (
+        field(default_factory=dict)
+    )
+    """By memory type, in place of `threshold`."""
+
+    def of_source(self, source: str) -> float:
+        """How far a source is trusted; one that is not known, as `unknown` is."""
+        known = {**SOURCES, **self.sources}
+        return known.get(source, known[Source.UNKNOWN])
+
+    def below(self, memory_type: str) -> float:
+        """The threshold of a memory type."""
+        return self.thresholds.get(memory_type, self.threshold)
+
+    def quarantines(self, trust: float, memory_type: str) -> bool:
+        """Whether a memory of this trust and type is held back."""
+        return trust < self.below(memory_type)
+
+
+def released_trust(trust: float, memory_type: str, policy: TrustPolicy) -> float:
+    """The trust in a memory that a person released: just enough to be recalled."""
+    return max(checked_trust(trust, "trust"), policy.below(memory_type))
+
+
+@record
 class GatePolicy:
     """How strict the gate is.
 
@@ -81,63 +207,43 @@ class GatePolicy:
         InvalidInputError: for what cannot be meant; the message says what can.
     """
 
-    trust: TrustPolicy = field(default_factory=TrustPolicy)
-    longest: int = LONGEST
+    trust: Annotated[
+        TrustPolicy, by(lambda given, name: checks.checked_kind(given, TrustPolicy, name))
+    ] = field(default_factory=TrustPolicy)
+    longest: Annotated[int, by(_most)] = LONGEST
     """Characters; what is longer is refused."""
-    consensus: float = CONSENSUS
+    consensus: Annotated[float, by(_worth)] = CONSENSUS
     """The reviewers' mean from which on it is stored."""
-    private: Mapping[str, Decision] = field(default_factory=dict)
+    private: Annotated[
+        Mapping[str, Decision],
+        _named("{'email': Decision.REJECT}", _decision),
+    ] = field(default_factory=dict)
     """What to do with each kind that a detector finds; what is not named is accepted and said."""
-    refuse_trivial: bool = True
-    refuse_echoes: bool = True
-    keep_copies_from: float = SPOKEN_FOR
+    refuse_trivial: Annotated[bool, by(checks.checked_flag)] = True
+    refuse_echoes: Annotated[bool, by(checks.checked_flag)] = True
+    keep_copies_from: Annotated[float, by(checked_trust)] = SPOKEN_FOR
     """The trust in a source, in 0…1, from which on what it says again is kept as evidence of its
     own; what is trusted less is refused where it is stored already."""
-    capacity: Mapping[str, int] = field(default_factory=dict)
+    capacity: Annotated[Mapping[str, int], _named("{'semantic': 100}", _most)] = field(
+        default_factory=dict
+    )
     """By memory type: how many of it a place (a namespace) holds; the least worth make room."""
-    tier_capacity: Mapping[str, int] = field(default_factory=dict)
+    tier_capacity: Annotated[Mapping[str, int], _named("{'working': 100}", _most, TIERS)] = field(
+        default_factory=dict
+    )
     """By tier: how many memories of any type a place of it holds."""
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be meant."""
-        checks.checked_kind(self.trust, TrustPolicy, "trust")
-        checks.checked_flag(self.refuse_trivial, "refuse_trivial")
-        checks.checked_flag(self.refuse_echoes, "refuse_echoes")
-        if not checks.is_number(self.keep_copies_from):
-            copies = short(self.keep_copies_from)
-            raise InvalidTypeError(f"keep_copies_from is a trust from 0 to 1, not {copies}")
-        checked_trust(self.keep_copies_from, "keep_copies_from")
-        _check_most(self.longest, "longest")
-        is_number = checks.is_number(self.consensus)
-        if not is_number or not 0 <= self.consensus <= BEST:
-            refused = InvalidInputError if is_number else InvalidTypeError
-            raise refused(f"consensus is a number from 0 to 10, not {short(self.consensus)}")
-        for kind, decision in checks.checked_mapping(self.private, "private", _PRIVATE).items():
-            checks.checked_kind(kind, str, f"a kind in private, {short(kind)},")
-            checks.checked_choice(decision, Decision, f"private[{short(kind)}]")
-        for what, known in (("capacity", None), ("tier_capacity", TIERS)):
-            for name, most in checks.checked_mapping(getattr(self, what), what, _BOUNDED).items():
-                checks.checked_kind(name, str, f"a name in {what}, {short(name)},")
-                checks.checked_choice(name, known or (name,), f"what {what} bounds")
-                _check_most(most, f"{what}[{short(name)}]")
-
-
-_PRIVATE, _BOUNDED = "{'email': Decision.REJECT}", "{'semantic': 100}"
-"""What the mappings of a policy are like."""
-
-
-def _check_most(most: object, what: str) -> None:
-    if type(most) is not int or most < 1:
-        refused = InvalidInputError if type(most) is int else InvalidTypeError
-        raise refused(f"{what} is a whole number from 1 on, not {short(most)}")
 
 
 DEFAULT_POLICY: Final = GatePolicy()
 
 
+Places: TypeAlias = tuple[tuple[Place, str], ...]
+"""Memories by their places and keys."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the gate says of a candidate."""
+    """What the gate says of something that is to be remembered."""
 
     decision: Decision
     reason: str
@@ -152,6 +258,10 @@ class Verdict:
     """The key of the memory that it repeats."""
     findings: tuple[Finding, ...] = ()
     private: tuple[Private, ...] = ()
+    sources: Places = ()
+    """What it only repeats, and is derived from as that lasts less long."""
+    repeated: Places = ()
+    """The memory that it repeats, where it is refused for that."""
 
     @property
     def stored(self) -> bool:
@@ -175,52 +285,48 @@ class Gate:
     panel: Panel | None = None
     """Chat models that score it in their place, before it is stored."""
 
-    def candidate(self, one: NewMemory, *, recalled: Sequence[Known] = ()) -> NewMemory:
-        """A memory as the gate and the reviewers look at it, beside what it may repeat."""
-        content, source = checked_content(one.content), one.source or Source.UNKNOWN
-        return replace(one, content=content, source=source, recalled=recalled)
-
     def of(self, one: NewMemory, review: ReviewResult | None = None) -> Verdict:
         """What becomes of a memory, by its text, its source and what is known already.
 
         With a `review`, which chat models gave, no function is asked for one; what none of them
         answered for passes.
         """
-        copied = copy_of(one.content, one.stored)
-        if refused := _unread(one, self.policy) or _known(one, copied, self.policy):
-            return refused
-        found = _found_by(self.detectors, one.content)
-        private, why = _private(found, self.policy)
-        if private is Decision.REJECT:
-            return Verdict(decision=private, reason=why, private=found)
-        own = self.reviewers.review_storage(one) if self.reviewers and review is None else None
-        review = own or review
-        findings = findings_in(one)
-        trust = _trust(one, findings, self.policy)
-        destination = route(one.memory_type)
-        held = _held(trust, findings, destination.memory_type, self.policy) or why
-        if not held and own is not None and own.consensus_score is None and own.failures:
-            held = f"unreviewed: {own}"
-        held = held or ("" if review is None else instructing(review) or "")
+        policy, refuse = self.policy, partial(Verdict, decision=Decision.REJECT)
+        copied = copy_of(one.content, one.stored) if one.stored else None
+        if (why := _says_nothing(one, policy)) is not None:
+            return refuse(reason=why)
+        if (known := _known(one, copied, policy)) is not None:
+            return known
+        private, kept, why_private = _private(one.content, policy, self.detectors)
+        if kept is Decision.REJECT:
+            return refuse(reason=why_private, private=private)
+        findings, destination = findings_in(one), route(one.memory_type)
+        trust = trust_in(one, policy, findings)
+        held = _held(trust, findings, destination.memory_type, policy) or why_private
+        if review is None and self.reviewers is not None:
+            review = self.reviewers.review_storage(one)
+            if review.consensus_score is None and review.failures:
+                held = held or f"unreviewed: {review}"
         score = None if review is None else review.consensus_score
-        if not held and review is not None and review.refuses(self.policy.consensus):
-            below = f"below {self.policy.consensus:g}: {review}"
-            return Verdict(decision=Decision.REJECT, reason=below, review=review, score=score)
+        held = held or ("" if review is None else instructing(review) or "")
+        if review is not None and not held and review.refuses(policy.consensus):
+            below = f"below {policy.consensus:g}: {review}"
+            return refuse(reason=below, review=review, score=score)
         return Verdict(
             decision=Decision.QUARANTINE if held else Decision.ACCEPT,
             reason=held or "stored",
             trust=trust,
             destination=destination,
             review=review,
-            score=self.policy.consensus if score is None else score,
+            score=policy.consensus if score is None else score,
             repeats=None if copied is None else copied.key,
             findings=findings,
-            private=found,
+            private=private,
         )
 
-    def asks(self, candidate: NewMemory) -> bool:
+    def asks(self, one: NewMemory) -> bool:
         """Whether models have a say: none is asked of what is refused or held without them."""
-        return replace(self, reviewers=None).of(candidate).decision is Decision.ACCEPT
+        return replace(self, reviewers=None).of(one).decision is Decision.ACCEPT
 
     def rooms(self, memory_type: str, tier: Tier) -> tuple[Room, ...]:
         """How many memories the place of such a memory holds."""
@@ -230,8 +336,9 @@ class Gate:
         return own if of_tier is None else (*own, Room(of_tier, tier=tier))
 
     def trusting(self, one: NewMemory) -> NewMemory:
-        """A memory that is trusted no further than its source, for what is not judged."""
-        return replace(one, trust=min(one.trust, self.policy.trust.of_source(one.source)))
+        """A memory that is trusted no further than its source."""
+        trust = min(one.trust, self.policy.trust.of_source(one.source))
+        return one if trust == one.trust else replace(one, trust=trust)
 
     def screening(self, memories: Sequence[NewMemory]) -> Flow[list[NewMemory]]:
         """Memories that are kept whatever they say, and held back if they instruct their reader."""
@@ -239,7 +346,7 @@ class Gate:
         gate = replace(self, policy=lenient, reviewers=None)
 
         def screened(one: NewMemory) -> NewMemory:
-            verdict = gate.of(gate.candidate(one))
+            verdict = gate.of(replace(one, recalled=()))
             return replace(
                 one,
                 trust=min(one.trust, verdict.trust),
@@ -252,89 +359,91 @@ class Gate:
 
 def keepable(text: str, policy: GatePolicy, detectors: Sequence[Detector]) -> str:
     """A text that is no memory as it may be kept; one with private data that is refused may not."""
-    decided, _ = _private(_found_by(detectors, text), policy)
-    return "(private)" if decided is Decision.REJECT else text
+    return "(private)" if _private(text, policy, detectors)[1] is Decision.REJECT else text
 
 
-def trust_in(one: NewMemory, policy: GatePolicy = DEFAULT_POLICY) -> float:
+def trust_in(
+    one: NewMemory,
+    policy: GatePolicy = DEFAULT_POLICY,
+    findings: Sequence[Finding] | None = None,
+) -> float:
     """How far a text is trusted, in 0…1, whatever else becomes of it."""
-    return _trust(one, findings_in(one), policy)
-
-
-def _trust(one: NewMemory, findings: Sequence[Finding], policy: GatePolicy) -> float:
-    own = min(policy.trust.of_source(one.source), one.trust)
-    return min(own, INSTRUCTS) if findings else own
+    found = findings_in(one) if findings is None else findings
+    most = INSTRUCTS if found else one.trust
+    return min(policy.trust.of_source(one.source), one.trust, most)
 
 
 def findings_in(one: NewMemory) -> tuple[Finding, ...]:
     """What instructs the reader, the surest first: in what it says, or in what stands beside it."""
+    parts = [*(one.parts or (Part(one.content), *pasted_in(one)))]
     beside = [*one.beside, *(tag.replace("-", " ") for tag in one.tags)]
-    told = [each for each in beside if len(each.split()) >= _SENTENCE]
-    parts = (*(one.parts or (Part(one.content), *pasted_in(one))), Part("\n".join(told)))
-    found = (
-        finding
-        for part in parts
-        if part.text
-        for finding in instructions_in(part.text, part.source or one.source)
-    )
-    return tuple(sorted(found, key=lambda finding: -finding.sure))
+    if beside:
+        parts.append(Part("\n".join(each for each in beside if len(each.split()) >= _SENTENCE)))
+    found: list[Finding] = []
+    for part in parts:
+        source = part.source or one.source
+        if part.text and source not in OUR_OWN:
+            found += instructions_in(part.text, source)
+    return tuple(sorted(found, key=lambda finding: -finding.sure)) if found else ()
 
 
-def _unread(one: NewMemory, policy: GatePolicy) -> Verdict | None:
-    """The refusal of what says nothing, or too much."""
-    length = len(one.content)
-    if length > policy.longest:
-        why = f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts "
-        return Verdict(decision=Decision.REJECT, reason=f"{why}or a summary")
+def _says_nothing(one: NewMemory, policy: GatePolicy) -> str | None:
+    """Why a text is refused for what it is: it says nothing, or too much."""
+    if (length := len(one.content)) > policy.longest:
+        return (
+            f"too long: {length:,} characters, and {policy.longest:,} are kept: store its parts or "
+            "a summary"
+        )
     kind = triviality(one.content) if policy.refuse_trivial else None
-    return None if kind is None else Verdict(decision=Decision.REJECT, reason=f"trivial: {kind}")
+    return None if kind is None else f"trivial: {kind}"
 
 
 def _known(one: NewMemory, copied: Known | None, policy: GatePolicy) -> Verdict | None:
     """The refusal of what was recalled or is stored already."""
-    echo = echo_of(one.content, recalled_texts(one.recalled)) if policy.refuse_echoes else None
-    if echo is not None:
+    recalled = recalled_texts(one.recalled) if policy.refuse_echoes and one.recalled else ()
+    if (echo := echo_of(one.content, recalled)) is not None:
         named = "" if echo.key is None else f" ({echo.key})"
-        why = f"echo: it repeats what was recalled{named}, which is no new evidence"
-        return Verdict(decision=Decision.REJECT, reason=why, repeats=echo.key)
+        return Verdict(
+            decision=Decision.REJECT,
+            reason=f"echo: it repeats what was recalled{named}, which is no new evidence",
+            repeats=echo.key,
+            repeated=((encode(echo.namespace), echo.key),) if echo.namespace and echo.key else (),
+        )
     if copied is not None and policy.trust.of_source(one.source) < policy.keep_copies_from:
         why = f"duplicate: it is stored already, and a {one.source} that says it again adds nothing"
         return Verdict(decision=Decision.REJECT, reason=why, repeats=copied.key)
     return None
 
 
-def _found_by(detectors: Sequence[Detector], content: str) -> tuple[Private, ...]:
-    """What detectors find in a text.
+def _private(
+    content: str, policy: GatePolicy, detectors: Sequence[Detector]
+) -> tuple[tuple[Private, ...], Decision, str]:
+    """What is private in a text, what is decided for it, and why; the strictest decision holds.
 
     Raises:
-        InvalidTypeError: if one returns anything else.
+        InvalidTypeError: if a detector returns anything else.
     """
+    found: list[Private] = []
     what = "what a detector returns"
-    several = (checks.checked_list(detect(content), what, _FOUND) for detect in detectors)
-    return tuple(checks.checked_kind(one, Private, what) for found in several for one in found)
-
-
-_FOUND: Final = "Private(kind, start, end)"
-
-
-def _private(found: Sequence[Private], policy: GatePolicy) -> tuple[Decision, str]:
-    """What is decided for private data, and why; the strictest decision holds."""
-    for decision in (Decision.REJECT, Decision.QUARANTINE):
-        if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
-            return decision, f"private: it holds {', '.join(sorted(kinds))}; store it without"
-    return Decision.ACCEPT, ""
+    for detect in detectors:
+        several = checks.checked_list(detect(content), what, "Private(kind, start, end)")
+        found += [checks.checked_kind(one, Private, what) for one in several]
+    if found:
+        for decision in (Decision.REJECT, Decision.QUARANTINE):
+            if kinds := {one.kind for one in found if policy.private.get(one.kind) == decision}:
+                why = f"private: it holds {', '.join(sorted(kinds))}; store it without"
+                return tuple(found), decision, why
+    return tuple(found), Decision.ACCEPT, ""
 
 
 def _held(trust: float, findings: Sequence[Finding], memory_type: str, policy: GatePolicy) -> str:
     """Why it is not to be recalled; nothing if it may be."""
-    if not policy.trust.quarantines(trust, memory_type):
+    needed = policy.trust.below(memory_type)
+    if trust >= needed:
         return ""
     if findings:
         return f"instructs: {findings[0]}"
-    return (
-        f"trust: {trust:g} is below {policy.trust.below(memory_type):g}, what memories of type "
-        f"{memory_type!r} need"
-    )
+    return f"trust: {trust:g} is below {needed:g}, what memories of type {memory_type!r} need"
 
 
 @lru_cache(maxsize=256)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ FIELD = "content"
 """The name of a memory's one indexed field."""
 _TYPED: Final = 300
 """Characters up to which a message counts as typed: our own choice."""
+_TALKERS: Final = USER_ROLES | ASSISTANT_ROLES
 _PARAGRAPHS: Final = re.compile(r"\n[ \t]*\n")
 
 
@@ -114,26 +115,33 @@ def to_write(
     default_ttl: float | None,
     bounds: Bounds | None = None,
 ) -> Write:
-    """Check a memory and turn it into the write that stores it.
+    """Check a memory that was `read_once` and turn it into the write that stores it.
 
     Raises:
         InvalidInputError: for anything that cannot be stored; nothing was.
     """
     kind = types.get(one.memory_type or "episodic")
     tier = kind.tier if one.tier is None else Tier(one.tier)
-    own = {name: getattr(one, name) for name in ("agent_id", "project_id", "session_id")}
-    named = {name: given for name, given in own.items() if given is not None}
-    where = replace(context, **named) if named else context
-    value = kind.fields(checked_content(one.content), _given(one, where))
+    where = context
+    for name in _OF_CONTEXT:
+        if (given := getattr(one, name)) is not None:
+            where = replace(where, **{name: given})
+    value = kind.fields(one.content, _given(one, where))
     value = {**value, "content": one.content, "memory_type": kind.name}
     if "tags" in value:
         value["tags"] = normalised_tags(value["tags"])
     if kind.boost != 1.0:
         value.setdefault("boost", kind.boost)
+    if one.trust < 1.0 or one.source != Source.USER:
+        value["source"] = one.source
+    if one.trust < 1.0:
+        value["trust"] = one.trust
+    if (one.speaker or "").lower() in _TALKERS:
+        value[SMALL_TALK] = round(means(one.content).talk, 2)
     write = write_of(
-        {**value, **_provenance(one), **_small_talk(one)},
+        value,
         place=encode(where.namespace(tier, personal=kind.kept_for(where.user_id, one.personal))),
-        key=str(uuid4()) if one.key is None else check_key(one.key),
+        key=str(uuid4()) if one.key is None else one.key,
         index=index,
         tier=tier,
         ttl=math.inf if one.pinned is True else kind.ttl if default_ttl is None else default_ttl,
@@ -209,62 +217,48 @@ def checked_content(content: object) -> str:
 
 def _given(one: NewMemory, where: MemoryContext) -> dict[str, Any]:
     """The fields that were given, in the form they are stored in."""
-    fields = {
-        **_mapping(one.further, "further"),
-        "tags": normalised_tags(one.tags),
-        "project_id": label(where.project_id, "project_id"),
-        "session_id": label(where.session_id, "session_id"),
-        "agent_id": label(where.agent_id, "agent_id"),
-        "speaker": label(one.speaker, "speaker"),
-        "turn": _turn(one),
-        **_times(one),
-        "importance": share(one.importance, "importance"),
-        "entities": checks.checked_strings(one.entities, "entities"),
-        "context": one.context
-        if isinstance(one.context, str)
-        else _mapping(one.context, "context"),
-        "emotional_valence": _text(one.emotional_valence, "emotional_valence"),
-        "platform_source": _text(one.platform_source, "platform_source"),
-        "success_metrics": _mapping(one.success_metrics, "success_metrics"),
-        "source_task": _text(one.source_task, "source_task"),
-        "metadata": _mapping(one.metadata, "metadata"),
-        "pinned": checks.checked_flag(one.pinned, "pinned") or None,
-    }
+    fields = {**_mapping(one.further, "further"), **_NOTHING_GIVEN}
+    for name, check in _CHECKS.items():
+        given = getattr(where if name in _OF_CONTEXT else one, name)
+        if given is not None and (type(given) not in _EMPTY or given):
+            fields[name] = check(given, name)
+    if one.turn is not None and one.speaker is None:
+        raise InvalidInputError("a turn is something that somebody said: name the speaker too")
+    began, ended = fields["valid_from"], fields["valid_to"]
+    if began and ended and began >= ended:
+        raise InvalidInputError(
+            f"valid_to, {ended.isoformat()}, is not after valid_from, {began.isoformat()}: what "
+            "is true at no time is not remembered"
+        )
+    for name in _TIMES:
+        if fields[name] is not None:
+            fields[name] = fields[name].isoformat()
     return {name: found for name, found in fields.items() if found not in (None, [], {})}
-
-
-def _provenance(one: NewMemory) -> dict[str, Any]:
-    """Where it comes from and how far it is trusted, where that is not as a user is."""
-    source = label(one.source, "source")
-    if one.trust >= 1.0:
-        return {} if source == Source.USER else {"source": source}
-    return {"source": source, "trust": one.trust}
-
-
-def _small_talk(one: NewMemory) -> dict[str, Any]:
-    """How likely it is that what is said tells nothing: a greeting, thanks, a request."""
-    if (one.speaker or "").lower() not in USER_ROLES | ASSISTANT_ROLES:
-        return {}
-    return {SMALL_TALK: round(means(one.content).talk, 2)}
 
 
 def read_once(one: NewMemory, bounds: Bounds) -> NewMemory:
     """A memory whose iterables can be read again, and what the gate reads of it is checked.
 
     Raises:
-        InvalidInputError: for what is of another kind, or too long.
+        InvalidInputError: for what is of another kind, empty, or too long.
     """
+    bounds.check_content(one.content)
+    checked_content(one.content)
     if one.memory_type is not None:
         checks.checked_kind(one.memory_type, str, "memory_type")
-    label(one.source, "source")
-    label(one.speaker, "speaker")
     share(one.trust, "trust")
+    origins = checks.checked_strings(
+        bounds.listed(one.derived_from, "a list of origins"), "derived_from"
+    )
     return replace(
         one,
+        key=None if one.key is None else check_key(one.key),
+        source=label(one.source, "source") or Source.UNKNOWN,
+        speaker=label(one.speaker, "speaker"),
         tags=tuple(normalised_tags(bounds.listed(one.tags, "a list of tags"))),
-        derived_from=bounds.listed(one.derived_from, "a list of origins"),
+        derived_from=tuple(map(check_key, dict.fromkeys(origins))),
         entities=bounds.listed(one.entities, "a list of entities"),
-        recalled=bounds.listed(one.recalled, "a list of what was recalled"),
+        recalled=recalled_texts(bounds.listed(one.recalled, "a list of what was recalled")),
     )
 
 
@@ -288,46 +282,47 @@ def drawn_from(origin: NewMemory, one: NewMemory) -> NewMemory:
     )
 
 
-def _times(one: NewMemory) -> dict[str, str]:
-    """When it happened, and from when until when it is true, as ISO 8601.
-
-    Raises:
-        InvalidInputError: if it would end before it began.
-    """
-    named = {"occurred_at": one.occurred_at, "valid_from": one.valid_from, "valid_to": one.valid_to}
-    told = {name: parsed_moment(at, name) for name, at in named.items() if at is not None}
-    began, ended = told.get("valid_from"), told.get("valid_to")
-    if began and ended and began >= ended:
-        raise InvalidInputError(
-            f"valid_to, {ended.isoformat()}, is not after valid_from, {began.isoformat()}: what "
-            "is true at no time is not remembered"
-        )
-    return {name: at.isoformat() for name, at in told.items()}
+def _turn(given: object, what: str) -> int:
+    return checks.checked_whole(given, what, 0, MAX_TURN - 1)
 
 
-def origin_keys(one: NewMemory) -> list[str]:
-    """The keys of what it is derived from, each once."""
-    named = checks.checked_strings(one.derived_from, "derived_from")
-    return [*map(check_key, dict.fromkeys(named))]
-
-
-def _turn(one: NewMemory) -> int | None:
-    if one.turn is None:
-        return None
-    checks.checked_whole(one.turn, "turn", 0, MAX_TURN - 1)
-    if one.speaker is None:
-        raise InvalidInputError("a turn is something that somebody said: name the speaker too")
-    return one.turn
-
-
-def _text(given: object, what: str) -> str | None:
-    if given is not None and not isinstance(given, str):
+def _text(given: object, what: str) -> str:
+    if not isinstance(given, str):
         raise InvalidTypeError(f"{what} is a string, not {type(given).__name__}")
     return given
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:
     return {} if given is None else dict(checks.checked_mapping(given, what, "{'a': 1}"))
+
+
+def _text_or_mapping(given: object, what: str) -> object:
+    return given if isinstance(given, str) else _mapping(given, what)
+
+
+def _pinned(given: object, what: str) -> bool | None:
+    return checks.checked_flag(given, what) or None
+
+
+_OF_CONTEXT: Final = ("project_id", "session_id", "agent_id")
+"""What a memory may name in place of its context."""
+_TIMES: Final = ("occurred_at", "valid_from", "valid_to")
+_CHECKS: Final[Mapping[str, Callable[[Any, str], Any]]] = {
+    **dict.fromkeys((*_OF_CONTEXT, "speaker"), label),
+    "tags": checks.checked_strings,
+    "turn": _turn,
+    **dict.fromkeys(_TIMES, parsed_moment),
+    "importance": share,
+    "entities": checks.checked_strings,
+    "context": _text_or_mapping,
+    **dict.fromkeys(("emotional_valence", "platform_source", "source_task"), _text),
+    **dict.fromkeys(("success_metrics", "metadata"), _mapping),
+    "pinned": _pinned,
+}
+"""What each field of a value is checked by."""
+_NOTHING_GIVEN: Final = dict.fromkeys(_CHECKS)
+_EMPTY: Final = (tuple, dict, bool)
+"""What says nothing as long as it is empty, or False: a field that was not given."""
 
 
 def recalled_texts(given: Iterable[object]) -> tuple[Known, ...]:

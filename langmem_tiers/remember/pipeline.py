@@ -1,4 +1,4 @@
-"""How memories are written: screened, validated, placed and committed, in this order.
+"""How memories are written: validated, screened, placed and committed, in this order.
 
 The gate screens what a caller stores (`admit`); what is derived from memories or imported is
 trusted as its source is (`remember`). A turn and a reminder take the same steps one by one.
@@ -7,59 +7,64 @@ trusted as its source is (`remember`). A turn and a reminder take the same steps
 from __future__ import annotations
 
 import math
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from itertools import chain
+from dataclasses import replace
+from datetime import datetime, timedelta
+from secrets import randbelow
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from langmem_tiers.core.context import Caller, MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.memory import TIERS, ReviewResult, Source, StoreResult, Tier
-from langmem_tiers.core.namespaces import Place, check_key, elsewhere, encode
+from langmem_tiers.core.namespaces import Place, decode, elsewhere, encode
 from langmem_tiers.core.types import MemoryTypes
-from langmem_tiers.core.values import content_of, lexical_text
+from langmem_tiers.core.values import MAX_TURN, content_of, lexical_text
 from langmem_tiers.postgres.flow import Ask, Call, Flow, Query, Row, apart, extent, lasts
 from langmem_tiers.remember import new
-from langmem_tiers.remember.callers import RecalledLately, Runs
-from langmem_tiers.remember.echo import echo_of
-from langmem_tiers.remember.gate import Decision, Gate, Verdict
+from langmem_tiers.remember.echo import RecalledLately, echo_of
+from langmem_tiers.remember.gate import Decision, Gate, Places, Verdict
 from langmem_tiers.remember.new import Known, NewMemory
-from langmem_tiers.remember.transaction import Applied, write
+from langmem_tiers.remember.transaction import Applied, trusted, write
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write
 
-Places: TypeAlias = tuple[tuple[Place, str], ...]
-"""Memories by their places and keys."""
-
-SAME_KEY = "replaces: what was stored under the same key in this call is not quarantined"
+SAME_KEY: Final = "replaces: what was stored under the same key in this call is not quarantined"
 """Why something held is not stored."""
+_LONGEST = 2**14
+"""Turns of a run; the number of its first one is a multiple, drawn, so that no two runs touch."""
+_LAST = _LONGEST - 5
+"""The place of the last turn of a run in it."""
+_APART = timedelta(minutes=30)
+"""What is stored later than this after the last is of another run: our own choice."""
+_MOST = 10_000
+"""The number of callers' places whose runs are kept in mind."""
 
 
-class Judged(NamedTuple):
-    """A memory, derived from what it repeats, and what the gate says of it."""
+class Runs:
+    """Numbers memories that are no turn of a session, in each caller's order of storing in a place.
 
-    memory: NewMemory
-    verdict: Verdict
-    repeats: Places = ()
-    """The memory that it repeats, where it is refused for that."""
+    They have no session, or nobody said them. Several threads may use it.
+    """
 
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._lock = threading.Lock()
+        self._of: OrderedDict[tuple[Caller, Place], tuple[int, datetime]] = OrderedDict()
 
-@dataclass(slots=True)
-class _Looked:
-    """A memory that is to be stored, and what is known already of what it says."""
-
-    memory: NewMemory
-    candidate: NewMemory
-    echo: Known | None = None
-    """What it repeats of what was recalled; its key is to be looked up."""
-    place: Place | None = None
-    """Where its words are sought, if whoever says them adds nothing by that."""
-    sources: Places = ()
-    """What it is derived from, as it repeats that."""
-    repeats: Places = ()
-    """What it only repeats."""
+    def next_turn(self, caller: Caller, place: Place, now: datetime) -> int:
+        """The number of what a caller stores next in a place."""
+        with self._lock:
+            turn, last = self._of.pop((caller, place), (_LAST, now))
+            turn += 1
+            if turn % _LONGEST > _LAST or abs(now - last) > _APART:
+                turn = _LONGEST * (1 + randbelow(MAX_TURN // _LONGEST - 2))
+            self._of[caller, place] = turn, now
+            if len(self._of) > _MOST:
+                self._of.popitem(last=False)
+        return turn
 
 
 Find: TypeAlias = Callable[
@@ -89,18 +94,18 @@ class Pipeline:
                 nothing was.
         """
         yield from lasts(len(memories))
-        verdicts = yield from self.judged(memories, context)
-        kept = [passed(one.memory, one.verdict, self.gate) for one in verdicts]
-        refused = [one.memory for one, some in zip(verdicts, kept, strict=True) if some is None]
-        yield from self._validated(refused, context)
-        repeated = tuple(chain.from_iterable(one.repeats for one in verdicts))
-        writes = yield from self.bounded([one for one in kept if one], context, repeated)
-        applied = yield from write(without_held_twins(writes), self._store)
-        own = iter(writes)
-        return [
-            admitted_as(one.verdict, None if some is None else next(own), applied)
-            for one, some in zip(verdicts, kept, strict=True)
-        ]
+        memories, writes = yield from self.validated(memories, context)
+        verdicts = yield from self.screened(memories, writes, context)
+        several, passing, repeated = list[NewMemory](), list[Write](), list[tuple[Place, str]]()
+        for one, put, verdict in zip(memories, writes, verdicts, strict=True):
+            repeated += verdict.repeated
+            if verdict.stored:
+                several.append(one)
+                passing.append(as_judged(one, put, verdict, self.gate))
+        placed = yield from self.placed(several, passing, context, tuple(repeated))
+        applied = yield from write(placed, self._store)
+        own = iter(placed)
+        return [admitted_as(one, next(own) if one.stored else None, applied) for one in verdicts]
 
     def remember(
         self, memories: Sequence[NewMemory], context: MemoryContext
@@ -113,15 +118,26 @@ class Pipeline:
             InvalidInputError: for what cannot be stored, or is derived from what is not there;
                 nothing was.
         """
-        written = yield from self.writes([*map(self.gate.trusting, memories)], context)
+        written = yield from self.writes(memories, context)
         writes = [replace(one, named=False) for one in written]
         applied = yield from write(writes, self._store)
         return [unjudged_as(one, applied) for one in writes]
 
+    def writes(
+        self, memories: Sequence[NewMemory], context: MemoryContext, spares: Places | None = None
+    ) -> Flow[list[Write]]:
+        """What would store memories as they are, judged before or by nobody; see `placed`.
+
+        Raises:
+            InvalidInputError: for what cannot be stored, or is derived from what is not there.
+        """
+        memories, writes = yield from self.validated(memories, context)
+        return (yield from self.placed(memories, writes, context, spares))
+
     # Validate
 
     def checked(self, one: NewMemory, context: MemoryContext) -> Write:
-        """What would store a memory, but for what it is derived from.
+        """What would store a memory that was read, but for what it is derived from.
 
         Raises:
             InvalidInputError: for what cannot be stored.
@@ -135,82 +151,108 @@ class Pipeline:
             bounds=self._store.options.bounds,
         )
 
-    def _validated(
+    def validated(
         self, memories: Sequence[NewMemory], context: MemoryContext
-    ) -> Flow[list[Write]]:
-        return apart(
-            lambda: [self.checked(one, context) for one in memories], new.extent_of(memories)
+    ) -> Flow[tuple[list[NewMemory], list[Write]]]:
+        """Memories that can be read again, trusted as their source is, and what would store them.
+
+        Raises:
+            InvalidInputError: for what cannot be stored.
+        """
+        bounds, several = self._store.options.bounds, list[NewMemory]()
+        for one in memories:
+            several.append(self.gate.trusting(new.read_once(one, bounds)))
+        writes = yield from apart(
+            lambda: [self.checked(one, context) for one in several], new.extent_of(several)
         )
+        return several, writes
 
     # Screen
 
-    def judged(
+    def screened(
         self,
         memories: Sequence[NewMemory],
+        writes: Sequence[Write],
         context: MemoryContext,
         leaving: Mapping[str, str | None] = MappingProxyType({}),
-    ) -> Flow[list[Judged]]:
+    ) -> Flow[list[Verdict]]:
         """What the gate says of memories, by what was recalled lately and what is stored.
 
         The keys that are `leaving` get another text, with which they are given, or go.
-
-        Raises:
-            InvalidInputError: for content that is no text, or is empty.
         """
-        bounds, gate = self._store.options.bounds, self.gate
-        for one in memories:
-            bounds.check_content(one.content)
-        several = [new.read_once(one, bounds) for one in memories]
-        named = {check_key(one.key): one.content for one in several if one.key is not None}
+        gate, policy = self.gate, self.gate.policy
         lately = self._lately.known(self._caller, self._store.now)
-        recalled = [_may_repeat(one, lately, {**named, **leaving}) for one in several]
-        long = new.extent_of(several)
-        compared = extent([known.content for some in recalled for known in some])
-        found = yield from apart(
-            lambda: [
-                self._compared(*each, context) for each in zip(several, recalled, strict=True)
-            ],
-            long + compared,
+        leaving = {**{str(one.key): one.content for one in memories if one.key}, **leaving}
+        recalled, compared = list[tuple[Known, ...]](), list[str]()
+        for one in memories:
+            recalled.append(_may_repeat(one, lately, leaving) if policy.refuse_echoes else ())
+            compared += [known.content for known in recalled[-1]]
+        long = new.extent_of(memories)
+        echoes = yield from apart(
+            lambda: [*map(echo_of, [one.content for one in memories], recalled)],
+            long + extent(compared),
         )
-        yield from self._look_up(found, context)
-        reviews = yield from self._reviews([one.candidate for one in found], long)
+        candidates = []
+        for one, echo in zip(memories, echoes, strict=True):
+            unnamed = echo is not None and echo.key is None  # there is nothing to look up
+            candidates.append(replace(one, recalled=(echo,) if unnamed else ()))
+        sources = yield from self._look_up(candidates, writes, echoes, context)
+        reviews = yield from self._reviews(candidates, long)
         verdicts = yield from apart(
-            lambda: [gate.of(one.candidate, reviews.get(at)) for at, one in enumerate(found)], long
+            lambda: [gate.of(one, reviews.get(at)) for at, one in enumerate(candidates)], long
         )
-        return [
-            Judged(
-                replace(one.memory, echoes=[(place.namespace, key) for place, key in one.sources]),
-                verdict,
-                one.repeats,
-            )
-            for one, verdict in zip(found, verdicts, strict=True)
-        ]
+        for at, repeated in sources.items():
+            verdicts[at] = replace(verdicts[at], sources=repeated)
+        return verdicts
 
-    def _compared(
-        self, one: NewMemory, recalled: Sequence[Known], context: MemoryContext
-    ) -> _Looked:
-        """What is to be looked up of a memory that may repeat what was recalled."""
-        policy, content = self.gate.policy, new.checked_content(one.content)
-        echo = echo_of(content, recalled) if policy.refuse_echoes else None
-        adds = policy.trust.of_source(one.source) >= policy.keep_copies_from
-        place = None if adds else self._unkeyed(one, context).place
-        if echo is not None and echo.key is None:  # there is nothing to look up
-            return _Looked(one, self.gate.candidate(one, recalled=(echo,)), place=place)
-        return _Looked(one, self.gate.candidate(one), echo=echo, place=place)
+    def _look_up(
+        self,
+        candidates: list[NewMemory],
+        writes: Sequence[Write],
+        echoes: Sequence[Known | None],
+        context: MemoryContext,
+    ) -> Flow[Mapping[int, Places]]:
+        """Say in each candidate what is stored that it repeats; and what it is derived from.
 
-    def _look_up(self, several: Sequence[_Looked], context: MemoryContext) -> Flow[None]:
-        """Fill in what is stored of what these may repeat, in one round trip."""
-        repeating = [(one, one.echo) for one in several if one.echo is not None]
-        copied = [(one, one.place) for one in several if one.place is not None]
-        if not repeating and not copied:
-            return
+        That is what it repeats and lasts less long. Each is named by its place among the
+        candidates.
+        """
+        sources, trust = dict[int, Places](), self.gate.policy.trust.of_source
+        adds = self.gate.policy.keep_copies_from
+        copied = [at for at, one in enumerate(candidates) if trust(one.source) < adds]
+        named = {at: echo for at, echo in enumerate(echoes) if echo is not None and echo.key}
+        if not named and not copied:
+            return sources
+        texts = [(writes[at].place.namespace, candidates[at].content) for at in copied]
+        found, copies = yield Query(self._look_ups([*named.values()], texts, context), commit=True)
+        for number, key, value in copies:
+            one = candidates[at := copied[number - 1]]
+            if key != one.key:  # a memory may replace itself
+                known = Known(content=content_of(value), key=key)
+                candidates[at] = replace(one, stored=(*one.stored, known))
+        repeating = [*named]
+        for number, *row in found:
+            at, there = repeating[number - 1], Place(context.root, row[0])
+            lasting = self._lasting(row, there, writes[at])
+            if lasting is None:
+                sources[at] = ((there, row[1]),)
+            else:
+                candidates[at] = replace(candidates[at], recalled=(lasting,))
+        return sources
+
+    def _look_ups(
+        self,
+        repeated: Sequence[Known],
+        copied: Sequence[tuple[str, str]],
+        context: MemoryContext,
+    ) -> tuple[Call, Call]:
+        """Look up these recalled memories, and who says the same in these namespaces."""
         moment, index = self._store.moment(), self._store.options.index
-        named = [echo.namespace for _, echo in repeating]
-        spaces = [None if one is None else encode(one).namespace for one in named]
-        repeated = {
+        named = [one.namespace for one in repeated]
+        echoes = {
             **context.whose,
-            "namespaces": spaces,
-            "keys": [echo.key for _, echo in repeating],
+            "namespaces": [None if one is None else encode(one).namespace for one in named],
+            "keys": [one.key for one in repeated],
             **elsewhere(context.namespace(Tier.WORKING)),
             "alive_at": moment.alive_at,
             "true_at": moment.now,
@@ -219,38 +261,20 @@ class Pipeline:
         }
         copies = {
             "tenant": context.root,
-            "namespaces": [place.namespace for _, place in copied],
-            "texts": [lexical_text(one.candidate.content) for one, _ in copied],
+            "namespaces": [namespace for namespace, _ in copied],
+            "texts": [lexical_text(content) for _, content in copied],
             "language": index.language if index else "simple",
             "alive_at": moment.alive_at,
         }
-        calls = (Call("repeated", repeated), Call("copies", copies))
-        echoes, found = yield Query(calls, commit=True)
-        for number, key, value in found:
-            one = copied[number - 1][0]
-            if key != one.memory.key:  # a memory may replace itself
-                known = Known(content=content_of(value), key=key)
-                one.candidate = replace(one.candidate, stored=(*one.candidate.stored, known))
-        for number, *row in echoes:
-            one = repeating[number - 1][0]
-            lasting, there = self._lasting(row, one.memory, context), Place(context.root, row[0])
-            if lasting is None:
-                one.sources = ((there, row[1]),)
-            elif echo_of(one.candidate.content, (lasting,)) is not None:
-                one.candidate = replace(one.candidate, recalled=(lasting,))
-                one.repeats = ((there, row[1]),)
+        return Call("repeated", echoes), Call("copies", copies)
 
-    def _unkeyed(self, one: NewMemory, context: MemoryContext) -> Write:
-        """The write that would store a memory, whatever its key, to learn where and how long."""
-        return self.checked(replace(one, key=None), context)
-
-    def _lasting(self, row: Row, one: NewMemory, context: MemoryContext) -> Known | None:
+    def _lasting(self, row: Row, there: Place, wanted: Write) -> Known | None:
         """What is repeated, if it is current, and lasts and is told as far as what is to be stored.
 
         A recall renews what expires, so it lasts as long as another of its life.
         """
         _, key, tier, value, ttl, ends, current, personal = row
-        wanted, options = self._unkeyed(one, context), self._store.options
+        options = self._store.options
         life = options.tier_ttl.get(wanted.tier) if wanted.ttl is None else wanted.ttl
         until = wanted.told.valid_to
         if (
@@ -261,7 +285,7 @@ class Pipeline:
             or (ends is not None and (until is None or ends < until))
         ):
             return None
-        return Known(content=content_of(value), key=key)
+        return Known(content=content_of(value), key=key, namespace=decode(*there))
 
     def _reviews(
         self, candidates: Sequence[NewMemory], long: int
@@ -280,53 +304,56 @@ class Pipeline:
 
     # Place
 
-    def writes(self, memories: Sequence[NewMemory], context: MemoryContext) -> Flow[list[Write]]:
-        """What would store these memories.
-
-        Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there.
-        """
-        checked = yield from self._validated(memories, context)
-        types, by, now = self._types, self._caller, self._store.now
-        writes = [
-            # what was learned stands by itself
-            write if types.learned(one.memory_type or "") else self._runs.numbered(by, write, now)
-            for one, write in zip(memories, checked, strict=True)
-        ]
-        origins = [new.origin_keys(one) for one in memories]
-        if any(origins):
-            named = sorted({*chain(*origins)})
-            known = yield from self._find(named, context, self._store.moment().alive_at)
-            writes = [
-                _derived(write, [known[key] for key in keys])
-                for write, keys in zip(writes, origins, strict=True)
-            ]
-        return writes
-
-    def bounded(
-        self, memories: Sequence[NewMemory], context: MemoryContext, spares: Places
+    def placed(
+        self,
+        memories: Sequence[NewMemory],
+        writes: Sequence[Write],
+        context: MemoryContext,
+        spares: Places | None = None,
     ) -> Flow[list[Write]]:
-        """What would store what the gate let pass: where a place is full, all but `spares` may go.
+        """Writes with their turns, and derived from what their memories name.
+
+        With `spares` they go where there is room: in a place that is full all but these may go.
 
         Raises:
-            InvalidInputError: for what cannot be stored, or is derived from what is not there.
+            InvalidInputError: if they are derived from what is not there.
         """
-        writes = yield from self.writes(memories, context)
-        rooms = self.gate.rooms
-        return [
-            replace(write, rooms=rooms(one.memory_type or "episodic", write.tier), spares=spares)
-            for one, write in zip(memories, writes, strict=True)
-        ]
+        by, now = self._caller, self._store.now
+        origins = sorted({key for one in memories for key in one.derived_from})
+        alive_at = self._store.moment().alive_at
+        places = (yield from self._find(origins, context, alive_at)) if origins else {}
+        placed = []
+        for one, put in zip(memories, writes, strict=True):
+            memory_type, told = one.memory_type or "episodic", put.told
+            # what was learned stands by itself, and in a session what is said follows the last
+            said = told.turn is not None or (told.session and told.speaker)
+            if not said and self._types.get(memory_type).personal:
+                told = told._replace(turn=self._runs.next_turn(by, put.place, now))
+            named = [places[key] for key in one.derived_from]
+            echoes = put.echoes  # what is named is not only repeated
+            if named:
+                echoes = tuple(each for each in echoes if each not in named)
+            rooms = () if spares is None else self.gate.rooms(memory_type, put.tier)
+            placed.append(
+                replace(
+                    put,
+                    told=told,
+                    sources=(*named, *echoes),
+                    echoes=echoes,
+                    rooms=rooms,
+                    spares=spares or (),
+                )
+            )
+        return placed
 
     def lacking(
         self, memories: Sequence[NewMemory], context: MemoryContext
     ) -> Flow[list[str | None]]:
         """Say why each of these cannot be derived from what it names; None where it can."""
-        several = [new.origin_keys(one) for one in memories]
+        origins = sorted({key for one in memories for key in one.derived_from})
         try:
-            if any(several):
-                named = sorted({*chain(*several)})
-                yield from self._find(named, context, self._store.moment().alive_at)
+            if origins:
+                yield from self._find(origins, context, self._store.moment().alive_at)
         except InvalidInputError as refused:
             if len(memories) == 1:
                 return [str(refused)]
@@ -338,12 +365,6 @@ class Pipeline:
         return found
 
 
-def _derived(write: Write, named: Sequence[tuple[Place, str]]) -> Write:
-    """A write that is derived from these as well; what is named is not only repeated."""
-    echoes = tuple(one for one in write.echoes if one not in named)
-    return replace(write, sources=(*named, *echoes), echoes=echoes)
-
-
 def _may_repeat(
     one: NewMemory, lately: tuple[Known, ...], leaving: Mapping[str, str | None]
 ) -> tuple[Known, ...]:
@@ -353,7 +374,7 @@ def _may_repeat(
     does what has a key of its own, unless it comes with what was recalled: who names a key means
     that memory.
     """
-    given = new.recalled_texts(one.recalled)
+    given = tuple(new.recalled_texts(one.recalled))
     if (one.source == Source.USER and one.speaker) or (one.key is not None and not given):
         return ()
     if not given and not leaving:
@@ -366,27 +387,15 @@ def _may_repeat(
     )
 
 
-def passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
-    """A memory as it is stored; None if it is refused.
-
-    It says how far it is trusted and why it is quarantined, so that its write does so too.
-    """
-    if verdict.destination is None:
-        return None
+def as_judged(one: NewMemory, put: Write, verdict: Verdict, gate: Gate) -> Write:
+    """A write that the gate lets pass: how far it is trusted, why it is held, what it repeats."""
     return replace(
-        one,
-        memory_type=verdict.destination.memory_type,
-        recalled=(),
-        trust=verdict.trust,
+        trusted(put, verdict.trust, source=one.source),
         held=verdict.reason if verdict.decision is Decision.QUARANTINE else None,
-        threshold=gate.policy.trust.below(verdict.destination.memory_type),
+        threshold=gate.policy.trust.below(one.memory_type or "episodic"),
+        sources=verdict.sources,
+        echoes=verdict.sources,
     )
-
-
-def without_held_twins(writes: Sequence[Write]) -> list[Write]:
-    """The writes of a call, without what is held where something else takes the same key."""
-    open_keys = {one.name for one in writes if not one.held}
-    return [one for one in writes if not one.held or one.name not in open_keys]
 
 
 # What is answered once all is committed

@@ -18,8 +18,8 @@ from langmem_tiers.core.namespaces import Place, decode, elsewhere, scope
 from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.values import content_of, source_of, trust_of
 from langmem_tiers.postgres.flow import Call, Flow, Query, Row
+from langmem_tiers.remember.gate import TrustPolicy, released_trust
 from langmem_tiers.remember.room import Located, gone_call
-from langmem_tiers.remember.trust import TrustPolicy, released_trust
 from langmem_tiers.store.write import LOCK, Write, delete_calls, lock_call
 
 

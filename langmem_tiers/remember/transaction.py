@@ -26,7 +26,7 @@ from langmem_tiers.core.values import content_of, encode_value
 from langmem_tiers.core.vectors import PackedVector
 from langmem_tiers.postgres.flow import Call, Flow, Query, Rows
 from langmem_tiers.remember import room
-from langmem_tiers.remember.trust import SPOKEN_FOR, derived_trust
+from langmem_tiers.remember.gate import SPOKEN_FOR, derived_trust
 from langmem_tiers.store import write as stored
 from langmem_tiers.store.flows import StoreFlows
 from langmem_tiers.store.write import Write, Writing, keys_of
@@ -292,7 +292,7 @@ def _derived(one: Write, origins: Sequence[Origin]) -> Write:
     if not origins:
         return one
     least = min(origins, key=lambda each: each.trust)
-    settled = _trusted(one, derived_trust(one.trust, [least.trust]))
+    settled = trusted(one, derived_trust(one.trust, [least.trust]))
     if settled.held is not None:
         return settled
     held = next((each for each in origins if each.held), None)
@@ -306,7 +306,7 @@ def _derived(one: Write, origins: Sequence[Origin]) -> Write:
     return settled
 
 
-def _trusted(one: Write, trust: float, **told: object) -> Write:
+def trusted(one: Write, trust: float, **told: object) -> Write:
     """A put that is trusted no further than this; its value says so."""
     if trust >= one.trust or one.value is None:
         return one
@@ -321,7 +321,7 @@ def _said_again(one: Write, there: _Standing | None) -> Write:
     same = content_of(json.loads(one.value)) == content_of(there.bound)
     if same:
         source = there.bound.get("source", Source.UNKNOWN)
-        one = _trusted(one, there.trust, source=source)
+        one = trusted(one, there.trust, source=source)
     if there.state != QUARANTINED or one.held or not (same or one.trust < THRESHOLD):
         return one
     reasons = "; ".join(map(str, there.reasons or ()))

@@ -96,8 +96,13 @@ class Write:
 
 
 def last_writes(writes: Iterable[Write]) -> list[Write]:
-    """One write a key: the last of a batch wins."""
-    return list({one.name: one for one in writes}.values())
+    """One write a key: the last of a batch wins; what is held gives way to a put that is not."""
+    last: dict[tuple[Place, str], Write] = {}
+    for one in writes:
+        there = last.get(one.name)
+        if not (one.held and there is not None and there.value is not None and not there.held):
+            last[one.name] = one
+    return list(last.values())
 
 
 class Writing(NamedTuple):

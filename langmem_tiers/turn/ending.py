@@ -19,7 +19,7 @@ from langmem_tiers.core.vectors import PackedVector, pack_all
 from langmem_tiers.learn import skills
 from langmem_tiers.postgres.flow import Call, Embed, Flow, Query, Rows, anew, rows_of
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.pipeline import SAME_KEY, without_held_twins
+from langmem_tiers.remember.pipeline import SAME_KEY
 from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
 from langmem_tiers.state import state as states
 from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
@@ -155,10 +155,9 @@ class _Commit:
         yield from self._look_for_skills(success=success)
         puts = yield from self._pending()
         puts += yield from self.pipeline.writes(self.taught, self.context)
-        kept = without_held_twins(puts)
-        twins = (one for one in puts if one.held and one not in kept)
-        self.lost |= {(one.place, one.key): SAME_KEY for one in twins}
-        writes = last_writes([*(yield from self._evictions()), *kept])
+        writes = last_writes([*(yield from self._evictions()), *puts])
+        free = {one.name for one in writes if not one.held}
+        self.lost |= {one.name: SAME_KEY for one in puts if one.held and one.name in free}
         # a commit that begins anew has most of the vectors
         fresh = [one for one in writes if any(text not in self.vectors for _, text in one.texts)]
         self.vectors |= yield from embed(fresh, options)
@@ -259,7 +258,7 @@ class _Commit:
                 gone = self.pipeline.checked(one, context)
                 self.lost[gone.place, gone.key] = why
         told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
-        return (yield from self.pipeline.bounded(sound, context, told))
+        return (yield from self.pipeline.writes(sound, context, told))
 
     def _evictions(self) -> Flow[list[Write]]:
         """The deletions of what makes room, as far as it is the context's own and still there."""

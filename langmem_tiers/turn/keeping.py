@@ -11,14 +11,15 @@ from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
 from langmem_tiers.postgres.flow import Flow, Query, unit
-from langmem_tiers.remember.gate import Decision, route, trust_in
-from langmem_tiers.remember.new import NewMemory, origin_keys, read_once, recalled_texts
-from langmem_tiers.remember.pipeline import Judged, passed, result_of
+from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
+from langmem_tiers.remember.new import NewMemory, read_once
+from langmem_tiers.remember.pipeline import result_of
 from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, checked_id, look, to_value
 from langmem_tiers.turn.record import Invocation, TurnRecord, called
 from langmem_tiers.turn.trace import as_json, beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
 
+_Judged = tuple[NewMemory, Verdict]
 _NAMED = 5
 """The most goals that an error names: our own choice."""
 
@@ -98,7 +99,7 @@ def track_tool_invocation(
         call_id=call_id,
     )
     gate = turn.memory.gate
-    trust = trust_in(gate.candidate(NewMemory(content=whole, source=Source.TOOL)), gate.policy)
+    trust = trust_in(NewMemory(content=whole, source=Source.TOOL), gate.policy)
     with changing(turn) as record:  # what a tool brought is heard, whether its call is kept or not
         record.heard = min(record.heard, trust)
         why_not = None
@@ -131,8 +132,8 @@ def _track(turn: Turn, record: TurnRecord, given: Invocation, whole: str) -> Tra
     ]
     lenient = replace(gate.policy, refuse_trivial=False, refuse_echoes=False)
     gate = replace(gate, policy=lenient, reviewers=None, detectors=(lambda _: found,), panel=None)
-    verdict = discreet(Judged(memory, gate.of(gate.candidate(memory))), gate).verdict
-    stored = passed(memory, verdict, gate)
+    verdict = discreet(gate.of(memory), memory, gate)
+    stored = _passed(memory, verdict, gate)
     kept = [] if stored is None else [stored]
     writes = [turn.memory.pipeline.checked(each, turn.context) for each in kept]
     record.calls.append(one)
@@ -210,8 +211,6 @@ def _as_memory(
     if told.get("memory_type") is None:
         one = replace(one, memory_type=None)
     one = read_once(one, turn.memory.tiered_store.options.bounds)
-    known, origins = recalled_texts(one.recalled), tuple(origin_keys(one))
-    one = replace(one, derived_from=origins, recalled=known)
     heard = going_on(turn).heard
     if heard < 1.0 and told.get("source") not in PERSONS:
         source = one.source if "source" in told else Source.AGENT
@@ -250,7 +249,7 @@ def _route_of(turn: Turn, one: NewMemory) -> Route:
     return Route(destinations=(to,))
 
 
-def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[Judged]]:
+def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[_Judged]]:
     """Screen something, and what repeats a memory that the turn replaces or evicts with it.
 
     It is screened as any write is, for the strictest type that it goes to, beside what the turn
@@ -265,26 +264,45 @@ def _screened(turn: Turn, one: NewMemory, to: Route) -> Flow[list[Judged]]:
     freed = {str(one.key)} | leaving.keys()
     again = [NewMemory(**each["memory"]) for each in record.echoes if each["key"] in freed]
     several = [replace(each, recalled=(*each.recalled, *record.shown)) for each in (one, *again)]
-    judged = yield from unit(turn.memory.pipeline.judged(several, turn.context, leaving))
-    first, *others = (discreet(each, gate) for each in judged)
-    if first.verdict.stored and not types:
+    pipeline = turn.memory.pipeline
+    several, writes = yield from pipeline.validated(several, turn.context)
+    said = yield from unit(pipeline.screened(several, writes, turn.context, leaving))
+    verdict, *others = (discreet(*each, gate) for each in zip(said, several, strict=True))
+    if verdict.stored and not types:
         nowhere = "routed: its router keeps it nowhere"
-        told = replace(first.verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
-        first = first._replace(verdict=told)
-    return [first, *others]
+        verdict = replace(verdict, decision=Decision.REJECT, reason=nowhere, destination=None)
+    return list(zip(several, (verdict, *others), strict=True))
+
+
+def _passed(one: NewMemory, verdict: Verdict, gate: Gate) -> NewMemory | None:
+    """A memory as it is stored; None if it is refused.
+
+    It says how far it is trusted and why it is quarantined, so that its write does so too.
+    """
+    if verdict.destination is None:
+        return None
+    return replace(
+        one,
+        memory_type=verdict.destination.memory_type,
+        recalled=(),
+        echoes=[(place.namespace, key) for place, key in verdict.sources],
+        trust=verdict.trust,
+        held=verdict.reason if verdict.decision is Decision.QUARANTINE else None,
+        threshold=gate.policy.trust.below(verdict.destination.memory_type),
+    )
 
 
 def _append(
-    turn: Turn, record: TurnRecord, one: Judged, again: Sequence[Judged], to: Route
+    turn: Turn, record: TurnRecord, judged: _Judged, again: Sequence[_Judged], to: Route
 ) -> Memorized:
     """Add what passed to what is pending, once for each type that it goes to, and note the verdict.
 
     With it goes what repeated a memory that the turn has replaced since, or evicts.
     """
     gate, context, checked = turn.memory.gate, turn.context, turn.memory.pipeline.checked
-    verdict = one.verdict
+    one, verdict = judged
     passing = [
-        passed(one.memory, replace(verdict, destination=each), gate)
+        _passed(one, replace(verdict, destination=each), gate)
         for each in (to.destinations if verdict.stored else ())
     ]
     kept = [
@@ -304,19 +322,20 @@ def _append(
     found = Memorized(**{**told, "stored": False}, pending=result.stored)
     record.pending += kept
     record.evicted += found.evicted
-    repeated = as_json(replace(one.memory, recalled=())) if one.repeats else {}
+    repeated = as_json(replace(one, recalled=())) if verdict.repeated else {}
     record.echoes += [
-        {"key": key, "namespace": place.namespace, "memory": repeated} for place, key in one.repeats
+        {"key": key, "namespace": place.namespace, "memory": repeated}
+        for place, key in verdict.repeated
     ]
     about = _judgement(found)
     if not kept or found.quarantined:
-        about |= beginning(one.memory, gate)
+        about |= beginning(one, gate)
     why = "; ".join(dict.fromkeys(each.reason for each in to.destinations))
     reason = why if found.reason == "stored" else found.reason
     note(turn, "memorized" if kept else "refused", reason, *writes[:1], **about)
-    for each in again if kept else ():
-        if (more := passed(each.memory, each.verdict, gate)) is not None:
-            record.echoes = [one for one in record.echoes if one["memory"]["key"] != more.key]
+    for untold, said in again if kept else ():
+        if (more := _passed(untold, said, gate)) is not None:
+            record.echoes = [each for each in record.echoes if each["memory"]["key"] != more.key]
             record.pending.append(more)
             why = "what it repeats is replaced or evicted by the turn"
             note(turn, "memorized", why, checked(more, context), keys=[more.key])

@@ -23,9 +23,8 @@ from langmem_tiers.core.reading import LINE, plain, shortened
 from langmem_tiers.core.records import by, record
 from langmem_tiers.core.values import storable
 from langmem_tiers.postgres.flow import Call, Flow, Query
-from langmem_tiers.remember.gate import Decision, Gate
+from langmem_tiers.remember.gate import Decision, Gate, Verdict
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.pipeline import Judged
 from langmem_tiers.turn.layout import EPISODES
 
 Kind = Literal[
@@ -413,12 +412,11 @@ LONGEST_BEGINNING: Final = 80
 """Characters that a trace keeps of what was refused or quarantined: our own choice."""
 
 
-def discreet(one: Judged, gate: Gate) -> Judged:
+def discreet(verdict: Verdict, one: NewMemory, gate: Gate) -> Verdict:
     """What the gate says, without a word of what holds private data that the policy refuses."""
-    verdict, judged = one.verdict, gate.candidate(one.memory)
-    labels = [tag.replace("-", " ") for tag in judged.tags]
-    if not any(private(text, gate) for text in (judged.content, *judged.beside, *labels)):
-        return one
+    labels = [tag.replace("-", " ") for tag in one.tags]
+    if not any(private(text, gate) for text in (one.content, *one.beside, *labels)):
+        return verdict
     rule, reason, review = verdict.reason.partition(":")[0], verdict.reason, verdict.review
     if rule not in _QUOTELESS:
         kinds = ", ".join(each.kind for each in verdict.findings)
@@ -426,7 +424,7 @@ def discreet(one: Judged, gate: Gate) -> Judged:
     if review is not None:
         reasons, failures = dict.fromkeys(review.reasons, _PRIVATE), review.failures
         review = replace(review, reasons=reasons, failures=dict.fromkeys(failures, _PRIVATE))
-    return one._replace(verdict=replace(verdict, reason=reason, review=review))
+    return replace(verdict, reason=reason, review=review)
 
 
 def beginning(one: NewMemory, gate: Gate) -> dict[str, str]:

@@ -10,8 +10,7 @@ import pytest
 from langmem_tiers.core.errors import InvalidTypeError
 from langmem_tiers.core.memory import ReviewResult
 from langmem_tiers.remember.new import NewMemory
-from langmem_tiers.remember.review import Reviewer, Reviewers, default_reviewers
-from langmem_tiers.remember.review_models import Panel
+from langmem_tiers.remember.review import Panel, Reviewer, Reviewers, default_reviewers
 from tests.support.reviewing import model_of
 from tests.support.wayward_chat import Reply, Wayward, fails, says, wayward
 

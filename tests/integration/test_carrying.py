@@ -29,7 +29,7 @@ from langmem_tiers.core.errors import (
     LeaseLostError,
 )
 from langmem_tiers.memory.administration import exporting, importing
-from langmem_tiers.remember.trust import TrustPolicy
+from langmem_tiers.remember.gate import TrustPolicy
 from tests.support.archives import count, execute, fill, one
 from tests.support.carrying import (
     changed,

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from langmem_tiers import MemoryCoordinator, MemoryOrchestrator, TieredStore
-from langmem_tiers.remember.gate import Decision, GatePolicy
+from langmem_tiers.remember.gate import Decision, GatePolicy, TrustPolicy
 from langmem_tiers.remember.private import detectors
-from langmem_tiers.remember.trust import TrustPolicy
 from tests.support.coordinating import coordinator, keys
 from tests.support.opening import tables
 from tests.support.reviewing import model_of, scoring

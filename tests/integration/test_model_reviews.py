@@ -172,7 +172,7 @@ async def test_a_model_that_does_not_answer_in_time_is_named_with_the_time(
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    where = ("langmem_tiers.remember.review_models", logging.WARNING)
+    where = ("langmem_tiers.remember.review", logging.WARNING)
     return [one.getMessage() for one in caplog.records if (one.name, one.levelno) == where]
 
 

@@ -14,16 +14,16 @@ from langmem_tiers.core.context import Caller
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError
 from langmem_tiers.core.memory import THRESHOLD
 from langmem_tiers.core.values import provenance_of, trust_of
-from langmem_tiers.remember.callers import CHARACTERS, LIFE, MOST, MOST_OF_ALL, RecalledLately
-from langmem_tiers.remember.gate import GatePolicy
-from langmem_tiers.remember.new import recalled_texts
-from langmem_tiers.remember.trust import (
+from langmem_tiers.remember.echo import CHARACTERS, LIFE, MOST, MOST_OF_ALL, RecalledLately
+from langmem_tiers.remember.gate import (
     INSTRUCTS,
     SOURCES,
+    GatePolicy,
     TrustPolicy,
     derived_trust,
     released_trust,
 )
+from langmem_tiers.remember.new import recalled_texts
 from tests.support.recollections import NOW, recollection
 
 trusts = st.floats(0, 1)
