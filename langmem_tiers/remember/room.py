@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 from uuid import uuid4
@@ -13,7 +13,7 @@ from uuid import uuid4
 from langmem_tiers.core.checks import is_number
 from langmem_tiers.core.memory import Moment
 from langmem_tiers.core.namespaces import Place
-from langmem_tiers.postgres.flow import Call, Row
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row
 from langmem_tiers.store.write import Room, Write
 
 HALF_LIFE: Final = timedelta(days=30)
@@ -104,37 +104,8 @@ def evictions(
     ]
 
 
-def incoming(writes: Sequence[Write]) -> dict[tuple[Place, Room], list[str]]:
-    """The keys that come into each bounded place, to be recalled there."""
-    found: dict[tuple[Place, Room], list[str]] = {}
-    for one in writes:
-        for where in _rooms(one):
-            found.setdefault(where, []).append(one.key)
-    return found
-
-
 def _rooms(one: Write) -> list[tuple[Place, Room]]:
     return [] if one.held or one.value is None else [(one.place, room) for room in one.rooms]
-
-
-def standing_calls(
-    wanted: Mapping[tuple[Place, Room], Sequence[str]], moment: Moment
-) -> list[Call]:
-    """The calls that read what stands in each place that would hold too many."""
-    return [
-        Call(
-            "standing_in_place",
-            {
-                **place._asdict(),
-                "memory_type": room.memory_type,
-                "tier": room.tier,
-                "keys": list(keys),
-                "most": room.most,
-                "alive_at": moment.alive_at,
-            },
-        )
-        for (place, room), keys in wanted.items()
-    ]
 
 
 _Name = tuple[str, bool]
@@ -152,7 +123,10 @@ class _Rooms:
     ) -> None:
         """Hold the memories of each bounded place, and the keys that are taken."""
         self._there: dict[tuple[Place, Room], dict[_Name, Occupant]] = {
-            where: {(told[0], False): replace(Occupant(*told), id=number) for number, *told in rows}
+            where: {
+                (key, False): Occupant(key, created_at, importance, strength, trust, id=number)
+                for number, key, created_at, importance, strength, trust in rows
+            }
             for where, rows in standing.items()
         }
         self._replacing, self._now = replacing, now
@@ -222,22 +196,31 @@ class _Rooms:
         return there.trust <= one.trust and name not in one.sources and not taken
 
 
-def making_room(
-    writes: Sequence[Write],
-    standing: Mapping[tuple[Place, Room], Sequence[Row]],
-    replacing: Collection[tuple[Place, str]],
-    now: datetime,
-) -> tuple[list[Evicted], dict[tuple[Place, str], str]]:
+def make_room(
+    writes: Sequence[Write], replacing: Collection[tuple[Place, str]], moment: Moment
+) -> Flow[tuple[list[Evicted], dict[tuple[Place, str], str]]]:
     """Decide what goes, the least worthy of each place, and why some writes have no room.
 
     Writes of one batch compete as well: one goes for a later one that is worth more. A write is
     refused where the least worthy came in with it and is worth as much. A write never displaces a
     memory that is trusted more, that it came from, or that it spares.
     """
-    room = _Rooms(standing, replacing, now)
+    incoming: dict[tuple[Place, Room], list[str]] = {}
     for one in writes:
-        room.admit(one)
-    return list(room.evicted.values()), room.full
+        for where in _rooms(one):
+            incoming.setdefault(where, []).append(one.key)
+    if not incoming:
+        return [], {}
+    calls = []
+    for (place, room), keys in incoming.items():
+        bounded = {"memory_type": room.memory_type, "tier": room.tier, "most": room.most}
+        params = {**place._asdict(), **bounded, "keys": keys, "alive_at": moment.alive_at}
+        calls.append(Call("standing_in_place", params))
+    standing = yield Query(tuple(calls))
+    rooms = _Rooms(dict(zip(incoming, standing, strict=True)), replacing, moment.now)
+    for one in writes:
+        rooms.admit(one)
+    return list(rooms.evicted.values()), rooms.full
 
 
 def _occupant(one: Write, now: datetime) -> Occupant:
@@ -249,16 +232,11 @@ def _occupant(one: Write, now: datetime) -> Occupant:
 
 def evicted_calls(evicted: Sequence[Evicted], now: datetime) -> list[Call]:
     """The calls that say what made room and why, once a tenant; the deletions follow."""
-    return [
-        gone_call(
-            tenant,
-            "evicted",
-            [one.memory for one in mine],
-            [{"reasons": [one.reason], "by": one.by} for one in mine],
-            now,
-        )
-        for tenant, mine in by_tenant(evicted)
-    ]
+    calls = []
+    for tenant, mine in by_tenant(evicted):
+        told = [{"reasons": [one.reason], "by": one.by} for one in mine]
+        calls.append(gone_call(tenant, "evicted", [one.memory for one in mine], told, now))
+    return calls
 
 
 def gone_call(

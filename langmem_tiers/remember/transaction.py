@@ -107,12 +107,23 @@ def write(
     if check is None and not needs_admission(last):
         yield store.together(writing)
         return Applied(last)
-    lock: tuple[Call, ...] = (stored.lock_writes(last, store.options),)
-    if check is not None:
-        *_, rows = yield Query((*lock, check.looks(writing.moment)))
-        check.judges(rows)
-        lock = ()
-    return (yield from _apply(writing, store.options, lock, tier=tier))
+    looks = () if check is None else (check.looks(writing.moment),)
+
+    def stands(answers: Sequence[Rows]) -> bool:
+        if check is not None:
+            check.judges(answers[0])
+        return True
+
+    applied = yield from write_if(
+        last,
+        options=store.options,
+        moment=writing.moment,
+        vectors=writing.vectors,
+        calls=looks,
+        stands=stands,
+        tier=tier,
+    )
+    return applied or Applied()
 
 
 def write_if(
@@ -126,14 +137,14 @@ def write_if(
     stands: Callable[[list[Rows]], bool] = lambda _: True,
     further: Callable[[Applied], Sequence[Call]] = lambda _: (),
     sparing: bool = False,
+    tier: Tier | None = None,
 ) -> Flow[Applied | None]:
     """Put and delete if it still `stands` by what the calls answer; None if it does not.
 
-    With `sparing`, a write that cannot be derived from what it names is refused by itself.
-
-    They are made once the keys of the writes and these are locked. What is to be done `further`
-    of what was written follows in the same transaction. Texts are embedded unless their `vectors`
-    are given.
+    The calls are made once the keys of the writes and these are locked. What is to be done
+    `further` of what was written follows in the same transaction. With `sparing`, a write that
+    cannot be derived from what it names is refused by itself. Texts are embedded unless their
+    `vectors` are given.
     """
     if vectors is None:
         vectors = yield from stored.embed(writes, options)
@@ -144,28 +155,14 @@ def write_if(
             yield Query((), commit=True)  # which lets go of the locks
             return None
         lock = ()
-    writing = Writing(writes, vectors, moment)
-    return (yield from _apply(writing, options, lock, further=further, sparing=sparing))
-
-
-def _apply(
-    writing: Writing,
-    options: StoreOptions,
-    lock: tuple[Call, ...],
-    *,
-    tier: Tier | None = None,
-    further: Callable[[Applied], Sequence[Call]] = lambda _: (),
-    sparing: bool = False,
-) -> Flow[Applied]:
-    """Admit writes and carry them out, all or none; `lock` is empty if their keys are locked."""
-    applied, now = Applied(writing.writes), writing.moment.now
-    if needs_admission(writing.writes):
-        applied = yield from _admitted(writing.writes, lock, writing.moment, sparing=sparing)
+    applied, now = Applied(writes), moment.now
+    if needs_admission(writes):
+        applied = yield from _admitted(writes, lock, moment, sparing=sparing)
         lock = ()
     puts = [one for one in applied.writes if one.value is not None]
     leaving = [Write(place=one.place, key=one.memory.key, value=None) for one in applied.evicted]
     yield from stored.carry_out(
-        writing._replace(writes=applied.writes),
+        Writing(applied.writes, vectors, moment),
         options=options,
         tier=tier,
         lock=lock,
@@ -226,10 +223,7 @@ def _admitted(
             kept.append(_said_again(settled, there.get(one.name)))
     refused |= {one.name: no for one in kept if (no := _refusal(one, there.get(one.name)))}
     kept = [one for one in kept if one.name not in refused]
-    wanted = room.incoming(kept)
-    rooms = (yield Query(tuple(room.standing_calls(wanted, moment)))) if wanted else ()
-    bounded = dict(zip(wanted, rooms, strict=True))
-    evicted, full = room.making_room(kept, bounded, there, moment.now)
+    evicted, full = yield from room.make_room(kept, there, moment)
     written = [one for one in kept if one.name not in full]
     return Applied(written, {**refused, **full}, evicted, new=new)
 

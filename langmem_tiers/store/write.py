@@ -207,7 +207,7 @@ def lock_writes(
             keys.append((*one.place, f"\0{one.told.session}"))
         if one.sources:
             keys.append((one.place.tenant, "", LOCK))
-        keys += [(*place, key) for place, key in one.sources]
+            keys += [(*place, key) for place, key in one.sources]
         if one.rooms:
             keys.append((*one.place, ROOM))
     return lock_call(keys, options)
@@ -224,27 +224,19 @@ def embed(
     writes: Sequence[Write], options: StoreOptions
 ) -> Flow[Mapping[str, PackedVector | None]]:
     """A vector for each distinct text that is not blank."""
-    return embed_texts([text for one in writes for _, text in one.texts], options, "documents")
+    texts = [text for one in writes for _, text in one.texts]
+    return embed_texts(texts, options, "documents")
 
 
 def columns(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> dict[str, list[Any]]:
     """Rows as parameters: under each name what all have in its place."""
-    turned = map(list, zip(*rows, strict=True))
-    return {name: next(turned, []) for name in names}
+    turned = [*map(list, zip(*rows, strict=True))] or [[] for _ in names]
+    return dict(zip(names, turned, strict=True))
 
 
 def keys_of(writes: Sequence[Write]) -> dict[str, list[Any]]:
     """The parameters that name these memories."""
     return columns(("tenants", "namespaces", "keys"), [(*one.place, one.key) for one in writes])
-
-
-def _put_row(one: Write, tier: Tier | None, options: StoreOptions) -> tuple[Any, ...]:
-    """What a put says, in the order of _PUT."""
-    words = one.lexical
-    if words is None:
-        words = "\n".join(text for _, text in one.texts)
-    into, user = (tier or one.tier).value, options.user_of(one.place)
-    return one.value, lexical_text(words), one.ttl, into, one.noted, user, *one.told
 
 
 def put_calls(
@@ -268,22 +260,25 @@ def put_calls(
         "now": now,
     }
     for chunk in batches(puts, _size, _CHUNK_BYTES):
-        rows = columns(_PUT, [_put_row(one, tier, options) for one in chunk])
-        if new:
-            yield Call("put_new", {**keys_of(chunk), **rows, **shared})
-        else:
-            yield Call("put", {**keys_of(chunk), **rows, **shared})
-            yield Call("delete_vectors", keys_of(chunk))
-        embedded, fields, packed = list[Write](), list[str](), PackedVectors()
+        rows, embedded = [], list[Write]()
+        fields, packed = list[str](), PackedVectors()
         for one in chunk:
+            indexed = []
             for field, text in one.texts:
+                indexed.append(text)
                 if (vector := vectors.get(text)) is not None:
                     embedded.append(one)
                     fields.append(field)
                     packed.append(vector)
+            words = lexical_text("\n".join(indexed) if one.lexical is None else one.lexical)
+            into, user = (tier or one.tier).value, options.user_of(one.place)
+            rows.append((one.value, words, one.ttl, into, one.noted, user, *one.told))
+        named = {**keys_of(chunk), **columns(_PUT, rows), **shared}
+        yield Call("put_new" if new else "put", named)
+        if not new:
+            yield Call("delete_vectors", keys_of(chunk))
         if embedded:
-            names = keys_of(embedded)
-            yield Call("put_vectors", {**names, "fields": fields, "embeddings": packed})
+            yield Call("put_vectors", {**keys_of(embedded), "fields": fields, "embeddings": packed})
 
 
 def delete_calls(
@@ -316,4 +311,7 @@ def _conflict(row: tuple[Any, ...], tier: Tier) -> TierConflictError:
 
 def _size(one: Write) -> int:
     """The characters that a put sends, about."""
-    return len(one.value or "") + sum(len(text) for _, text in one.texts)
+    size = len(one.value or "")
+    for _, text in one.texts:
+        size += len(text)
+    return size
