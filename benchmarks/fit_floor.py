@@ -33,7 +33,7 @@ from langmem_tiers import MemoryContext, MemoryCoordinator
 from langmem_tiers.core.values import content_of
 from langmem_tiers.postgres.offline import OfflineEmbeddings
 from langmem_tiers.recall.floor import MEASURED, measured
-from langmem_tiers.recall.means import bounded, is_strange
+from langmem_tiers.recall.means import bounded, is_strange, sentences
 
 FREE = frozenset(["known_name", "memories", "digits"])
 """What is measured that may speak against a question."""
@@ -83,7 +83,7 @@ class Words(NamedTuple):
     def _needs(self, text: str, words: Fit) -> float:
         # Without talk, which counts against it where it is served: fitted with it, more of what
         # strangers say was shown something, and no more of what memory can answer.
-        if is_strange(text, words.known):
+        if is_strange(sentences(text, words.known)):
             return 0.0
         return bounded(words.score(Message("", text, {})) - self.least)
 

@@ -30,7 +30,7 @@ from benchmarks.data import Record, records
 from benchmarks.fit_likeness import Matrix, fitted
 from langmem_tiers.core import linear_model
 from langmem_tiers.core.reading import BIAS, tokens
-from langmem_tiers.recall.means import Means, features, named_in, parts
+from langmem_tiers.recall.means import Means, features, named_in, sentences
 
 KINDS: Final = Means._fields
 OF_ALL: Final = frozenset(["talk"])
@@ -146,7 +146,7 @@ class Fit(NamedTuple):
 
     def score(self, message: Message) -> float:
         """The logarithm of the odds that a message is of the kind."""
-        several = [self._sum(features(one, self.known)) for one in parts(message.text)]
+        several = [self._sum(features(one)) for one in sentences(message.text, self.known)]
         if not several:
             return math.inf if self.kind in OF_ALL else -math.inf
         best = min(several) if self.kind in OF_ALL else max(several)
@@ -170,7 +170,7 @@ def fit(several: Sequence[Message], kind: str, known: frozenset[str]) -> Fit:
 
 
 def _features(one: Message, known: frozenset[str]) -> frozenset[str]:
-    return frozenset(feature for part in parts(one.text) for feature in features(part, known))
+    return frozenset[str]().union(*map(features, sentences(one.text, known)))
 
 
 def fits_without(several: Sequence[Message], kind: str) -> dict[str, Fit]:

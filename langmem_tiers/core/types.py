@@ -219,7 +219,8 @@ class MemoryTypes:
 
     def learned(self, name: str) -> bool:
         """Whether memories of a type tell how things are done, such as lessons and skills."""
-        return name in self and not self.get(name).personal
+        known = self._types.get(name)
+        return known is not None and not known.personal
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and name in self._types

@@ -89,7 +89,7 @@ def recall_query(
         _check_reviewed(fields["review"], memory)
     limit = fields.pop("limit", None)
     if limit is None:
-        limit = checked_limit(memory.settings.max_context_items)
+        limit = memory.settings.max_context_items
         if "max_tokens" in fields and "review" not in fields:
             limit = max(limit, POOL)  # the budget says how many
     return RecallQuery(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heapreplace
 from operator import attrgetter
-from typing import Final, NamedTuple
+from typing import Final
 
 from langmem_tiers.core.errors import InvalidInputError, short
 from langmem_tiers.core.memory import ASSISTANT_ROLES, Recollection, Source
@@ -166,7 +166,14 @@ def usefulness(memories: Sequence[Recollection], query: str = "") -> Worths:
     groups = sorted(Counter(map(tuple, saying.values())).items())
     asked = [saying[word] for word in sorted(set(exact_words(query))) if word in saying]
     rarity = math.fsum(1 / len(members) for members in asked)
-    shares = [score / len(found) for score, found in zip(_relevances(memories), said, strict=True)]
+    best = max((one.score for one in memories), default=0.0)
+    relevances = [
+        (max(one.score, 0.0) / best) ** SHARPNESS if best > 0 else 0.0 for one in memories
+    ]
+    shares = [
+        max(relevance, LEAST_RELEVANCE) / len(found)
+        for relevance, found in zip(relevances, said, strict=True)
+    ]
     worths: list[dict[int, float]] = [{} for _ in memories]
     for group, (members, size) in enumerate(groups):
         for member in members:
@@ -191,13 +198,6 @@ def gain(one: Mapping[int, float], so_far: Mapping[int, float]) -> float:
     return sum(max(worth - so_far.get(group, 0.0), 0.0) for group, worth in one.items())
 
 
-def _relevances(memories: Sequence[Recollection]) -> list[float]:
-    best = max((one.score for one in memories), default=0.0)
-    if best <= 0:
-        return [LEAST_RELEVANCE] * len(memories)
-    return [max(max(one.score / best, 0.0) ** SHARPNESS, LEAST_RELEVANCE) for one in memories]
-
-
 NEGLIGIBLE = 1e-9
 """A gain up to this is what rounding leaves of none."""
 
@@ -211,13 +211,12 @@ def pack(worths: Worths, costs: Sequence[int], room: int) -> list[int]:
     fitting = [member for member, cost in enumerate(costs) if cost <= room]
     if not fitting:
         return []
+
+    def worth(chosen: Iterable[int]) -> float:
+        return round(math.fsum(worth_of(worths[member] for member in chosen).values()), 9)
+
     best = max(fitting, key=lambda member: sum(worths[member].values()))
-    found = [_greedy(worths, costs, room, first) for first in ([], [best])]
-    return max(found, key=lambda chosen: round(_worth(worths, chosen), 9))
-
-
-def _worth(worths: Worths, chosen: Iterable[int]) -> float:
-    return math.fsum(worth_of(worths[member] for member in chosen).values())
+    return max((_greedy(worths, costs, room, first) for first in ([], [best])), key=worth)
 
 
 def _greedy(worths: Worths, costs: Sequence[int], room: int, first: Sequence[int]) -> list[int]:
@@ -274,13 +273,6 @@ def features(text: str) -> frozenset[Feature]:
     return shingles(ordered) | frozenset(ordered)
 
 
-class _Set(NamedTuple):
-    """Features as the bits of an integer: many times faster to compare than a set of them."""
-
-    bits: int
-    size: int
-
-
 class Text:
     """A text to compare with others that were read with the same `numbers`."""
 
@@ -292,17 +284,18 @@ class Text:
         self.shingles = self._set(shingles(self.words))
 
     @cached_property
-    def features(self) -> _Set:
+    def features(self) -> int:
         """Single words as well as shingles."""
         return self._set(shingles(self.words) | set(self.words))
 
-    def _set(self, found: Collection[Feature]) -> _Set:
+    def _set(self, found: Collection[Feature]) -> int:
+        """Features as the bits of an integer: many times faster to compare than a set of them."""
         numbers = self._numbers
         positions = [numbers.setdefault(one, len(numbers)) for one in found]
         bits = bytearray(len(numbers) // 8 + 1)
         for position in positions:
             bits[position >> 3] |= 1 << (position & 7)
-        return _Set(int.from_bytes(bits, "little"), len(positions))
+        return int.from_bytes(bits, "little")
 
 
 def deduplicate(
@@ -319,14 +312,7 @@ def deduplicate(
 
     The threshold is in 0…1, see `similarity`: at 1 only texts with the same shingles repeat
     each other, at 0 all do.
-
-    Raises:
-        InvalidInputError: The threshold is not in 0…1.
     """
-    if not 0 <= similarity_threshold <= 1:
-        raise InvalidInputError(
-            f"similarity_threshold is {similarity_threshold}; give a number in 0…1, such as 0.85."
-        )
     kept: list[Recollection] = []
     texts: list[Text] = []
     numbers: dict[Feature, int] = {}
@@ -404,6 +390,5 @@ def similarity(one: Text, other: Text) -> float:
     return _jaccard(one.shingles, other.shingles)
 
 
-def _jaccard(one: _Set, other: _Set) -> float:
-    shared = (one.bits & other.bits).bit_count()
-    return shared / (one.size + other.size - shared)
+def _jaccard(one: int, other: int) -> float:
+    return (one & other).bit_count() / (one | other).bit_count()

@@ -116,7 +116,9 @@ def read_columns(rows: Sequence[Row], distance: Distance) -> list[Candidate]:
     found = []
     for row in rows:
         if row[_KEY] is not None:
-            near = (None if away is None else distance.cosine(away) for away in row[_NEAR])
+            near = list(row[_NEAR])
+            for place, away in enumerate(near):
+                near[place] = None if away is None else distance.cosine(away)
             # Recalls that earlier releases recorded do not have the last ones.
             found.append(Candidate(*row[: _NEAR.start], *near, *row[_NEAR.stop :]))
     return found

@@ -131,18 +131,16 @@ def _by_days(
 
     Within a day the latest conversation stands first, and what was said in it in its order.
     """
+    days = [_day(one.when, zone) for one in ranked]
+    # Without a session a memory stands by itself.
+    talks = [(day, one.session_id or one.place) for day, one in zip(days, ranked, strict=True)]
     latest: dict[tuple[date, object], datetime] = {}
-    for one in ranked:
-        talk = _talk(one, zone)
+    for talk, one in zip(talks, ranked, strict=True):
         latest[talk] = max(one.when, latest.get(talk, one.when))
     places = sorted(range(len(ranked)), key=lambda n: _order(ranked[n]))
-    places.sort(key=lambda n: (_day(ranked[n], zone), latest[_talk(ranked[n], zone)]), reverse=True)
-    return [_said(ranked[n], _content(ranked[n], asked, n), zone, now) for n in places]
-
-
-def _talk(one: Recollection, zone: tzinfo | None) -> tuple[date, object]:
-    """Return the day and the conversation of a memory; without a session it stands by itself."""
-    return _day(one, zone), one.session_id or one.place
+    places.sort(key=lambda n: (days[n], latest[talks[n]]), reverse=True)
+    today = None if now is None else now.date()
+    return [_said(ranked[n], _content(ranked[n], asked, n), days[n], zone, today) for n in places]
 
 
 def _order(one: Recollection) -> tuple[datetime, bool, tuple[str, ...], str]:
@@ -151,20 +149,18 @@ def _order(one: Recollection) -> tuple[datetime, bool, tuple[str, ...], str]:
     return one.when, answers, one.namespace, one.key
 
 
-def _said(one: Recollection, content: str, zone: tzinfo | None, now: datetime | None) -> str:
+def _said(
+    one: Recollection, content: str, day: date, zone: tzinfo | None, today: date | None
+) -> str:
     """Write a memory of a conversation as a line."""
-    told = fields_of(one)
-    today = None if now is None else now.date()
-    by = told["by"].strip()
-    replaces = ""
-    if one.replaces is not None:
-        when = one.replaces.at if zone is None else one.replaces.at.astimezone(zone)
-        day = short_day(when.date(), today)
-        replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(one.replaces.handle), date=day)
+    told, replaces, was = fields_of(one), "", one.replaces
+    if was is not None:
+        since = short_day(_day(was.at, zone), today)
+        replaces = prompts.RECALLED_REPLACES.format(handle=bracketed(was.handle), date=since)
     return prompts.RECALLED_SAID.format(
         handle=told["handle"],
-        date=short_day(_day(one, zone), today),
-        by=f", {by}" if by else "",
+        date=short_day(day, today),
+        by=told["by"] and f",{told['by']}",
         origin=told["origin"],
         content=content,
         replaces=replaces,
@@ -186,9 +182,9 @@ def _month(day: date) -> str:
     return MONTHS[day.month - 1].capitalize()
 
 
-def _day(one: Recollection, zone: tzinfo | None) -> date:
-    """The day of a memory in that time zone; as it was given without one."""
-    return (one.when if zone is None else one.when.astimezone(zone)).date()
+def _day(moment: datetime, zone: tzinfo | None) -> date:
+    """The day of a moment in that time zone; as it was given without one."""
+    return (moment if zone is None else moment.astimezone(zone)).date()
 
 
 def _content(one: Recollection, asked: str | None, place: int) -> str:

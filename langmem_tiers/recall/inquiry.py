@@ -88,12 +88,6 @@ def checked_tokens(tokens: object, what: str = "max_tokens") -> int | None:
     return tokens
 
 
-def _threshold(given: object, what: str) -> float:
-    if (threshold := checks.share(given, what)) is None:
-        raise InvalidTypeError(f"{what} is a number from 0 to 1")
-    return threshold
-
-
 @record
 class RecallQuery:
     """One question to memory, and all that its recall is told; see `RecallOptions`."""
@@ -118,7 +112,9 @@ class RecallQuery:
     conditions: Sequence[Condition] = ()
     max_tokens: Annotated[int | None, by(checked_tokens)] = None
     deduplicate: Annotated[bool, by(checks.checked_flag)] = False
-    similarity_threshold: Annotated[float, by(_threshold)] = 0.85
+    similarity_threshold: Annotated[
+        float, by(lambda given, what: checks.checked_number(given, what, 0, 1))
+    ] = 0.85
     profile: Annotated[Profile, by(lambda given, _: profile_of(given))] = PROFILES["calibrated"]
     floor: Floor = NO_FLOOR
     """What matches less is left out, and a question that memory cannot help with gets nothing."""

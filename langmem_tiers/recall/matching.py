@@ -279,16 +279,16 @@ def _features(
         float(question.wants_time and tells_time(content)),
         _closeness(one, question) if question.times else 0.0,
         -min(1.0, asking / max(1, len(_SENTENCE_END.findall(content)))) if asking else 0.0,
-        _tells(one),
+        _tells(one, speaker),
         together,
         float(one.speaker is None),
         alike,
     )
 
 
-def _tells(one: Candidate) -> float:
+def _tells(one: Candidate, speaker: str) -> float:
     """1 for what surely tells something, -1 for small talk, 0 for what an assistant said."""
-    if (one.named or "").lower() in ASSISTANT_ROLES:
+    if speaker.lower() in ASSISTANT_ROLES:
         return 0.0
     if (talk := small_talk(one.value)) is None:
         return 1.0

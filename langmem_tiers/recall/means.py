@@ -19,7 +19,7 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -32,7 +32,6 @@ _LETTERS: Final = 8
 """Of a word, those that count."""
 _RARE, _NAME = "~", "~~"
 """A word that has no weight of its own, and one that is written like a name: neither is a token."""
-_NOT_KNOWN: Final = (_RARE, _NAME)
 _LENGTHS: Final = (1, 3, 6, 12)
 _MOST_RARE: Final = 4
 _MOST: Final = 7.0
@@ -51,17 +50,8 @@ class Means(NamedTuple):
 
 def means(text: str) -> Means:
     """What a message does, by its sentences; one without a word tells nothing."""
-    return Means(*(1 / (1 + math.exp(-bounded(one))) for one in _scores(ends_of(text))))
-
-
-@lru_cache(maxsize=2_000)
-def _scores(text: str) -> Means:
-    """Each by the sentence that says most of it, but for talk, which all are to be."""
-    several = [scores(one) for one in parts(text)]
-    if not several:
-        return Means(_MOST, -_MOST)
-    talk, needing = zip(*several, strict=True)
-    return Means(min(talk), max(needing))
+    likely, _ = _scores(ends_of(text))
+    return Means(*(1 / (1 + math.exp(-bounded(one))) for one in likely))
 
 
 def needs(text: str) -> float:
@@ -69,17 +59,11 @@ def needs(text: str) -> float:
 
     What rather needs none needs it the less, the surer it only talks.
     """
-    said = ends_of(text)
-    if is_strange(said, shipped()):
+    likely, strange = _scores(ends_of(text))
+    if strange:
         return 0.0
-    likely = _scores(said)
     talks = max(likely.talk, 0.0) if likely.needs < 0 else 0.0
     return bounded(likely.needs - talks)
-
-
-def is_strange(text: str, known: Collection[str]) -> bool:
-    """Whether no sentence of a text is mostly of words that are known."""
-    return all(_strange(one, known) for one in parts(text))
 
 
 def bounded(score: float) -> float:
@@ -87,46 +71,61 @@ def bounded(score: float) -> float:
     return max(min(score, _MOST), -_MOST)
 
 
-def parts(text: str) -> list[str]:
-    """The sentences of a text that have a word or a sign."""
-    return [one for one in sentences_of(text) if tokens(one)]
+@lru_cache(maxsize=2_000)
+def _scores(text: str) -> tuple[Means, bool]:
+    """The logarithm of the odds of each, and whether the text is strange.
 
-
-def scores(sentence: str) -> Means:
-    """The logarithm of the odds of each."""
+    Each goes by the sentence that says most of it, but for talk, which all are to be.
+    """
     weights = shipped()
-    found = features(sentence, weights)
-    rows = [weights[one] for one in found if one in weights]
-    share = 1 / math.sqrt(max(1, len(found)))
-    talk, needing = (
-        bias + share * sum(row[n] for row in rows) for n, bias in enumerate(weights[BIAS])
+    several = sentences(text, weights)
+    if not several:
+        return Means(_MOST, -_MOST), True
+    talks, needing = [], []
+    for named in several:
+        found = features(named)
+        rows = [weights[one] for one in found if one in weights]
+        share = 1 / math.sqrt(max(1, len(found)))
+        talk, need = (
+            bias + share * sum(row[n] for row in rows) for n, bias in enumerate(weights[BIAS])
+        )
+        talks.append(min(talk, 0.0) if is_strange([named]) else talk)
+        needing.append(need)
+    return Means(min(talks), max(needing)), is_strange(several)
+
+
+def is_strange(several: Iterable[Sequence[str]]) -> bool:
+    """Whether no sentence is a question, or mostly of known words: they may tell anything."""
+    return all(
+        "?" not in named and _rare(named) > sum(map(str.isalpha, named)) for named in several
     )
-    return Means(min(talk, 0.0) if _strange(sentence, weights) else talk, needing)
 
 
-def _strange(sentence: str, known: Collection[str]) -> bool:
-    """Whether it is no question, and most of its words are rare: they may tell anything."""
-    named = list(named_in(sentence, known))
-    rare = sum(one in _NOT_KNOWN for one in named)
-    return "?" not in named and rare > sum(map(str.isalpha, named))
+def _rare(named: Sequence[str]) -> int:
+    return named.count(_RARE) + named.count(_NAME)
 
 
-def features(sentence: str, known: Collection[str]) -> frozenset[str]:
-    """What counts of a sentence; `known` are the words that count by themselves."""
-    named = list(named_in(sentence, known))
-    pairs = (f"{one} {other}" for one, other in pairwise(named))
-    begins = (f"^ {' '.join(named[:several])}" for several in (1, 2, 3))
-    rare = sum(one in _NOT_KNOWN for one in named)
-    size = sum(len(named) > most for most in _LENGTHS)
-    counts = (f"~{min(rare, _MOST_RARE)}", f"&{size}")
-    return frozenset((*named, *pairs, *begins, f". {named[-1]}", *counts))
+def sentences(text: str, known: Collection[str]) -> list[list[str]]:
+    """The words of each sentence of a text that has a word or a sign, as they count."""
+    return [named for one in sentences_of(text) if (named := named_in(one, known))]
 
 
-def named_in(sentence: str, known: Collection[str]) -> Iterator[str]:
+def named_in(sentence: str, known: Collection[str]) -> list[str]:
     """Each word as it counts: in small letters if it is known, else as a rare one or a name."""
+    named = []
     for place, one in enumerate(tokens(sentence)):
         word = one[:_LETTERS].lower()
-        yield word if word in known else _NAME if place and one.istitle() else _RARE
+        named.append(word if word in known else _NAME if place and one.istitle() else _RARE)
+    return named
+
+
+def features(named: Sequence[str]) -> frozenset[str]:
+    """What counts of a sentence of these words."""
+    pairs = map(" ".join, pairwise(named))
+    begins = (f"^ {' '.join(named[:several])}" for several in (1, 2, 3))
+    size = sum(len(named) > most for most in _LENGTHS)
+    counts = (f"~{min(_rare(named), _MOST_RARE)}", f"&{size}")
+    return frozenset((*named, *pairs, *begins, f". {named[-1]}", *counts))
 
 
 @cache

@@ -11,7 +11,7 @@ from numbers import Real
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from langmem_tiers.core.checks import checked_function, is_number
+from langmem_tiers.core.checks import checked_function, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import LINE
@@ -135,10 +135,7 @@ def time_weighted(recency_weight: float = RECENCY_WEIGHT) -> Profile:
         mostly_recent = time_weighted(0.8)
         ```
     """
-    if not is_number(recency_weight) or not 0 <= recency_weight <= 1:
-        given = short(recency_weight)
-        raise InvalidInputError(f"recency_weight is {given}; give a number in 0…1.")
-
+    checked_number(recency_weight, "recency_weight", 0, 1, use="a number in 0…1")
     source = "Match and 1 / (1 + 0.1 × days), the latter 0.3 unless said otherwise: as specified."
     return Profile(name="time", source=source, terms=_beside("recency", recency_weight, _recency))
 

@@ -269,7 +269,7 @@ WRONG: list[dict[str, Any]] = [
     *({"max_tokens": budget} for budget in (-1, "10")),
     *({"since": since} for since in (Clock().now.replace(tzinfo=None), "2026-01-01")),
     *({"min_importance": least} for least in (1.1, math.nan)),
-    *({"similarity_threshold": threshold} for threshold in (None, 2)),
+    *({"similarity_threshold": threshold} for threshold in (None, -0.1, 1.01, math.nan)),
     *({"filter": matching} for matching in ({"a": {"$in": [1]}}, [1])),
     *({"profile": profile} for profile in ("aurora2", 5)),
     {"deduplicate": "yes"},
