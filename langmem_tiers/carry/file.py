@@ -134,7 +134,7 @@ class Writer:
 
     def __init__(self, path: Path) -> None:
         """Begin the file; nobody but its owner may read it."""
-        self._path = path
+        self.path = path
         self.part = part_of(path)
         """The place of the file until it is whole; it is held until then."""
         self._rows = Counter[str]()
@@ -168,8 +168,8 @@ class Writer:
             self._raw.flush()
             os.fsync(self._raw.fileno())
             self._raw.close()
-            self.part.rename(self._path)
-            return self._path.stat().st_size
+            self.part.rename(self.path)
+            return self.path.stat().st_size
         except OSError as error:
             raise self._failed(error) from error
 
@@ -192,7 +192,7 @@ class Writer:
 
     def _failed(self, error: OSError) -> InvalidInputError:
         return InvalidInputError(
-            f"{path_of(self._path)} cannot be written ({error.strerror}): free some space, or "
+            f"{path_of(self.path)} cannot be written ({error.strerror}): free some space, or "
             "name another place. Nothing is left of it"
         )
 

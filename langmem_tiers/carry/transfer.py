@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,9 +12,19 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from langmem_tiers.carry import rows
-from langmem_tiers.carry.file import FORMAT, Batch, Header, Line, Reader, Writer, as_json
-from langmem_tiers.carry.file import checked_target as checked
+from langmem_tiers.carry.file import (
+    FORMAT,
+    Batch,
+    Header,
+    Line,
+    Reader,
+    Writer,
+    as_json,
+    checked_target,
+)
 from langmem_tiers.core.carried import CARRIED, KEPT, of
+from langmem_tiers.core.checks import checked_flag, label
+from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import (
     ConfigurationError,
     ConflictError,
@@ -26,7 +37,17 @@ from langmem_tiers.core.values import content_of
 from langmem_tiers.forget import parts
 from langmem_tiers.forget.places import MemoryRow, Scrubber
 from langmem_tiers.forget.receipt import counts_text
-from langmem_tiers.postgres.flow import Call, Flow, Query, Script, Unit, aside, rows_of, unit
+from langmem_tiers.postgres.flow import (
+    Call,
+    Flow,
+    Query,
+    Script,
+    Unit,
+    aside,
+    rows_of,
+    unhurried,
+    unit,
+)
 from langmem_tiers.postgres.migrate import NO_HURRY
 from langmem_tiers.postgres.sql import snapshot
 from langmem_tiers.remember.gate import TrustPolicy
@@ -85,64 +106,69 @@ class ExportReport:
         return f"{self.tenant}: {told} exported to {self.path} ({self.bytes:,} bytes)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exporting:
-    """What is exported, and how."""
+@unhurried
+def export(
+    store: TieredStore,
+    context: MemoryContext,
+    path: str | os.PathLike[str],
+    *,
+    model: str | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ExportReport]:
+    """Write all of the context's tenant, as of one moment, whatever is written meanwhile.
 
-    tenant: str
-    path: Path
-    now: datetime
-    model: str | None
-    """The embedding model, if it is known."""
-    advance: Callable[[int], object]
-
-
-def export(how: Exporting) -> Flow[ExportReport]:
-    """Write all of a tenant, as of one moment, whatever is written meanwhile.
-
-    It removes the files that broken-off exports of the tenant left on this machine.
+    It removes the files that broken-off exports of the tenant left on this machine. `model` is the
+    embedding model, if it is known; `advance` hears of the rows that were written.
 
     Raises:
         InvalidInputError: if the file cannot be written, or is there already.
     """
-    path = yield from aside(partial(checked, how.path))
-    yield from parts.clean(how.tenant)
-    writer = yield from aside(partial(Writer, path))
-    unit = Unit(_exported(how, path, writer), if_broken_off=_dropped(how.tenant, writer))
+    yield from store.flows.flush()  # what was read a moment ago counts
+    tenant = context.root
+    target = yield from aside(partial(checked_target, path))
+    yield from parts.clean(tenant)
+    writer = yield from aside(partial(Writer, target))
+    writing = _exported(tenant, writer, store.flows.now, model, advance)
     try:
-        report: ExportReport = yield unit
+        report: ExportReport = yield Unit(writing, if_broken_off=_dropped(tenant, writer))
     except BaseException:  # also where nothing could be asked any more
         writer.drop()
         raise
     return report
 
 
-def _exported(how: Exporting, path: Path, writer: Writer) -> Flow[ExportReport]:
+def _exported(
+    tenant: str,
+    writer: Writer,
+    now: datetime,
+    model: str | None,
+    advance: Callable[[int], object],
+) -> Flow[ExportReport]:
     """Write every row into a file, and name it."""
-    yield from parts.begin(how.tenant, writer.part, how.now)
+    yield from parts.begin(tenant, writer.part, now)
     yield Script(snapshot())
     yield Query((NO_HURRY,))
     set_up = yield from _set_up()
     header = Header(
         langmem_tiers_export=FORMAT,
         export=str(uuid4()),
-        tenant=how.tenant,
-        at=how.now.astimezone(UTC).isoformat(),
-        model=how.model,
-        rows=(yield from counted(how.tenant)),
+        tenant=tenant,
+        at=now.astimezone(UTC).isoformat(),
+        model=model,
+        rows=(yield from counted(tenant)),
         **set_up,
     )
     yield from aside(partial(writer.begin, header))
     for table in header.rows:
-        yield Query((Call(of("carry_out", table), {"tenant": how.tenant}),))
+        yield Query((Call(of("carry_out", table), {"tenant": tenant}),))
         while several := (yield Query((Call("carry_next", {}),)))[0]:
             yield from aside(partial(writer.add, table, several))
-            how.advance(len(several))
+            advance(len(several))
         yield Query((Call("carry_end", {}),))
     yield Query((), commit=True)
     size = yield from aside(writer.finish)
-    yield from parts.end(how.tenant, writer.part)
-    return ExportReport(tenant=how.tenant, path=path, rows=header.rows, bytes=size)
+    yield from parts.end(tenant, writer.part)
+    return ExportReport(tenant=tenant, path=writer.path, rows=header.rows, bytes=size)
 
 
 def _dropped(tenant: str, writer: Writer) -> Flow[None]:
@@ -155,18 +181,16 @@ def _dropped(tenant: str, writer: Writer) -> Flow[None]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Importing:
+class _Importing:
     """What is imported, and how."""
 
     store: TieredStore
     tenant: str
-    path: Path
+    path: str | os.PathLike[str]
     source: str | None
-    """Who answers for the file; None if whoever runs the import does."""
     policy: TrustPolicy
     readmit: bool
     model: str | None
-    """The embedding model, if it is known."""
     advance: Callable[[int], object]
 
     def reader(self) -> Reader:
@@ -224,8 +248,22 @@ class _Seen(NamedTuple):
     """Those of what it says."""
 
 
-def import_all(how: Importing) -> Flow[ImportReport]:
+@unhurried
+def import_all(
+    store: TieredStore,
+    context: MemoryContext,
+    path: str | os.PathLike[str],
+    *,
+    source: str | None,
+    readmit: bool,
+    policy: TrustPolicy,
+    model: str | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> Flow[ImportReport]:
     """Bring all rows of an export back as they were: look at all of it, then write it.
+
+    `source` answers for the file, or whoever runs the import if it is None. `model` is the
+    embedding model, if it is known; `advance` hears of each row twice: checked, and written.
 
     Raises:
         ConfigurationError: if the store has not the rights of the owner.
@@ -234,9 +272,19 @@ def import_all(how: Importing) -> Flow[ImportReport]:
             database that was set up otherwise, or if the tenant has anything already.
         LeaseLostError: while somebody consolidates the tenant.
     """
+    how = _Importing(
+        store=store,
+        tenant=context.root,
+        path=path,
+        source=None if source is None else label(source, "source"),
+        policy=policy,
+        readmit=checked_flag(readmit, "readmit"),
+        model=model,
+        advance=advance,
+    )
     set_up = yield from _set_up()
     yield Query((), commit=True)
-    if (acting := how.store.runner.acting) != "owner":
+    if (acting := store.runner.acting) != "owner":
         raise ConfigurationError(
             "an import keeps ids and has to see whether others have them, which takes the rights "
             f"of the database's owner, and this store has those of a role {acting!r}: open it as "
@@ -268,7 +316,7 @@ def import_all(how: Importing) -> Flow[ImportReport]:
 # What is looked at before anything is written
 
 
-def _check_header(reader: Reader, how: Importing, set_up: Mapping[str, Any]) -> None:
+def _check_header(reader: Reader, how: _Importing, set_up: Mapping[str, Any]) -> None:
     """See that a database that is `set_up` so can hold what the file has.
 
     Raises:
@@ -303,7 +351,7 @@ def _shape(vectors: Mapping[str, Any] | None) -> str:
     return "no vectors" if vectors is None else f"{vectors['vector_type']}s of {vectors['dims']}"
 
 
-def _begun(how: Importing, export: str) -> Flow[_Begun | None]:
+def _begun(how: _Importing, export: str) -> Flow[_Begun | None]:
     """The import of this export that goes on, if one does; else nothing of the tenant is there.
 
     Raises:
@@ -339,7 +387,7 @@ def _check_empty(tenant: str) -> Flow[None]:
 
 
 def _checked(
-    reader: Reader, how: Importing, tables: rows.Tables, begun: _Begun | None
+    reader: Reader, how: _Importing, tables: rows.Tables, begun: _Begun | None
 ) -> Flow[_Seen]:
     """Check all of a file, and what of it was forgotten here; nothing is written."""
     secret = yield from rows_of("tombstone_key", tenant=how.tenant)
@@ -375,7 +423,7 @@ def look(reader: Reader, tenant: str, tables: rows.Tables) -> Batch | None:
     return batch
 
 
-def _begin(how: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
+def _begin(how: _Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     """Note that an import begins, with the ids that it takes."""
     begun = _Begun(export, 0, (yield from _shift(how, seen)), how.source, how.readmit)
     if how.readmit:
@@ -388,7 +436,7 @@ def _begin(how: Importing, export: str, seen: _Seen) -> Flow[_Begun]:
     return begun
 
 
-def _shift(how: Importing, seen: _Seen) -> Flow[int]:
+def _shift(how: _Importing, seen: _Seen) -> Flow[int]:
     """What is to be added to each id: nothing, unless other tenants have any of them."""
     if not seen.high:
         return 0
@@ -406,7 +454,7 @@ def _shift(how: Importing, seen: _Seen) -> Flow[int]:
     return int(drawn) + 1 - seen.low
 
 
-def _are_taken(how: Importing) -> Flow[bool]:
+def _are_taken(how: _Importing) -> Flow[bool]:
     """Whether other tenants have any of the ids of a file."""
     reader = yield from aside(how.reader)
     try:
@@ -432,7 +480,7 @@ def _answer(statement: str, **params: Any) -> Flow[Any]:
 
 
 def _write_all(
-    how: Importing, begun: _Begun, scrubber: Scrubber | None, tables: rows.Tables
+    how: _Importing, begun: _Begun, scrubber: Scrubber | None, tables: rows.Tables
 ) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
     before, held = 0, 0
@@ -466,7 +514,7 @@ def _write_all(
 
 
 def _calls(
-    how: Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
+    how: _Importing, begun: _Begun, scrubber: Scrubber | None, table: str, lines: Sequence[Line]
 ) -> tuple[list[Call], int]:
     """Make the calls that write rows of a table, and count the memories they hold back."""
     made: list[dict[str, Any]] = []

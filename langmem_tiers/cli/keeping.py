@@ -38,14 +38,13 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write everything of a tenant into one file, as of one moment; import brings it back."""
-    from langmem_tiers.carry.transfer import counted
-    from langmem_tiers.memory.administration import exporting
+    from langmem_tiers.carry import transfer
 
     context = MemoryContext(tenant=tenant)
     with terminal.opened_to_read(url) as store:
-        total = sum(store.run(counted(context.root)).values())
+        total = sum(store.run(transfer.counted(context.root)).values())
         with terminal.progress(f"Exporting {tenant}", total) as advance:
-            report = store.run(exporting(store, context, file, advance=advance))
+            report = store.run(transfer.export(store, context, file, advance=advance))
     terminal.show({**asdict(report), "path": str(report.path)}, report, as_json=as_json)
 
 
@@ -67,7 +66,7 @@ def import_export(
 ) -> None:
     """Bring all of an export back, into the store that `where` opens."""
     from langmem_tiers.carry.file import Reader
-    from langmem_tiers.memory.administration import importing
+    from langmem_tiers.carry.transfer import import_all
     from langmem_tiers.remember.gate import TrustPolicy
 
     reader = Reader(file)
@@ -76,7 +75,7 @@ def import_export(
     with where() as store:
         title = f"Importing {context.root}"
         with terminal.progress(title, 2 * reader.header.total) as advance:
-            flow = importing(
+            flow = import_all(
                 store,
                 context,
                 file,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_tiers.audit.chain import (
@@ -19,19 +18,13 @@ from langmem_tiers.audit.chain import (
     head_of,
     verify,
 )
-from langmem_tiers.carry.transfer import (
-    Exporting,
-    ExportReport,
-    Importing,
-    ImportReport,
-    export,
-    import_all,
-)
+from langmem_tiers.carry import transfer
+from langmem_tiers.carry.transfer import ExportReport, ImportReport
 from langmem_tiers.consolidate import archive as cold
 from langmem_tiers.consolidate.archive import ArchiveFile, ArchiveReport, RestoreReport
 from langmem_tiers.consolidate.policy import ArchivalPolicy
 from langmem_tiers.consolidate.steps import Cycle
-from langmem_tiers.core.checks import checked_flag, checked_path, checked_whole, label
+from langmem_tiers.core.checks import checked_flag, checked_whole
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.memory.asking import memory_key
@@ -39,7 +32,6 @@ from langmem_tiers.memory.base import Memory, model_of
 from langmem_tiers.memory.meant import key_of
 from langmem_tiers.postgres.flow import Flow, unhurried
 from langmem_tiers.recall.matching import OTHER
-from langmem_tiers.remember.gate import TrustPolicy
 from langmem_tiers.store.store import TieredStore
 
 if TYPE_CHECKING:
@@ -270,9 +262,8 @@ def export_tenant(memory: Memory, path: str | os.PathLike[str]) -> Flow[ExportRe
         ```
     """
     _check_wide(memory.context)
-    target = checked_path(path, "a file to export to")
     store = memory.tiered_store
-    return exporting(store, memory.context, target, model=_model_of(store))
+    return transfer.export(store, memory.context, path, model=_model_of(store))
 
 
 def import_tenant(
@@ -312,61 +303,15 @@ def import_tenant(
     """
     _check_wide(memory.context)
     store = memory.tiered_store
-    return importing(
+    return transfer.import_all(
         store,
         memory.context,
-        checked_path(path, "an export"),
+        path,
         source=source,
         readmit=readmit,
         policy=memory.gate.policy.trust,
         model=_model_of(store),
     )
-
-
-# The same, of a store that may have no index and so no coordinator.
-
-
-@unhurried
-def exporting(
-    store: TieredStore,
-    context: MemoryContext,
-    path: Path,
-    *,
-    model: str | None = None,
-    advance: Callable[[int], object] = lambda _: None,
-) -> Flow[ExportReport]:
-    """Export the context's tenant; `advance` hears of the rows that were written."""
-    yield from store.flows.flush()  # what was read a moment ago counts
-    how = Exporting(
-        tenant=context.root, path=path, now=store.flows.now, model=model, advance=advance
-    )
-    return (yield from export(how))
-
-
-@unhurried
-def importing(
-    store: TieredStore,
-    context: MemoryContext,
-    path: Path,
-    *,
-    source: str | None,
-    readmit: bool,
-    policy: TrustPolicy,
-    model: str | None = None,
-    advance: Callable[[int], object] = lambda _: None,
-) -> Flow[ImportReport]:
-    """Import into the context's tenant; `advance` hears of each row twice: checked, and written."""
-    how = Importing(
-        store=store,
-        tenant=context.root,
-        path=path,
-        source=None if source is None else label(source, "source"),
-        policy=policy,
-        readmit=checked_flag(readmit, "readmit"),
-        model=model,
-        advance=advance,
-    )
-    return import_all(how)
 
 
 def _model_of(store: TieredStore) -> str | None:

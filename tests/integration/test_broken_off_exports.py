@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from langmem_tiers import TieredStore
+from langmem_tiers.carry.transfer import export
 from langmem_tiers.cli.app import app
-from langmem_tiers.memory.administration import exporting
 from tests.support.archives import count, execute
 from tests.support.carrying import many
 from tests.support.coordinating import coordinator
@@ -27,7 +27,7 @@ _EXPORT = """
 import os, signal, sys
 from pathlib import Path
 from langmem_tiers import MemoryContext, TieredStore
-from langmem_tiers.memory.administration import exporting
+from langmem_tiers.carry.transfer import export
 
 with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
     def advance(rows):
@@ -36,7 +36,7 @@ with TieredStore.from_conn_string(sys.argv[1], index=None) as store:
             os.kill(os.getpid(), signal.SIGKILL)
         sys.stdin.readline()
     context = MemoryContext(tenant="acme")
-    store.run(exporting(store, context, Path(sys.argv[2]), advance=advance))
+    store.run(export(store, context, Path(sys.argv[2]), advance=advance))
 """
 
 
@@ -186,7 +186,7 @@ def test_an_export_that_fails_leaves_neither_a_file_nor_a_note(
     many(url, 30)
     memory = coordinator(store)
     with pytest.raises(error):
-        store.run(exporting(store, memory.context, tmp_path / "acme.gz", advance=fail))
+        store.run(export(store, memory.context, tmp_path / "acme.gz", advance=fail))
     assert list(tmp_path.iterdir()) == []
     assert count(url, "exports") == 0
     assert doctor(url)["ok"]

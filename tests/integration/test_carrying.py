@@ -19,6 +19,7 @@ import psycopg
 import pytest
 
 from langmem_tiers import GatePolicy, MemoryContext, TieredStore
+from langmem_tiers.carry import transfer
 from langmem_tiers.carry.rows import OWN
 from langmem_tiers.core.carried import CARRIED, IDS, KEPT, LEFT
 from langmem_tiers.core.errors import (
@@ -28,7 +29,6 @@ from langmem_tiers.core.errors import (
     InvalidInputError,
     LeaseLostError,
 )
-from langmem_tiers.memory.administration import exporting, importing
 from langmem_tiers.remember.gate import TrustPolicy
 from tests.support.archives import count, execute, fill, one
 from tests.support.carrying import (
@@ -202,7 +202,7 @@ def test_an_export_is_of_one_moment_and_needs_no_memory_for_what_it_reads(
             execute(url, "DELETE FROM memory.memories WHERE key <> 'n1'")
         written.append(rows)
 
-    store.run(exporting(store, memory.context, tmp_path / "then.gz", advance=meanwhile))
+    store.run(transfer.export(store, memory.context, tmp_path / "then.gz", advance=meanwhile))
     assert (
         sum(written)
         == len(lines_of(tmp_path / "then.gz")) - 2
@@ -219,7 +219,7 @@ async def test_an_export_that_is_cancelled_or_fails_leaves_nothing(
 
         def export(advance: Callable[[int], object]) -> Any:
             return store.runner.arun(
-                exporting(store, context, tmp_path / "acme.gz", advance=advance)
+                transfer.export(store, context, tmp_path / "acme.gz", advance=advance)
             )
 
         task: asyncio.Task[Any] = asyncio.ensure_future(export(lambda _: task.cancel()))
@@ -287,7 +287,7 @@ def stopped(store: TieredStore, path: Path, after: int) -> None:
             raise KeyboardInterrupt
 
     context = MemoryContext(tenant="acme")
-    flow = importing(
+    flow = transfer.import_all(
         store, context, path, source=None, readmit=False, policy=TrustPolicy(), advance=advance
     )
     with pytest.raises(KeyboardInterrupt):
@@ -337,7 +337,7 @@ def test_another_export_or_other_options_or_another_process_do_not_mix_with_it(
     context = MemoryContext(tenant="acme")
     options: dict[str, Any] = {"source": None, "readmit": False, "policy": TrustPolicy()}
     with pytest.raises(ConflictError, match="somebody else imports 'acme'"):
-        store.run(importing(store, context, export, **options, advance=meanwhile))
+        store.run(transfer.import_all(store, context, export, **options, advance=meanwhile))
     execute(url, "UPDATE memory.imports SET done = done - %s", done[0])
     lease = "UPDATE memory.leases SET holder = 'a worker', until = 'infinity'"
     execute(url, lease)
