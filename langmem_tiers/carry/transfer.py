@@ -286,9 +286,8 @@ def import_all(
     yield Query((), commit=True)
     if (acting := store.runner.acting) != "owner":
         raise ConfigurationError(
-            "an import keeps ids and has to see whether others have them, which takes the rights "
-            f"of the database's owner, and this store has those of a role {acting!r}: open it as "
-            "the owner"
+            "an import has to see whether others have its ids, as the database's owner may, and "
+            f"this store's rights are those of a role {acting!r}: open it as the owner"
         )
     reader = yield from aside(how.reader)
     try:
@@ -301,8 +300,7 @@ def import_all(
     finally:
         reader.close()
     left_out = [] if how.readmit else list(seen.gone.values())
-    scrubber = rows.scrubber_of(left_out) if left_out else None
-    held = yield from _write_all(how, begun, scrubber, tables)
+    held = yield from _write_all(how, begun, left_out, tables)
     return ImportReport(
         tenant=how.tenant,
         rows=reader.header.rows,
@@ -480,9 +478,10 @@ def _answer(statement: str, **params: Any) -> Flow[Any]:
 
 
 def _write_all(
-    how: _Importing, begun: _Begun, scrubber: Scrubber | None, tables: rows.Tables
+    how: _Importing, begun: _Begun, left_out: Sequence[MemoryRow], tables: rows.Tables
 ) -> Flow[int]:
     """Write what is not there yet; how many memories are held back."""
+    scrubber = rows.scrubber_of(left_out) if left_out else None
     before, held = 0, 0
     own = {"tenant": how.tenant, "export": begun.export}
     lease = {"tenant": how.tenant, "holder": f"import of {begun.export}"}
