@@ -28,8 +28,7 @@ from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.recall.fence import indented, labelled, long_day, quoted, recalled_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Intention, Predicates, Reminder
-from langmem_tiers.remind.prompted import SESSION_STARTS
-from langmem_tiers.remind.times import LANGUAGES
+from langmem_tiers.remind.prompted import LANGUAGES, SESSION_STARTS
 from langmem_tiers.remind.triggers import At, latest_of
 from langmem_tiers.state.tasks import UNSEEN, newly_completed
 

@@ -25,8 +25,14 @@ from langmem_tiers.postgres.flow import Flow, apart, both, unit
 from langmem_tiers.remember.new import checked_text
 from langmem_tiers.remind import intentions
 from langmem_tiers.remind.intentions import DEFAULT_REMINDERS, Predicates
-from langmem_tiers.remind.prompted import SESSION_STARTS, Intended, intended_in
-from langmem_tiers.remind.times import LANGUAGES, checked_languages, time_in
+from langmem_tiers.remind.prompted import (
+    LANGUAGES,
+    SESSION_STARTS,
+    Intended,
+    checked_languages,
+    intended_in,
+    time_in,
+)
 from langmem_tiers.remind.triggers import At, If, Trigger
 from langmem_tiers.state.state import Task, checked_id
 from langmem_tiers.state.tasks import COMPLETED, workflow_of

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from langchain_core.language_models import BaseChatModel
 
-from langmem_tiers.core.checks import label, parsed_moment
-from langmem_tiers.core.errors import InvalidTypeError, short
-from langmem_tiers.core.memory import StoreResult
+from langmem_tiers.core.checks import (
+    checked_choice,
+    checked_flag,
+    checked_kind,
+    checked_list,
+    checked_mapping,
+    label,
+    parsed_moment,
+)
+from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langmem_tiers.core.memory import StoreResult, Tier
+from langmem_tiers.core.namespaces import elsewhere, utf8_bytes
 from langmem_tiers.core.reading import ends_of
 from langmem_tiers.core.structured import checked_model
 from langmem_tiers.core.types import PROSPECTIVE
@@ -27,14 +37,31 @@ from langmem_tiers.recall.floor import ABOUT
 from langmem_tiers.recall.inquiry import POOL, RecallQuery, Vectors, reach
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
-from langmem_tiers.remember.new import NewMemory, checked_content
+from langmem_tiers.remember.new import checked_content
 from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write
-from langmem_tiers.remind import intentions as told
-from langmem_tiers.remind import raising
-from langmem_tiers.remind.intentions import Intention, NextTools, Predicates, Priority, Reminder
-from langmem_tiers.remind.raising import Here
-from langmem_tiers.remind.triggers import At, BeforeTool, If, Occasion, Topic, When, trigger_of
+from langmem_tiers.remind import intentions as remembered
+from langmem_tiers.remind.intentions import (
+    Here,
+    Intention,
+    NextTools,
+    Predicates,
+    Priority,
+    Reminder,
+    Status,
+)
+from langmem_tiers.remind.triggers import (
+    At,
+    BeforeTool,
+    If,
+    NextCall,
+    Occasion,
+    Topic,
+    Trigger,
+    When,
+    of_json,
+    trigger_of,
+)
 
 
 def intend(
@@ -88,11 +115,36 @@ def intend(
     if not (at is None or isinstance(at, At)):
         at = At(parsed_moment(at, "at"), timezone=memory.context.timezone or "UTC")
     trigger = trigger_of(at=at, cue=cue, before_tool=before_tool, when=when, topic=about)
-    level = told.checked_priority(priority)
-    intended = raising.intends(
-        trigger, level, _here(memory).moment.now, told.checked_end(expires_at, trigger)
-    )
-    return _intended(memory, _prospective(content, level, key, fields), intended)
+    level = Priority(checked_choice(priority, Priority, "priority"))
+    now, end = memory.tiered_store.flows.moment().now, _checked_end(expires_at, trigger)
+    metadata = {} if fields.get("metadata") is None else fields["metadata"]
+    checked_mapping(metadata, "metadata", "{'for': 'Anna'}")
+    # every client reads the priority there
+    given = {**fields, "metadata": {**metadata, "priority": level.value}}
+    one = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **given})
+    pipeline, context = memory.pipeline, memory.context
+    memories, writes = yield from pipeline.validated([one], context)
+    (verdict,) = yield from pipeline.screened(memories, writes, context)
+    if not verdict.stored:
+        return result_of(verdict)
+    passing = as_judged(memories[0], writes[0], verdict, memory.gate)
+    (placed,) = yield from pipeline.placed(memories, [passing], context, ())
+    put = replace(placed, ttl=math.inf, intends=remembered.intends(trigger, level, now, end))
+    applied = yield from write([put], memory.tiered_store.flows)
+    return admitted_as(verdict, put, applied)
+
+
+def _checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
+    """When an intention expires: after it can be raised, or never."""
+    if expires_at is None:
+        return None
+    end = parsed_moment(expires_at, "expires_at")
+    if isinstance(trigger, At) and trigger.moment is not None and end <= trigger.moment:
+        raise InvalidInputError(
+            f"it would expire at {end.isoformat()}, before it could be raised: leave "
+            "`expires_at` out, or give a later one"
+        )
+    return end
 
 
 def remind(
@@ -103,7 +155,7 @@ def remind(
     state: Any = None,
     predicates: Predicates | None = None,
     kinds: Iterable[str] | None = None,
-    limit: int = told.DEFAULT_REMINDERS,
+    limit: int = remembered.DEFAULT_REMINDERS,
     lease_seconds: float | None = None,
     run_id: str | Run | None = None,
     judge: BaseChatModel | None = None,
@@ -139,16 +191,16 @@ def remind(
     here = _here(memory)
     occasion = Occasion(
         here.moment.now,
-        told.checked_query(query),
-        told.tool_calls(tool),
-        told.true_of(state, predicates),
-        told.checked_kinds(kinds),
+        None if query is None else checked_kind(query, str, "a query").replace("\0", " "),
+        _tool_calls(tool),
+        _true_of(state, predicates),
+        None if kinds is None else frozenset(_names(kinds, remembered.TRIGGER_KINDS, "kind")),
     )
-    raised = yield from raising.remind(
+    raised = yield from remembered.remind(
         occasion,
         here,
         limit=checked_limit(limit),
-        seconds=told.checked_seconds(lease_seconds),
+        seconds=remembered.checked_seconds(lease_seconds),
         holder=label(run_id.id if isinstance(run_id, Run) else run_id, "run_id"),
         topics=partial(topics_of, memory, occasion.query or "", here, judged=judge is not None),
         judge=judge,
@@ -163,7 +215,31 @@ def acknowledge(memory: Memory, *reminders: Reminder | str) -> Flow[bool]:
     False if that came too late for one: somebody else was given it since, or it was put off or
     closed. The others are delivered. To say it again does no harm, and writes nothing.
     """
-    return raising.acknowledge({told.checked_token(one) for one in reminders}, _here(memory))
+    tokens = sorted({_token(one) for one in reminders})
+    if not tokens:
+        return True
+    ids, fences = zip(*tokens, strict=True)
+    rows = yield from rows_of(
+        "acknowledge",
+        **memory.context.whose,
+        **elsewhere(memory.context.namespace(Tier.WORKING)),
+        ids=list(ids),
+        fences=list(fences),
+        now=memory.tiered_store.flows.moment().now,
+    )
+    return bool(rows[0][0] == len(tokens))
+
+
+def _token(reminder: object) -> tuple[int, int]:
+    """The id and the fence of a reminder, or of its token."""
+    token = reminder.token if isinstance(reminder, Reminder) else reminder
+    if not isinstance(token, str):
+        raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
+    if (found := _TOKEN.fullmatch(token)) is None:
+        raise InvalidInputError(
+            f"{short(token)} is no token of a reminder: pass what remind() gave"
+        )
+    return int(found[1]), int(found[2])
 
 
 def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
@@ -177,7 +253,15 @@ def snooze(memory: Memory, key: str, until: datetime | str) -> Flow[None]:
     """
     moment = parsed_moment(until, "until")
     one = yield from flows.known(memory, key)
-    yield from raising.snooze(one.id, moment, _here(memory))
+    if (yield from _changed(memory, "snooze", one.id, until=moment)):
+        return
+    found = yield from _standing(memory, one.id)
+    if found.status in remembered.OPEN:
+        raise InvalidInputError(
+            f"it expires at {found.expires_at}, and would never be raised after {moment}: "
+            "snooze it for less, or intend it anew with another `expires_at`"
+        )
+    raise InvalidInputError(f"it is {found.status}, and cannot be put off: intend it anew")
 
 
 def complete(memory: Memory, key: str) -> Flow[bool]:
@@ -186,7 +270,7 @@ def complete(memory: Memory, key: str) -> Flow[bool]:
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, told.Status.DONE)
+    return _close(memory, key, Status.DONE)
 
 
 def cancel(memory: Memory, key: str) -> Flow[bool]:
@@ -195,12 +279,12 @@ def cancel(memory: Memory, key: str) -> Flow[bool]:
     Raises:
         InvalidInputError: if there is no intention of that key.
     """
-    return _close(memory, key, told.Status.CANCELLED)
+    return _close(memory, key, Status.CANCELLED)
 
 
 def intentions(
     memory: Memory,
-    status: told.Status | str | Iterable[told.Status | str] | None = None,
+    status: Status | str | Iterable[Status | str] | None = None,
     *,
     limit: int = MAX_LIMIT,
 ) -> Flow[list[Intention]]:
@@ -211,20 +295,17 @@ def intentions(
             not given, what is open: the first three.
         limit: How many at most.
     """
-    return raising.intentions(told.checked_statuses(status), _here(memory), checked_limit(limit))
-
-
-def _intended(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
-    pipeline, context = memory.pipeline, memory.context
-    memories, writes = yield from pipeline.validated([one], context)
-    (verdict,) = yield from pipeline.screened(memories, writes, context)
-    if not verdict.stored:
-        return result_of(verdict)
-    passing = as_judged(memories[0], writes[0], verdict, memory.gate)
-    (placed,) = yield from pipeline.placed(memories, [passing], context, ())
-    put = replace(placed, ttl=math.inf, intends=intended)
-    applied = yield from write([put], memory.tiered_store.flows)
-    return admitted_as(verdict, put, applied)
+    wanted: Sequence[Status] = remembered.OPEN
+    if status is not None:
+        wanted = [Status(one) for one in _names(status, tuple(Status), "status")]
+    rows = yield from rows_of(
+        "intentions",
+        **_here(memory).params,
+        statuses=[one.value for one in wanted],
+        stored=sorted({stored for one in wanted for stored in remembered.STORED_AS[one]}),
+        limit=checked_limit(limit),
+    )
+    return [remembered.read_intention(row, memory.context.root) for row in rows]
 
 
 def mark_reminding(memory: Memory, key: str) -> Flow[None]:
@@ -240,30 +321,98 @@ def mark_reminding(memory: Memory, key: str) -> Flow[None]:
     yield Query((Call("mark_reminding", {"tenant": one.tenant, "id": one.id}),), commit=True)
 
 
-def _close(memory: Memory, key: str, status: told.Status) -> Flow[bool]:
+def _close(memory: Memory, key: str, status: Status) -> Flow[bool]:
+    """Close an intention for good, or until its next time if it recurs and is done."""
     one = yield from flows.known(memory, key)
-    return (yield from raising.close(one.id, status, _here(memory)))
+    if status is Status.DONE:
+        now = memory.tiered_store.flows.moment().now
+        standing = yield from _standing(memory, one.id)
+        again = remembered.again(of_json(standing.trigger), now, standing.expires_at)
+        if again is not None and standing.status in remembered.OPEN:
+            if standing.due_at <= now:
+                yield from _changed(memory, "snooze", one.id, until=again)
+            return True
+    changed = yield from _changed(memory, "close_intention", one.id, status=status.value)
+    if not changed:
+        yield from _standing(memory, one.id)
+    return changed
+
+
+def _changed(memory: Memory, statement: str, number: int, **params: Any) -> Flow[bool]:
+    moment = memory.tiered_store.flows.moment()
+    known = {"tenant": memory.context.root, "id": number, "now": moment.now}
+    return bool((yield from rows_of(statement, **known, **params)))
+
+
+class _Standing(NamedTuple):
+    """What an intention is; a row of intention, the columns are in this order."""
+
+    status: Status
+    expires_at: datetime | None
+    trigger: Mapping[str, Any]
+    due_at: datetime
+
+
+def _standing(memory: Memory, number: int) -> Flow[_Standing]:
+    moment = memory.tiered_store.flows.moment()
+    about = {"tenant": memory.context.root, "id": number, "now": moment.now}
+    rows = yield from rows_of("intention", **about)
+    if not rows:
+        raise InvalidInputError(
+            "the memory is there, but nothing is intended by it: use intend(…) in place of store(…)"
+        )
+    status, *others = rows[0]
+    return _Standing(Status(status), *others)
 
 
 def _here(memory: Memory) -> Here:
-    return Here(
-        context=memory.context,
-        options=memory.tiered_store.options,
-        moment=memory.tiered_store.flows.moment(),
-    )
+    return Here(memory.context, memory.tiered_store.flows.moment())
 
 
-def _prospective(
-    content: str, priority: Priority, key: str | None, fields: Mapping[str, Any]
-) -> NewMemory:
-    """The memory of an intention, with its priority where every client reads metadata."""
-    given = fields.get("metadata")
-    metadata = {} if given is None else given
-    if not isinstance(metadata, Mapping):
-        raise InvalidTypeError(f"metadata is a mapping, not {type(metadata).__name__}")
-    told = {"memory_type": "prospective", **fields}
-    return new_memory(
-        content, key=key, **{**told, "metadata": {**metadata, "priority": priority.value}}
+_TOKEN: Final = re.compile(r"([0-9]+)\.([0-9]+)")
+"""The id and the fence."""
+
+
+def _names(given: Any, known: Sequence[str], what: str) -> list[str]:
+    """One of these names, or several of them."""
+    several = [given] if isinstance(given, str) else list(checked_list(given, what, "names"))
+    for one in several:
+        if not isinstance(one, str) or one not in known:
+            raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(known)}")
+    return several
+
+
+def _tool_calls(tool: Any) -> tuple[NextCall, ...]:
+    """Tool calls of names, LangChain's tool calls, or several of either."""
+    if tool is None:
+        return ()
+    several = [tool] if isinstance(tool, str | Mapping) else tool
+    if not isinstance(several, Iterable):
+        raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
+    return tuple(map(_call, several))
+
+
+def _call(tool: Any) -> NextCall:
+    given = {"name": tool} if isinstance(tool, str) else tool
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
+    utf8_bytes(given["name"], "name of the tool")
+    args = given.get("args")
+    return NextCall(given["name"], args if isinstance(args, Mapping) else {})
+
+
+def _true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
+    """The names of the predicates that hold of a state."""
+    if predicates is None and state is not None:
+        raise InvalidInputError(
+            "a state is judged by predicates: give predicates={'name': function of the state}"
+        )
+    checked = remembered.checked_predicates(predicates)
+    found = {name: predicate(state) for name, predicate in checked.items()}
+    return frozenset(
+        name
+        for name, holds in found.items()
+        if checked_flag(holds, f"what the predicate {short(name)} returns")
     )
 
 
@@ -293,7 +442,7 @@ def topics_of(memory: Memory, query: str, here: Here, *, judged: bool) -> Flow[f
         least = ABOUT if judged else _ABOUT  # nobody knows how near is near to another model
         return frozenset(Topic.of(one.content).about for one in found if one.match >= least)
     vectors = Vectors()
-    yield from vectors.add([text], here.options)
+    yield from vectors.add([text], memory.tiered_store.options)
     waiting = yield from rows_of("topics_near", **here.params, query=vectors.get(text), limit=POOL)
     least, cosine = _MAY_SHOW if judged else _SHOWS, memory.tiered_store.flows.distance.cosine
     return frozenset(about for about, far in waiting if far is not None and cosine(far) >= least)

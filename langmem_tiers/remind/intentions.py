@@ -1,23 +1,33 @@
-"""Priorities, intentions and reminders, the order they are raised in, and how they are asked for.
+"""Intentions and reminders, and how what is due is raised, as a flow.
 
-Every argument of a verb is checked here, at the door.
+Raising is one statement that looks again at what it changes, so two that are at it at once never
+both raise the same intention.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple, cast
 
-from langmem_tiers.core.checks import checked_list, checked_number, label, parsed_moment
-from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
+from langchain_core.language_models import BaseChatModel
+
+from langmem_tiers.core.checks import checked_mapping, checked_number, name
+from langmem_tiers.core.context import MemoryContext
+from langmem_tiers.core.errors import InvalidTypeError, short
 from langmem_tiers.core.handles import handle_of
-from langmem_tiers.core.memory import Tier
-from langmem_tiers.core.namespaces import utf8_bytes
-from langmem_tiers.remind.triggers import TRIGGERS, At, NextCall, Trigger
+from langmem_tiers.core.memory import TIERS, Moment, Tier
+from langmem_tiers.core.namespaces import decode, scope
+from langmem_tiers.core.values import content_of
+from langmem_tiers.postgres.flow import Call, Flow, Query, Row, Rows, rows_of
+from langmem_tiers.remind import triggers
+from langmem_tiers.remind.cue import features, judged_cues
+from langmem_tiers.remind.triggers import TRIGGERS, Occasion, Trigger
 
 
 class Priority(StrEnum):
@@ -138,104 +148,15 @@ _TOKEN = re.compile(r"([0-9]+)\.([0-9]+)")
 """The id and the fence."""
 
 
-def checked_priority(priority: object) -> Priority:
-    """A priority by its name."""
-    if not isinstance(priority, str) or priority not in tuple(Priority):
-        raise InvalidInputError(f"priority is high, medium or low, not {short(priority)}")
-    return Priority(str(priority))
-
-
-def checked_end(expires_at: datetime | str | None, trigger: Trigger) -> datetime | None:
-    """When an intention expires: after it can be raised, or never."""
-    if expires_at is None:
-        return None
-    end = parsed_moment(expires_at, "expires_at")
-    if isinstance(trigger, At) and trigger.moment is not None and end <= trigger.moment:
-        raise InvalidInputError(
-            f"it would expire at {end.isoformat()}, before it could be raised: leave "
-            "`expires_at` out, or give a later one"
-        )
-    return end
-
-
-def checked_statuses(status: Any) -> list[Status]:
-    """Statuses by their names; what is open if None."""
-    if status is None:
-        return list(OPEN)
-    return [Status(one) for one in _known(status, tuple(Status), "status")]
-
-
-def checked_kinds(kinds: Any) -> frozenset[str] | None:
-    """The kinds of triggers that are asked for; None is all."""
-    return None if kinds is None else frozenset(_known(kinds, TRIGGER_KINDS, "kind"))
-
-
-def _known(given: Any, names: Sequence[str], what: str) -> list[str]:
-    """One of these names, or several of them."""
-    several = [given] if isinstance(given, str) else list(checked_list(given, what, "names"))
-    for one in several:
-        if not isinstance(one, str) or one not in names:
-            raise InvalidInputError(f"there is no {what} {short(one)}: use {', '.join(names)}")
-    return several
-
-
-def checked_query(query: object) -> str | None:
-    """What is asked or said, as Postgres can hold it."""
-    if query is None:
-        return None
-    if not isinstance(query, str):
-        raise InvalidTypeError(f"a query is a string, not {type(query).__name__}")
-    return query.replace("\0", " ")
-
-
-def tool_calls(tool: Any) -> tuple[NextCall, ...]:
-    """Tool calls of names, LangChain's tool calls, or several of either."""
-    if tool is None:
-        return ()
-    several = [tool] if isinstance(tool, str | Mapping) else tool
-    if not isinstance(several, Iterable):
-        raise InvalidTypeError(f"tool is a name, a tool call or several, not {short(tool)}")
-    return tuple(_call(one) for one in several)
-
-
-def _call(tool: Any) -> NextCall:
-    told = {"name": tool} if isinstance(tool, str) else tool
-    if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
-        raise InvalidTypeError(f"a tool call is a mapping with a name and args, not {short(tool)}")
-    utf8_bytes(told["name"], "name of the tool")
-    args = told.get("args") or {}
-    return NextCall(told["name"], args if isinstance(args, Mapping) else {})
-
-
 def checked_predicates(predicates: object) -> Predicates:
-    """Functions of a graph's state by name.
-
-    Raises:
-        InvalidTypeError: for anything else.
-    """
+    """Functions of a graph's state by name; none if None."""
     if predicates is None:
         return {}
-    if not isinstance(predicates, Mapping):
-        raise InvalidTypeError(f"predicates maps names to functions, not {short(predicates)}")
-    for name, predicate in predicates.items():
-        if label(name, "the name of a predicate") is None or not callable(predicate):
-            raise InvalidTypeError(f"predicates maps names to functions; see {short(name)}")
-    return predicates
-
-
-def true_of(state: Any, predicates: Predicates | None) -> frozenset[str]:
-    """The names of the predicates that hold of a state."""
-    if predicates is None and state is not None:
-        raise InvalidInputError(
-            "a state is judged by predicates: give predicates={'name': function of the state}"
-        )
-    found = {name: one(state) for name, one in checked_predicates(predicates).items()}
-    for name, holds in found.items():
-        if not isinstance(holds, bool):
-            raise InvalidTypeError(
-                f"the predicate {name!r} returns True or False, not {short(holds)}"
-            )
-    return frozenset(name for name, holds in found.items() if holds)
+    for given, predicate in checked_mapping(predicates, "predicates", "{'full': is_full}").items():
+        name(given, "the name of a predicate")
+        if not callable(predicate):
+            raise InvalidTypeError(f"predicates maps names to functions; see {short(given)}")
+    return cast("Predicates", predicates)
 
 
 def checked_seconds(seconds: object) -> float | None:
@@ -246,14 +167,237 @@ def checked_seconds(seconds: object) -> float | None:
     return float(checked_number(seconds, "lease_seconds", 0, _MOST_SECONDS, but=(0,), use=use))
 
 
-def checked_token(reminder: object) -> tuple[int, int]:
-    """The id and the fence of a reminder, or of its token."""
-    token = reminder.token if isinstance(reminder, Reminder) else reminder
-    if not isinstance(token, str):
-        raise InvalidTypeError(f"acknowledge a Reminder or its token, not {short(token)}")
-    found = _TOKEN.fullmatch(token)
-    if found is None:
-        raise InvalidInputError(
-            f"{short(token)} is no token of a reminder: pass what remind() gave"
+_PAGE = 200
+_TRIES = 20
+_FIRST = (-1, datetime.min.replace(tzinfo=UTC), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where and when: what each of these flows needs to know."""
+
+    context: MemoryContext
+    moment: Moment
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters by which statements look where a recall in the context would."""
+        scopes = [scope(self.context.namespace(tier)) for tier in TIERS]
+        return {
+            **self.context.whose,
+            "tiers": [tier.value for tier in TIERS],
+            "lows": [one.low for one in scopes],
+            "highs": [one.high for one in scopes],
+            "alive_at": self.moment.alive_at,
+            "now": self.moment.now,
+        }
+
+
+def intends(
+    trigger: Trigger, priority: Priority, now: datetime, expires_at: datetime | None
+) -> dict[str, Any]:
+    """What a write says of when it is to be raised."""
+    at = trigger.moment if isinstance(trigger, triggers.At) else None
+    return {
+        "priority": priority.rank,
+        "kind": trigger.kind,
+        "trigger": json.dumps(triggers.to_json(trigger)),
+        "due_at": at or now,
+        "words": list(trigger.words) if isinstance(trigger, triggers.When) else None,
+        "name": trigger.found_by,
+        "expires_at": expires_at,
+    }
+
+
+class Due(NamedTuple):
+    """What may be raised; a row of due_intentions, the columns are in this order."""
+
+    id: int
+    rank: int
+    due_at: datetime
+    trigger: Trigger
+    raised: bool
+    expires_at: datetime | None = None
+
+    def is_met(self, occasion: Occasion) -> bool:
+        """Whether it is to be raised on that occasion."""
+        kinds = occasion.kinds
+        if kinds is None:
+            return self.raised or self.trigger.met(occasion)
+        return self.trigger.kind in {*kinds, triggers.Topic.kind} and self.trigger.met(occasion)
+
+
+def again(trigger: Trigger, now: datetime, expires_at: datetime | None) -> datetime | None:
+    """When something is due after this time, if it recurs."""
+    return trigger.again(now, expires_at) if isinstance(trigger, triggers.At) else None
+
+
+def remind(
+    occasion: Occasion,
+    here: Here,
+    *,
+    limit: int,
+    seconds: float | None,
+    holder: str | None,
+    topics: Callable[[], Flow[frozenset[str]]],
+    judge: BaseChatModel | None = None,
+) -> Flow[list[Reminder]]:
+    """Raise what is due, in order: leased for so many seconds, or delivered without them.
+
+    What the holder was given before and still holds is given again, and nothing else. `topics` says
+    which have come up, where any is waited for; a judge, which cues are shown, of those whose
+    anchors the query holds. Where nothing waits for a topic one round trip tells all there is.
+    """
+    held, occasion, first = yield from _looked(occasion, here, limit, holder, topics)
+    if held:
+        return held
+    until = None if seconds is None else here.moment.now + timedelta(seconds=seconds)
+    for _ in range(_TRIES):
+        due = yield from _due(occasion, here, limit, judge, first)
+        first = None
+        if not due:
+            return []
+        rows = yield from rows_of(
+            "raise_intentions",
+            **here.params,
+            ids=[one.id for one in due],
+            nexts=[again(one.trigger, here.moment.now, one.expires_at) for one in due],
+            holder=holder,
+            leased_until=until,
         )
-    return int(found[1]), int(found[2])
+        if rows:
+            return _in_order(rows)
+    return []  # others raised all that was due
+
+
+def _looked(
+    occasion: Occasion,
+    here: Here,
+    limit: int,
+    holder: str | None,
+    topics: Callable[[], Flow[frozenset[str]]],
+) -> Flow[tuple[list[Reminder], Occasion, Rows | None]]:
+    """What the holder has, the occasion with its topics, and the first page of what may be due.
+
+    There is no page yet where a topic has come up.
+    """
+    kinds, calls = occasion.kinds, [_page(occasion, here, limit, _FIRST)]
+    if bool((occasion.query or "").strip()) and (kinds is None or triggers.Topic.kind in kinds):
+        calls.append(Call("open_topics", {"tenant": here.context.root}))
+    if holder is not None:
+        calls.append(Call("raised_for", {**here.params, "holder": holder}))
+    first, *further = yield Query(tuple(calls), commit=True)
+    if holder is not None and (held := further.pop()):
+        return _in_order(held), occasion, first
+    for ((waits,),) in further:
+        found = (yield from topics()) if waits else frozenset()
+        if found:
+            return [], occasion._replace(topics=found), None
+    return [], occasion, first
+
+
+def _in_order(rows: Sequence[Row]) -> list[Reminder]:
+    """Rows of raise_intentions as reminders, in the order in which they are raised."""
+    found = []
+    for one, rank, due_at, fence, trigger, until, *memory in sorted(rows, key=itemgetter(1, 2, 0)):
+        intended = _intended(memory, rank, trigger, due_at)
+        found.append(Reminder(**intended, token=f"{one}.{fence}", leased_until=until))
+    return found
+
+
+def _intended(
+    memory: Sequence[Any], rank: int, trigger: Mapping[str, Any], due_at: datetime
+) -> dict[str, Any]:
+    """What a reminder and an intention both say."""
+    tier, tenant, namespace, key, value = memory
+    return {
+        "key": key,
+        "namespace": decode(tenant, namespace),
+        "tier": Tier(tier),
+        "content": content_of(value),
+        "value": value,
+        "priority": PRIORITIES[rank],
+        "trigger": triggers.of_json(trigger),
+        "due_at": due_at,
+    }
+
+
+def _page(occasion: Occasion, here: Here, limit: int, place: tuple[int, datetime, int]) -> Call:
+    """The call that reads what may be due, a page from a place on."""
+    after = dict(zip(("after_priority", "after_due", "after_id"), place, strict=True))
+    size = {"limit": max(_PAGE, limit)}
+    return Call("due_intentions", {**here.params, **_found_by(occasion), **size, **after})
+
+
+def _due(
+    occasion: Occasion, here: Here, limit: int, judge: BaseChatModel | None, rows: Rows | None
+) -> Flow[list[Due]]:
+    """The first that are due, page by page; `rows` are the first page, if it is known."""
+    found: list[Due] = []
+    place = _FIRST
+    while len(found) < limit:
+        if rows is None:
+            (rows,) = yield Query((_page(occasion, here, limit, place),), commit=True)
+        page = [
+            Due(one, rank, due_at, triggers.of_json(trigger), raised, ends)
+            for one, rank, due_at, trigger, raised, ends in rows
+        ]
+        rows = None
+        judged = yield from _judged(page, occasion, judge)
+        found += [one for one in page if one.is_met(judged)]
+        if len(page) < max(_PAGE, limit):
+            break
+        last = page[-1]
+        place = last.rank, last.due_at, last.id
+    return found[:limit]
+
+
+def _judged(page: Sequence[Due], occasion: Occasion, judge: BaseChatModel | None) -> Flow[Occasion]:
+    """The occasion with what a judge says of all cues that may be shown, in one request."""
+    query = occasion.query
+    if judge is None or query is None:
+        return occasion
+    waiting, held = [one.trigger for one in page], features(query)
+    cues = {one.cue for one in waiting if isinstance(one, triggers.When) and held >= {*one.words}}
+    near = [
+        one for one in waiting if isinstance(one, triggers.Topic) and one.about in occasion.topics
+    ]
+    cues |= {one.about for one in near}
+    if not cues:
+        return occasion
+    shown = yield from judged_cues(judge, query, sorted(cues))
+    topics = frozenset(one.about for one in near if one.about in shown)
+    return occasion._replace(shown=shown, topics=topics)
+
+
+def _found_by(occasion: Occasion) -> dict[str, Any]:
+    """What may meet a trigger, by the names that intentions are found by."""
+    said, kinds = occasion.query is not None, occasion.kinds
+    words = sorted(features(occasion.query or ""))
+    names = {
+        triggers.When.kind: words if said else [],
+        triggers.BeforeTool.kind: sorted({call.name for call in occasion.calls}),
+        triggers.If.kind: sorted(occasion.true),
+        triggers.Topic.kind: sorted(triggers.Topic(one).found_by for one in occasion.topics),
+    }
+    asked = [kind for kind in names if kinds is None or kind in {*kinds, triggers.Topic.kind}]
+    return {
+        "timed": kinds is None or triggers.At.kind in kinds,
+        "narrowed": kinds is not None,
+        "kinds": [kind for kind in asked for _ in names[kind]],
+        "names": [name for kind in asked for name in names[kind]],
+        "words": words,
+    }
+
+
+def read_intention(row: Row, tenant: str) -> Intention:
+    """A row of the statement `intentions`."""
+    tier, namespace, key, value, _, rank, trigger, due_at, status, *times = row
+    expires_at, delivered_at, closed_at = times
+    return Intention(
+        **_intended([tier, tenant, namespace, key, value], rank, trigger, due_at),
+        status=Status(status),
+        expires_at=expires_at,
+        delivered_at=delivered_at,
+        closed_at=closed_at,
+    )

@@ -1,13 +1,25 @@
-"""What a prompt intends, by the four keywords of the specification, and how much it matters."""
+"""What a prompt intends, by the four keywords of the specification, how much it matters, and when.
+
+Times are read by the library `dateparser`, the extra `dates`. It reads what stands there word for
+word, and so is asked again about each part that it takes for a time: what is past, what means
+another moment before or behind now ("5 minutes"), a month without its day, and a number that it
+passed over ("tomorrow at 9") are no time that was read.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from datetime import datetime, time
+from threading import Lock
+from typing import Any, Final, NamedTuple
 
+from langmem_tiers.core.checks import checked_strings
+from langmem_tiers.core.errors import InvalidInputError, MissingExtraError, short
 from langmem_tiers.core.reading import ends_of, sentences_of
 from langmem_tiers.remind.cue import DENIED
 from langmem_tiers.remind.intentions import Priority
+from langmem_tiers.remind.triggers import At
 
 SESSION_STARTS: Final = "session_starts"
 """The predicate that what names no time waits for: a session that begins."""
@@ -67,3 +79,135 @@ def _priority_of(prompt: str, intended: str) -> Priority:
     if _HIGH.search(intended) or _HIGH.search(prompt.replace("!", ".")):
         return Priority.HIGH
     return Priority.MEDIUM
+
+
+START: Final = time()
+"""The hour of a day that is named without one: what is for a day is told all day."""
+LANGUAGES: Final = ("en",)
+"""The languages that times are read in, if nobody says otherwise."""
+NO_EXTRA: Final = "times are read with dateparser: pip install 'langmem-tiers[dates]'"
+NO_TIME: Final = "no time was read in it"
+SEVERAL: Final = "several times were read in it"
+_LOOKED_AT: Final = 1_000
+"""Characters that are looked at, from both ends, which takes some 25 ms: our own choice."""
+_SHORT: Final = 4
+"""Letters of a word that names a time; shorter ones ("we", "sat") mostly mean something else."""
+_SPELT: Final = "\u0e00"
+"""From here on there are scripts in which two signs are a word."""
+_EXACT: Final = ("time", "part_of_day")
+_DAYS: Final = ("day", "week")
+_NUMBER: Final = re.compile(r"\d+")
+_WORD: Final = re.compile(r"[^\W\d_]+")
+_ALONE: Final = Lock()
+"""Held while dateparser reads: it keeps what it knows of languages between calls."""
+
+
+class Timed(NamedTuple):
+    """What was read of a time."""
+
+    at: At | None
+    why_not: str | None = None
+    """Why there is none."""
+
+
+def checked_languages(given: object) -> tuple[str, ...]:
+    """The languages that times are to be read in, checked.
+
+    Raises:
+        InvalidInputError: for what is no list of languages that dateparser knows.
+        MissingExtraError: for other languages than the default, without dateparser.
+    """
+    named = tuple(checked_strings(given, "languages"))
+    if named == LANGUAGES:
+        return LANGUAGES
+    if not named:
+        raise InvalidInputError("languages is empty: name one at least, such as 'en'")
+    try:
+        from dateparser.data.languages_info import language_order
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+    for one in named:
+        if one not in language_order:
+            raise InvalidInputError(
+                f"languages has {short(one)}, which dateparser does not know: use codes such as "
+                "'en' or 'de'"
+            )
+    return named
+
+
+def time_in(text: str, now: datetime, languages: Sequence[str] = LANGUAGES) -> Timed:
+    """Read the time to come that a text names, in the zone of now; none unless it names just one.
+
+    A day without an hour stands for its start.
+
+    Example:
+        ```python
+        from datetime import UTC, datetime
+        from langmem_tiers.remind.prompted import time_in
+
+        monday = datetime(2026, 3, 2, 10, tzinfo=UTC)
+        assert str(time_in("Call the bank tomorrow at 5pm", monday).at) == (
+            "at 2026-03-03T17:00:00+00:00"
+        )
+        ```
+    """
+    try:
+        from dateparser.search import search_dates
+    except ImportError:
+        return Timed(None, NO_EXTRA)
+    base = now.replace(tzinfo=None)
+    future = _settings(base, "future")
+    with _ALONE:
+        spans = search_dates(ends_of(text, _LOOKED_AT), languages=[*languages], settings=future)
+        read = _Reader(base, languages)
+        moments = {one for span, _ in spans or () if (one := read.moment(span)) is not None}
+    if len(moments) != 1:
+        return Timed(None, SEVERAL if moments else NO_TIME)
+    (moment,) = moments
+    known = moment if moment.tzinfo is not None else moment.replace(tzinfo=now.tzinfo)
+    return Timed(At(known, timezone=getattr(now.tzinfo, "key", "UTC")))
+
+
+def _settings(base: datetime, prefers: str) -> dict[str, Any]:
+    return {"PREFER_DATES_FROM": prefers, "RELATIVE_BASE": base, "RETURN_TIME_AS_PERIOD": True}
+
+
+class _Reader:
+    """Reads a part of a text that dateparser takes for a time."""
+
+    def __init__(self, base: datetime, languages: Sequence[str]) -> None:
+        """Read as of a moment without its zone."""
+        from dateparser.date import DateDataParser
+
+        def parser(prefers: str, **own: Any) -> Any:
+            return DateDataParser([*languages], settings={**_settings(base, prefers), **own})
+
+        self._base = base
+        self._whole = parser("future")
+        self._spans = [parser(one, PARSERS=["relative-time"]) for one in ("future", "past")]
+
+    def moment(self, span: str) -> datetime | None:
+        """The moment to come that a part names; None if it names none for sure."""
+        read = self._whole.get_date_data(span)
+        found: datetime | None = read.date_obj
+        if found is None or not self._is_sure(span):
+            return None
+        if read.period in _EXACT:
+            return found if found.replace(tzinfo=None) > self._base else None
+        if read.period not in _DAYS or self._passed_over(span, found):
+            return None
+        return datetime.combine(found, START) if found.date() >= self._base.date() else None
+
+    def _is_sure(self, span: str) -> bool:
+        """Whether it has a number or a word that is long enough, and lies on one side of now."""
+        words = _WORD.findall(span)
+        long = any(len(one) >= _SHORT or max(one) >= _SPELT for one in words)
+        ahead, behind = (one.get_date_data(span).date_obj for one in self._spans)
+        return (long or bool(_NUMBER.search(span))) and ahead == behind
+
+    def _passed_over(self, span: str, found: datetime) -> bool:
+        """Whether a number of it is of no consequence for the day: it may be an hour."""
+        numbers = (one for one in _NUMBER.finditer(span) if one[0] != str(found.year))
+        rests = (f"{span[: one.start()]}{span[one.end() :]}" for one in numbers)
+        others = (self._whole.get_date_data(rest).date_obj for rest in rests)
+        return any(other is not None and other.date() == found.date() for other in others)

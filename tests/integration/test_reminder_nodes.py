@@ -227,5 +227,5 @@ def test_an_option_that_cannot_work_is_refused_when_the_node_is_made() -> None:
         create_reminder_node(predicates={"full": full})  # type: ignore[dict-item]
     with pytest.raises(InvalidTypeError, match="as_message is True or False"):
         create_reminder_node(as_message="yes")  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="lease_seconds is 0"):
+    with pytest.raises(InvalidInputError, match="lease_seconds is a number above 0"):
         create_reminder_node(lease_seconds=0)

@@ -15,7 +15,7 @@ from psycopg import sql
 
 from langmem_tiers import ArchivalPolicy, BeforeTool
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, ModelError
-from langmem_tiers.remind import raising
+from langmem_tiers.remind import intentions
 from tests.support.coordinating import Caller, at_once, coordinator, keys
 from tests.support.opening import Clock, Opener, tables, text_index, tiered
 from tests.support.reading import Reader
@@ -132,7 +132,7 @@ async def test_what_is_due_comes_by_priority_then_time(ours: Desk) -> None:
 async def test_a_cue_that_is_not_shown_hides_nothing_behind_it(
     ours: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raising, "_PAGE", 5)
+    monkeypatch.setattr(intentions, "_PAGE", 5)
     for number in range(12):
         cue = "when Anna does not mention the budget"
         await ours("intend", f"n{number}", cue=cue, priority="high")
@@ -396,7 +396,7 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
         ({"cue": "Anna", "before_tool": "deploy"}, "one trigger, not cue and before_tool"),
         ({"before_tool": ""}, "the name of a tool"),
         ({"when": ""}, "the name of a predicate"),
-        ({"priority": "urgent"}, "priority is high, medium or low"),
+        ({"priority": "urgent"}, "priority is one of high, medium, low"),
         ({"colour": "red"}, "store takes no 'colour'"),
         ({"metadata": "x"}, "metadata is a mapping"),
         ({"at": "2026-03-02T00:00Z", "expires_at": "2026-03-01T00:00Z"}, "before it could be"),
@@ -405,16 +405,16 @@ WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
 WRONG += [
     ("remind", (), options, said)
     for options, said in (
-        ({"query": 3}, "a query is a string"),
+        ({"query": 3}, "a query is a str"),
         ({"query": "the budget", "judge": "gpt"}, "a model is a LangChain chat model"),
         ({"tool": 3}, "tool is a name, a tool call or several"),
         ({"tool": [3]}, "a tool call is a mapping"),
         ({"state": {}}, "a state is judged by predicates"),
         ({"predicates": {"p": "x"}}, "predicates maps names to functions"),
-        ({"state": {}, "predicates": {"p": lambda _: 1}}, "returns True or False"),
+        ({"state": {}, "predicates": {"p": lambda _: 1}}, "returns is True or False"),
         ({"kinds": ["clock"]}, "there is no kind 'clock'"),
-        ({"limit": -1}, "limit is -1"),
-        ({"lease_seconds": 0}, "lease_seconds is 0"),
+        ({"limit": -1}, "limit is a whole number from 0"),
+        ({"lease_seconds": 0}, "lease_seconds is a number above 0"),
         ({"run_id": ""}, "run_id has 1 to"),
     )
 ]

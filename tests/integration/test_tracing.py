@@ -53,7 +53,7 @@ def test_a_recall_is_a_retriever_run_whose_output_is_documents(done: Done) -> No
     (batch,) = done.runs.named("get_context_batch")
     assert [one["type"] for one in batch["outputs"]["output"]] == ["Document"] * 2
     (failed,) = [run for run in done.runs.named("get_context") if run.get("error")]
-    assert "limit is -1" in failed["error"]
+    assert "limit is a whole number from 0" in failed["error"]
 
 
 def test_every_other_verb_is_a_tool_run_that_says_whose_memory_it_is(done: Done) -> None:

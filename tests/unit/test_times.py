@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_tiers.core.errors import InvalidInputError, MissingExtraError
-from langmem_tiers.remind.times import NO_TIME, SEVERAL, checked_languages, time_in
+from langmem_tiers.remind.prompted import NO_TIME, SEVERAL, checked_languages, time_in
 
 MONDAY = datetime(2026, 3, 2, 10, tzinfo=UTC)
 

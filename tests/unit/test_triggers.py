@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_tiers import At, BeforeTool, If, When
 from langmem_tiers.core.errors import InvalidInputError
-from langmem_tiers.remind.raising import Due
+from langmem_tiers.remind.intentions import Due
 from langmem_tiers.remind.triggers import NextCall, Occasion, Trigger, of_json, to_json
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -79,13 +79,13 @@ def test_a_text_is_a_pattern_and_anything_else_is_compared(
 
 
 def test_kinds_leave_out_others_and_what_was_raised_before() -> None:
-    tool = to_json(BeforeTool("deploy"))
+    tool = BeforeTool("deploy")
     calls = (NextCall("deploy", {}),)
     only = frozenset({"tool"})
     assert Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON))
     assert not Due(1, 0, NOON, tool, raised=True).is_met(Occasion(NOON, kinds=only))
     assert Due(1, 0, NOON, tool, raised=False).is_met(Occasion(NOON, calls=calls, kinds=only))
-    assert not Due(1, 0, NOON, to_json(At()), raised=False).is_met(Occasion(NOON, kinds=only))
+    assert not Due(1, 0, NOON, At(), raised=False).is_met(Occasion(NOON, kinds=only))
 
 
 # Cues
