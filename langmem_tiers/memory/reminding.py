@@ -37,7 +37,7 @@ from langmem_tiers.recall.floor import ABOUT
 from langmem_tiers.recall.inquiry import POOL, RecallQuery, Vectors, reach
 from langmem_tiers.recall.ranking import PROFILES
 from langmem_tiers.recall.recall import QUERY_CHARACTERS
-from langmem_tiers.remember.new import checked_content
+from langmem_tiers.remember.new import NewMemory, checked_content
 from langmem_tiers.remember.pipeline import admitted_as, as_judged, result_of
 from langmem_tiers.remember.transaction import write
 from langmem_tiers.remind import intentions as remembered
@@ -122,6 +122,11 @@ def intend(
     # every client reads the priority there
     given = {**fields, "metadata": {**metadata, "priority": level.value}}
     one = new_memory(content, key=key, **{"memory_type": PROSPECTIVE, **given})
+    return (yield from _stored(memory, one, remembered.intends(trigger, level, now, end)))
+
+
+def _stored(memory: Memory, one: NewMemory, intended: dict[str, Any]) -> Flow[StoreResult]:
+    """Store a memory and what is intended by it in one transaction, if the gate lets it pass."""
     pipeline, context = memory.pipeline, memory.context
     memories, writes = yield from pipeline.validated([one], context)
     (verdict,) = yield from pipeline.screened(memories, writes, context)
@@ -129,7 +134,7 @@ def intend(
         return result_of(verdict)
     passing = as_judged(memories[0], writes[0], verdict, memory.gate)
     (placed,) = yield from pipeline.placed(memories, [passing], context, ())
-    put = replace(placed, ttl=math.inf, intends=remembered.intends(trigger, level, now, end))
+    put = replace(placed, ttl=math.inf, intends=intended)
     applied = yield from write([put], memory.tiered_store.flows)
     return admitted_as(verdict, put, applied)
 
