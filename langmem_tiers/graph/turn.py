@@ -37,7 +37,7 @@ from langmem_tiers.graph.node import OfState, Scope, Step, Update, asked
 from langmem_tiers.memory.asking import no_option
 from langmem_tiers.memory.coordinator import MemoryCoordinator
 from langmem_tiers.postgres.flow import Flow, both, unit
-from langmem_tiers.turn import assembly, ending, keeping
+from langmem_tiers.turn import assembly, keeping, orchestrator
 from langmem_tiers.turn.layout import ORCHESTRATOR, Layout
 from langmem_tiers.turn.orchestrator import MemoryOrchestrator
 from langmem_tiers.turn.trace import Budget
@@ -207,7 +207,7 @@ def create_commit_node(
             turn, None if memorize is None else node.of_state(step.state, memorize, None)
         )
         judged = None if success is None else learn.judged_of(step.state, success)
-        report = yield from unit(ending.commit(turn, success=judged))
+        report = yield from unit(orchestrator.commit(turn, success=judged))
         return {"committed": report.to_state(), "turn": None}
 
     return turns.node(commit)
@@ -273,7 +273,7 @@ def _begun(turn: MemoryOrchestrator, step: Step) -> Flow[None]:
         return
     if known:
         left = MemoryOrchestrator(turn.memory).begin(known)
-        leaving = ending.leave(left, "another message came")
+        leaving = orchestrator.leave(left, "another message came")
         if leaving is not None:
             yield from unit(leaving)
     turn.begin(about=about)

@@ -9,12 +9,11 @@ from decimal import Context, Decimal, InvalidOperation
 from functools import reduce
 from typing import Annotated, Any, TypeVar
 
-from pydantic import StrictInt
+from pydantic import PlainValidator, StrictInt
 
 from langmem_tiers.core.checks import (
     checked_list,
     checked_mapping,
-    checked_number,
     label,
     parsed_moment,
     share,
@@ -79,14 +78,8 @@ def _mapping(given: object, what: str) -> dict[str, Any]:
     return dict(checked_mapping(given, what, "{'a': 1}"))
 
 
-def _progress(given: object, what: str) -> float:
-    return float(checked_number(given, what, 0, 1))
-
-
-def _delta(given: object, what: str) -> float:
-    return float(
-        checked_number(given, what, -1, 1, use="a number from -1 to 1, as progress is from 0 to 1")
-    )
+def _between(low: float, use: str) -> PlainValidator:
+    return by(lambda given, what: checked_amount(given, what, low, 1, use))
 
 
 def _total(given: object, what: str) -> Decimal:
@@ -164,7 +157,7 @@ class EmotionalState:
 class ProgressDelta:
     """How much nearer a goal came, in -1…1, when and why."""
 
-    delta: Annotated[float, by(_delta)]
+    delta: Annotated[float, _between(-1, "-1 to 1, as progress is from 0 to 1")]
     reason: _Text
     at: _Moment
     delta_id: _Id | None = None
@@ -176,7 +169,7 @@ class Goal:
 
     goal_id: _Id
     description: _Text
-    progress: Annotated[float, by(_progress)] = 0.0
+    progress: Annotated[float, _between(0, "a number from 0 to 1")] = 0.0
     """In 0…1."""
     deltas: tuple[ProgressDelta, ...] = ()
     """The latest, oldest first."""
@@ -341,23 +334,18 @@ def look(
     """
     about = {"since": now - WINDOW, "now": now, "limit": limit, "kinds": list(kinds)}
     rows = yield from rows_of("states", **whose.owner, **about, reader=agent_id)
-    found: dict[str, list[Row]] = {kind: [] for kind in ("message", *KINDS)}
-    for row in rows:
-        found[row[0]].append(row)
-    tasks = (Task(**row[2]) for row in found[TASK])
-    goals = (Goal(**row[2]) for row in found[GOAL])
-    moods = (EmotionalState(**row[2]) for row in found[EMOTION])
-    spends = (DailySpend(**row[2]) for row in found[SPEND])
-    today = (one for one in spends if one.date == now.date())
+
+    def of(state: type[S], kind: str) -> list[S]:
+        return [state(**row[2]) for row in rows if row[0] == kind]
+
+    said = sorted((row for row in rows if row[0] == "message"), key=lambda row: (row[3], row[4]))
+    spends = (one for one in of(DailySpend, SPEND) if one.date == now.date())
     return ShortTermSnapshot(
-        messages=tuple(
-            Message(**{"message_id": row[1], "at": row[3], **row[2]})
-            for row in sorted(found["message"], key=lambda row: (row[3], row[4]))
-        ),
-        tasks=tuple(sorted(tasks, key=lambda one: (one.created_at, one.task_id))),
-        goals=tuple(sorted(goals, key=lambda one: (-one.priority, one.goal_id))),
-        emotional_state=next(moods, None),
-        daily_spend=next(today, DailySpend(date=now.date())),
+        messages=tuple(Message(**{"message_id": row[1], "at": row[3], **row[2]}) for row in said),
+        tasks=tuple(sorted(of(Task, TASK), key=lambda one: (one.created_at, one.task_id))),
+        goals=tuple(sorted(of(Goal, GOAL), key=lambda one: (-one.priority, one.goal_id))),
+        emotional_state=next(iter(of(EmotionalState, EMOTION)), None),
+        daily_spend=next(spends, DailySpend(date=now.date())),
     )
 
 

@@ -1,40 +1,464 @@
-"""MemoryOrchestrator: one turn of an agent, from the context it begins with to what it leaves."""
+"""MemoryOrchestrator: one turn, whose end writes all that it wants kept, or its trace alone."""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
-from typing import Self
+from math import hypot
+from operator import mul
+from typing import Any, Self
 
 from langmem_tiers.core.checks import label
-from langmem_tiers.core.errors import DatabaseError
+from langmem_tiers.core.errors import (
+    ConflictError,
+    DatabaseError,
+    InvalidInputError,
+    InvalidTypeError,
+    short,
+)
+from langmem_tiers.core.memory import Tier
+from langmem_tiers.core.namespaces import Place, encode
+from langmem_tiers.core.reading import exact_words
 from langmem_tiers.core.values import storable
+from langmem_tiers.core.vectors import PackedVector, pack_all
+from langmem_tiers.learn import skills
 from langmem_tiers.memory.asking import checked_limit
-from langmem_tiers.postgres.flow import Flow, both, plain, rows_of
-from langmem_tiers.remember.new import checked_text
-from langmem_tiers.turn import assembly, ending, keeping
-from langmem_tiers.turn.trace import EndedTurn, TurnTrace, trace_of
-from langmem_tiers.turn.turn import Turn
+from langmem_tiers.postgres.flow import (
+    Call,
+    Embed,
+    Flow,
+    Query,
+    Rows,
+    anew,
+    both,
+    plain,
+    rows_of,
+)
+from langmem_tiers.remember.new import NewMemory, checked_text
+from langmem_tiers.remember.pipeline import SAME_KEY
+from langmem_tiers.remember.transaction import Applied, derive_calls, write_if
+from langmem_tiers.state import state as states
+from langmem_tiers.store.write import LOCK, Write, embed, last_writes, lock_call
+from langmem_tiers.turn import assembly, keeping
+from langmem_tiers.turn import trace as traces
+from langmem_tiers.turn.record import Invocation, TurnRecord
+from langmem_tiers.turn.turn import Turn, changing
 
+_TRACES = "\0traces"
+"""The key that turns lock to read a project's traces and add their own."""
 _TURNS = 20
 """Turns that are listed unless told otherwise: our own choice."""
 _log = logging.getLogger(__name__)
 
 
-def history(turn: Turn, turn_id: str) -> Flow[TurnTrace]:
+def commit(turn: Turn, *, success: bool | None = None) -> Flow[traces.CommitReport]:
+    """Write all that is pending in one transaction, with the trace; done again, nothing more.
+
+    An entry that cannot be written any more, as its goal is closed or its source is gone, is
+    refused by itself: the report says why.
+
+    Failed tool calls that worked later become attempts, and what recurs in the project's turns
+    is proposed as a skill.
+
+    Args:
+        success: Whether the turn went well, for the skills; if not given, it went as its last
+            tool call did.
+
+    Returns:
+        A summary, and what was written: episodic, semantic, and the progress of goals.
+
+    Raises:
+        ConflictError: if others committed all the while, ten times; nothing was written.
+        InvalidInputError: if the turn was left before, or was committed with other content.
+    """
+    if turn.report is not None:
+        return turn.report
+    if success is not None and not isinstance(success, bool):
+        raise InvalidTypeError(f"success is True, False or None, not {short(success)}")
+    vectors = dict[str, PackedVector | None]()
+    with changing(turn) as record:  # what came later would be written nowhere
+        record.closed = "committing"
+    try:
+        report = yield from anew(lambda: _Commit(turn, record, vectors).run(success=success))
+    except BaseException:
+        record.closed = None
+        raise
+    turn.report, record.closed = report, "committed"
+    return report
+
+
+def leave(turn: Turn, error: BaseException | str | None = None) -> Flow[None] | None:
+    """Leave of a turn that was not committed its trace alone; None if there is none to leave.
+
+    One that has ended stays as it ended.
+    """
+    record = turn.record
+    if record is None or record.closed is not None:
+        return None
+    record.closed = "abandoned"
+    why = f"left by {type(error).__name__}" if isinstance(error, BaseException) else error
+    return _left(turn, record, why or "left without a commit")
+
+
+def _left(turn: Turn, record: TurnRecord, reason: str) -> Flow[None]:
+    """Write the trace of a turn beside nothing else, unless the turn has ended."""
+    summary = {
+        "memories": len(record.pending),
+        "tool calls": len(record.calls),
+        "refused": record.refusals,
+        "quarantined": sum(one.held is not None for one in record.pending),
+    }
+    ended = _ending(turn, record, "abandoned", reason, {"summary": summary}, at=turn.now)
+    trace = traces.TurnTrace(turn=record.turn, events=(*record.events, ended))
+    lock = lock_call(
+        [traces.lock_name(turn.context, record.turn)], turn.memory.tiered_store.options
+    )
+    yield Query((lock, traces.record_call(turn.context, trace)), commit=True)
+
+
+def _ending(
+    turn: Turn,
+    record: TurnRecord,
+    kind: traces.Ending,
+    reason: str,
+    detail: Mapping[str, Any],
+    *,
+    at: datetime,
+) -> traces.TurnEvent:
+    """How a turn ends, with what it is listed by: whose it is, and when it began."""
+    told = {name: getattr(turn.context, name) for name in ("project_id", "session_id", "user_id")}
+    whose = {name: storable(one) for name, one in told.items() if one is not None}
+    detail = {"began": record.began.isoformat(), **whose, **detail}
+    return traces.TurnEvent(kind=kind, at=at, reasons=(reason,), detail=detail)
+
+
+class _Commit:
+    """What a turn wants written, and what that goes by once its keys are locked.
+
+    One that somebody else was faster than is begun anew, with the vectors that it has.
+    """
+
+    def __init__(
+        self, turn: Turn, record: TurnRecord, vectors: dict[str, PackedVector | None]
+    ) -> None:
+        """Begin with what the turn's record says."""
+        self.turn, self.record, self.vectors = turn, record, vectors
+        self.budget = turn.get_budget_status()
+        self.context, self.pipeline = turn.context, turn.memory.pipeline
+        self.store = turn.memory.tiered_store.flows
+        attempts = record.attempts(self.context)
+        self.taught = [one for one, _ in attempts]
+        """What its tool calls taught; beside it what is pending is written."""
+        self.lessons = {str(one.key): call for one, call in attempts}
+        """The key of each attempt, and of the call that failed in it."""
+        self.steps = record.steps()
+        """How much nearer it brought each goal."""
+        self.skills = list[str]()
+        self.seen: list[skills.Trace] | None = None
+        """The traces that its skills were found in; None if none were looked for."""
+        self.lost = dict[tuple[Place, str], str]()
+        """Why each of what is pending that cannot be written is not."""
+        self.goals = dict[str, states.Goal]()
+        """What it brought nearer, as that will be; known once it `stands`."""
+        self.closed = dict[str, str]()
+        """The reason for the refusal of each step whose goal is gone by then."""
+        self.report: traces.CommitReport | None = None
+
+    def run(self, *, success: bool | None) -> Flow[traces.CommitReport]:
+        """Find what the turn wants written, lock all that it goes by, and write it."""
+        options = self.store.options
+        yield from self.store.refresh_state()
+        (rows,) = yield Query((traces.ended_call(self.context, self.record.turn),), commit=True)
+        if rows:
+            return (yield from self._as_before(*rows[0]))
+        self.vectors |= yield from self._weigh_calls()
+        yield from self._look_for_skills(success=success)
+        puts = yield from self._pending()
+        puts += yield from self.pipeline.writes(self.taught, self.context)
+        writes = last_writes([*(yield from self._evictions()), *puts])
+        free = {one.name for one in writes if not one.held}
+        self.lost |= {one.name: SAME_KEY for one in puts if one.held and one.name in free}
+        # a commit that begins anew has most of the vectors
+        fresh = [one for one in writes if any(text not in self.vectors for _, text in one.texts)]
+        self.vectors |= yield from embed(fresh, options)
+        locks, moment = [traces.lock_name(self.context, self.record.turn)], self.store.moment()
+        looks = [traces.ended_call(self.context, self.record.turn)]
+        if self.seen is not None:
+            locks.append((*encode(self.context.namespace(Tier.WORKING)), _TRACES))
+            looks.append(skills.recent_traces(self.context, moment))
+        if self.lessons:
+            locks.append((self.context.root, "", LOCK))
+        whose, goal = states.Whose.of(self.context), {"kind": states.GOAL, "now": moment.now}
+        if self.steps:
+            looks.append(whose.call("lock_states", kind=states.GOAL))
+            looks += [whose.call("one_state", name=one, **goal) for one in self.steps]
+        applied = yield from write_if(
+            writes,
+            options=options,
+            moment=moment,
+            vectors=self.vectors,
+            keys=locks,
+            calls=looks,
+            stands=self._stands,
+            further=lambda applied: self._further(applied, moment.now),
+            sparing=True,
+        )
+        if applied is None or self.report is None:
+            turn = self.record.turn
+            raise ConflictError(f"somebody else committed beside the turn {turn!r}: again")
+        return self.report
+
+    def _weigh_calls(self) -> Flow[Mapping[str, PackedVector | None]]:
+        """Say of each tool call how near it is to the prompt, unless that was told.
+
+        That is the cosine of the prompt and of the memory of the call, from 0 up; without an
+        embedding model, the share of the prompt's words that the call and its answer have.
+
+        Returns:
+            The vectors of the memories, by text, as they are written with these.
+        """
+        record, index = self.record, self.store.options.index
+        untold = {one.key: one for one in record.calls if one.relevance is None}
+        if not (untold and exact_words(record.prompt)):
+            return {}
+        contents = {str(one.key): one.content for one in record.pending if one.key in untold}
+        vector = None if index is None else index.vector
+        if vector is None:
+            self._note_relevance({key: _shared(record.prompt, one) for key, one in untold.items()})
+        if vector is None or not contents:
+            return {}
+        texts = tuple(dict.fromkeys(contents.values()))
+        (asked,) = yield Embed((record.prompt,), "query")
+        said = yield Embed(texts, "documents")
+        near = dict(zip(texts, (_cosine(asked, one) for one in said), strict=True))
+        self._note_relevance({key: near[text] for key, text in contents.items()})
+        return dict(zip(texts, pack_all(said, len(texts), vector), strict=True))
+
+    def _note_relevance(self, relevance: Mapping[str, float]) -> None:
+        """Keep it with the calls, and with their memories."""
+        record, found = self.record, {key: round(one, 2) for key, one in relevance.items()}
+        record.calls = [
+            replace(one, relevance=found.get(one.key, one.relevance)) for one in record.calls
+        ]
+        for place, one in enumerate(record.pending):
+            if (key := str(one.key)) in found:
+                told = {**one.further["tool_call"], "relevance": found[key]}
+                further = {**one.further, "tool_call": told}
+                record.pending[place] = replace(one, further=further)
+
+    def _look_for_skills(self, *, success: bool | None) -> Flow[None]:
+        """Look what recurs in the project's turns, of which this one leaves its trace."""
+        own = self.record.trace(success=success)
+        if own is None or not self.turn.settings.enable_skill_extraction:
+            return
+        moment = self.store.moment()
+        (rows,) = yield Query((skills.recent_traces(self.context, moment),), commit=True)
+        self.seen = skills.read_traces(rows)
+        others = [one for one in self.seen if one.run != own.run]
+        trace = self.record.run_memory(own, self.context)
+        current = [own] if trace.held is None else []
+        proposed = skills.proposed_skills(
+            [*current, *others], self.context, min_support=skills.MIN_SUPPORT
+        )
+        known = yield from skills.stored_values(
+            list(proposed), self.context, moment, (Tier.WORKING,)
+        )
+        news = {key: one for key, one in proposed.items() if skills.is_news(one, known.get(key))}
+        self.taught += [trace, *map(self.turn.memory.gate.trusting, news.values())]
+        self.skills += news
+
+    def _pending(self) -> Flow[list[Write]]:
+        """Return the writes of what is pending, but for what is `lost`."""
+        record, context, sound = self.record, self.context, list[NewMemory]()
+        lacking = yield from self.pipeline.lacking(record.pending, context)
+        for one, why in zip(record.pending, lacking, strict=True):
+            if why is None:
+                sound.append(one)
+            else:
+                gone = self.pipeline.checked(one, context)
+                self.lost[gone.place, gone.key] = why
+        told = tuple((Place(context.root, one["namespace"]), one["key"]) for one in record.echoes)
+        return (yield from self.pipeline.writes(sound, context, told))
+
+    def _evictions(self) -> Flow[list[Write]]:
+        """The deletions of what makes room, as far as it is the context's own and still there."""
+        if not self.record.evicted:
+            return []
+        alive_at = self.store.moment().alive_at
+        params = {**self.context.whose, "keys": list(self.record.evicted), "alive_at": alive_at}
+        rows = yield from rows_of("known_keys", **params)
+        own = {encode(one) for tier in Tier for one in self.context.places(tier)}
+        found = [(Place(tenant, namespace), key) for key, tenant, namespace, _ in rows]
+        return [Write(place=place, key=key, value=None) for place, key in found if place in own]
+
+    def _stands(self, answers: list[Rows]) -> bool:
+        """Whether nobody else committed meanwhile."""
+        ended, *others = answers
+        if ended or (self.seen is not None and skills.read_traces(others[0]) != self.seen):
+            return False
+        before = others[len(others) - len(self.steps) :]
+        for (goal, steps), rows in zip(self.steps.items(), before, strict=True):
+            if (known := states.read(states.Goal, rows)) is not None:
+                self.goals[goal] = states.goal_advanced(goal, known, *steps)
+            else:
+                why = f"the goal {short(goal)} is closed by now: it is no nearer"
+                self.closed |= {str(one.delta_id): why for one in steps}
+        return True
+
+    def _further(self, applied: Applied, now: datetime) -> list[Call]:
+        """What is written with the memories: lineage, goals, and the trace."""
+        told = replace(applied, refused={**self.lost, **applied.refused})
+        self.report = self._reported(told, now)
+        places = [(one.place, one.key) for one in applied.writes]
+        calls = [self.lessons.get(one.key) for one in applied.writes]
+        lessons = [  # an attempt comes from the call that failed in it
+            replace(one, sources=tuple(each for each in places if each[1] == call))
+            for one, call in zip(applied.writes, calls, strict=True)
+        ]
+        derived = derive_calls(lessons, now, lambda one: self.record.key("lesson", one.key))
+        whose = states.Whose.of(self.context)
+        goals = [
+            whose.put(states.GOAL, name, states.to_value(one), now)
+            for name, one in self.goals.items()
+        ]
+        return [*derived, *goals, traces.record_call(self.context, self.report.trace)]
+
+    def _reported(self, applied: Applied, now: datetime) -> traces.CommitReport:
+        """Report a commit, now that it is known what it writes; a retry is told the same."""
+        record = self.record
+        puts = [one for one in applied.writes if one.value is not None]
+        exports = [
+            traces.export_of(one.place, one.key, one.tier, json.loads(one.value or ""))
+            for one in puts
+        ]
+        written = {one.key for one in puts}
+        lessons = [key for key in self.lessons if key in written]
+        learned = [key for key in self.skills if key in written]
+        episodes = sum(map(traces.happened, exports))
+        summary = {
+            "episodic": episodes,
+            "semantic": len(exports) - episodes,
+            "tool calls": len(record.calls),
+            "lessons": len(lessons),
+            "skills": len(learned),
+            "goals": len(record.goals) - len(self.closed),
+            "refused": record.refusals + len(applied.refused) + len(self.closed),
+            "quarantined": sum(one.held is not None for one in puts),
+        }
+        detail = {
+            "summary": summary,
+            "wanted": list(record.wanted),
+            "stored": [
+                {
+                    "key": one.key,
+                    "namespace": one.place.namespace,
+                    "tier": one.tier.value,
+                    "held": one.held,
+                    "evicted": [each.memory.key for each in applied.evicted if each.by == one.key],
+                }
+                for one in puts
+            ],
+            "refused": {**{key: why for (_, key), why in applied.refused.items()}, **self.closed},
+            "lessons": lessons,
+            "skills": learned,
+            "goals": [
+                {**one, "progress": self.goals[one["goal"]].progress}
+                for one in record.goals
+                if one["goal"] in self.goals
+            ],
+        }
+        wrote = ", ".join(f"{number} {name}" for name, number in summary.items() if number)
+        why = wrote or "nothing to write"
+        ended = _ending(self.turn, record, "committed", why, detail, at=now)
+        events = (*record.events, *self._refusals(applied, now), ended)
+        trace = traces.TurnTrace(turn=record.turn, events=events)
+        return traces.report_of(detail, exports, budget=self.budget, trace=trace)
+
+    def _refusals(self, applied: Applied, now: datetime) -> Iterator[traces.TurnEvent]:
+        """Find what the gate let pass, or was noted, and the commit did not write."""
+        for why in self.closed.values():
+            yield traces.TurnEvent(kind="refused", at=now, reasons=(why,))
+        said = {one.key: one for one in self.record.pending}
+        for (place, key), why in applied.refused.items():
+            begins = traces.beginning(said[key], self.turn.memory.gate) if key in said else {}
+            about: dict[str, Any] = {"namespace": place.namespace, "key": key, "detail": begins}
+            yield traces.TurnEvent(kind="refused", at=now, reasons=(why,), **about)
+
+    def _as_before(
+        self, kind: traces.Ending, detail: Mapping[str, Any]
+    ) -> Flow[traces.CommitReport]:
+        """What a turn that was committed before stored then, as it is by now.
+
+        Raises:
+            InvalidInputError: if it was left, wanted something else, or was another project's.
+        """
+        record, context = self.record, self.context
+        if kind == "abandoned":
+            raise InvalidInputError(
+                f"the turn {record.turn!r} was abandoned, and what it wanted written is gone: "
+                "begin another"
+            )
+        if new := set(record.wanted) - set(detail["wanted"]):
+            raise InvalidInputError(
+                f"the turn {record.turn!r} was committed before, without {len(new)} of the things "
+                "that it wants now: nothing was written; give each turn a turn_id of its own, and "
+                "a retry what the first one had"
+            )
+        if not traces.is_of(context, detail):
+            raise InvalidInputError(
+                f"the turn {record.turn!r} was committed before, in another project or by another "
+                "user: nothing was written; give each turn a turn_id of its own"
+            )
+        names = [(one["namespace"], one["key"]) for one in detail["stored"]]
+        rows = yield from rows_of(
+            "get_many",
+            tenants=[context.root for _ in names],
+            namespaces=[namespace for namespace, _ in names],
+            keys=[key for _, key in names],
+        )
+        alive_at = self.store.moment().alive_at
+        found = {
+            (namespace, key): traces.export_of(Place(tenant, namespace), key, tier, value)
+            for tenant, namespace, key, value, _, _, tier, expires_at, *_ in rows
+            if expires_at is None or expires_at > alive_at
+        }
+        trace = yield from traces.trace_of(record.turn, context)
+        exports = [found[name] for name in names if name in found]
+        return traces.report_of(detail, exports, budget=self.budget, trace=trace)
+
+
+def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of two vectors of any length; 0 for what points away, or nowhere."""
+    long = hypot(*one) * hypot(*other)
+    return max(0.0, min(1.0, sum(map(mul, one, other)) / long)) if long else 0.0
+
+
+def _shared(prompt: str, one: Invocation) -> float:
+    """How much of what the turn is about a call names."""
+    sought = set(exact_words(prompt))
+    said = set(exact_words(f"{one.tool.replace('_', ' ')} {one.approach} {one.result or ''}"))
+    return len(sought & said) / len(sought)
+
+
+# Turns that have ended
+
+
+def history(turn: Turn, turn_id: str) -> Flow[traces.TurnTrace]:
     """What was decided in a turn that has ended.
 
     Raises:
         InvalidInputError: if the context's project has no such turn.
     """
-    return trace_of(checked_text(turn_id, "turn_id"), turn.context)
+    return traces.trace_of(checked_text(turn_id, "turn_id"), turn.context)
 
 
 def turns(
     turn: Turn, limit: int = _TURNS, *, session_id: str | None = None
-) -> Flow[list[EndedTurn]]:
+) -> Flow[list[traces.EndedTurn]]:
     """How the project's turns ended, the latest first; one that failed is among them.
 
     They are those of the context's project, or of the whole tenant if it names none; but for
@@ -53,7 +477,10 @@ def turns(
     for one in found:
         one["began"] = None if one["began"] is None else datetime.fromisoformat(one["began"])
         one["summary"] = dict(one["summary"] or {})
-    return [EndedTurn(**one) for one in found]
+    return [traces.EndedTurn(**one) for one in found]
+
+
+# The verbs
 
 
 class MemoryOrchestrator(Turn):
@@ -83,7 +510,7 @@ class MemoryOrchestrator(Turn):
     track_tool_invocation, atrack_tool_invocation = plain(keeping.track_tool_invocation)
     memorize, amemorize = both(keeping.memorize, "tool")
     note_progress, anote_progress = both(keeping.note_progress)
-    commit, acommit = both(ending.commit, "tool")
+    commit, acommit = both(commit, "tool")
 
     get_budget_status, aget_budget_status = plain(Turn.get_budget_status)
     history, ahistory = both(history)
@@ -94,7 +521,7 @@ class MemoryOrchestrator(Turn):
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
-            if (leaving := ending.leave(self, error)) is not None:
+            if (leaving := leave(self, error)) is not None:
                 self.runner.run(leaving)
 
     async def __aenter__(self) -> Self:
@@ -102,7 +529,7 @@ class MemoryOrchestrator(Turn):
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with _telling(error):
-            if (leaving := ending.leave(self, error)) is not None:
+            if (leaving := leave(self, error)) is not None:
                 await self.runner.arun(leaving)
 
 

@@ -14,7 +14,7 @@ from langmem_tiers import Budget, MemoryCoordinator, MemoryOrchestrator, TieredS
 from langmem_tiers.core.errors import BudgetExceededError
 from langmem_tiers.postgres.flow import Flow
 from langmem_tiers.turn.assembly import assemble_context
-from langmem_tiers.turn.ending import commit
+from langmem_tiers.turn.orchestrator import commit
 from tests.support.coordinating import coordinator
 from tests.support.learning import broken
 from tests.support.opening import Clock, tables, text_index
