@@ -13,7 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 from langchain_core.language_models import BaseChatModel
 
 from langmem_tiers.consolidate.session_end import SessionReport
-from langmem_tiers.core.checks import checked_list, is_number, label
+from langmem_tiers.core import checks
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Source, StoreResult
@@ -34,7 +34,7 @@ from langmem_tiers.remind.prompted import (
     time_in,
 )
 from langmem_tiers.remind.triggers import At, If, Trigger
-from langmem_tiers.state.state import Task, checked_id
+from langmem_tiers.state.state import Task
 from langmem_tiers.state.tasks import COMPLETED, workflow_of
 
 _FIELDS: Final = {
@@ -104,13 +104,13 @@ def told_of(given: object, what: Literal["event", "concept"]) -> list[dict[str, 
         raise InvalidTypeError(f"{what}s is a list of mappings, not {short(given)}")
     field, name, otherwise = _FIELDS[what]
     found: dict[str, dict[str, Any]] = {}
-    for one in checked_list(() if given is None else given, f"{what}s", "mappings"):
+    for one in checks.checked_list(() if given is None else given, f"{what}s", "mappings"):
         if not isinstance(one, Mapping):
             raise InvalidTypeError(
                 f"{what}s are mappings with a description and a {field}, not {short(one)}"
             )
         text = checked_text(one.get("description"), f"the description among the {what}s")
-        kind = label(one.get(field), field) or otherwise
+        kind = checks.label(one.get(field), field) or otherwise
         named = one.get("source", Source.AGENT)
         source = Source.AGENT if named in PERSONS else named
         found.setdefault(text, {"content": text, "metadata": {name: kind}, "source": source})
@@ -126,11 +126,9 @@ def checked_options(languages: Sequence[str], expire_days: float | None) -> dict
         MissingExtraError: for other languages than English without the extra `dates`.
     """
     named = checked_languages(languages)
-    if expire_days is not None and not (is_number(expire_days) and 0 < expire_days <= _MOST_DAYS):
-        raise InvalidInputError(
-            f"expire_days is {short(expire_days, 40)}: give days, above 0 and up to {_MOST_DAYS}, "
-            "or None for never"
-        )
+    if expire_days is not None:
+        use = f"days, above 0 and up to {_MOST_DAYS}, or None for never"
+        checks.checked_number(expire_days, "expire_days", 0, _MOST_DAYS, but=(0,), use=use)
     return {"languages": named, "expire_days": expire_days}
 
 
@@ -186,7 +184,7 @@ def on_user_prompt_submit(
         message_id: An id of one's own, unique in the session: a retry stores nothing twice.
         speaker: Who said it, where several people speak.
     """
-    text, named = checked_text(prompt, "the prompt"), label(message_id, "message_id")
+    text, named = checked_text(prompt, "the prompt"), checks.label(message_id, "message_id")
     note = {
         "content": text,
         "memory_type": "working",
@@ -280,7 +278,7 @@ def complete_task(hooks: MemoryHooks, task_id: str) -> Flow[StoreResult | None]:
     How long it took is known since it was started; `content`, `steps` and `success` may stand
     in its metadata. None if it is not active.
     """
-    state, known_as = hooks.memory.state, checked_id(task_id, "task_id")
+    state, known_as = hooks.memory.state, checks.name(task_id, "task_id")
     active = yield from unit(short_term.get_active_tasks(state))
     task = next((one for one in active if one.task_id == known_as), None)
     if task is None:
@@ -323,7 +321,7 @@ def on_session_stop(
         raise InvalidInputError(
             f"session_data has {min(map(short, unknown))}: use session_id, events, concepts, trust"
         )
-    session = label(data.get("session_id"), "session_id") or hooks.session_id
+    session = checks.label(data.get("session_id"), "session_id") or hooks.session_id
     events = told_of(data.get("events"), "event")
     concepts = told_of(data.get("concepts"), "concept")
     its = MemoryHooks(hooks.memory, session_id=session)
@@ -396,7 +394,7 @@ class MemoryHooks:
         if not isinstance(memory, MemoryCoordinator):
             raise InvalidTypeError(f"hooks need a MemoryCoordinator, not {type(memory).__name__}")
         self.memory, self.runner = memory, memory.runner
-        self.session_id = label(session_id, "session_id") or memory.context.session_id
+        self.session_id = checks.label(session_id, "session_id") or memory.context.session_id
         told = checked_options(languages, expire_days)
         self.languages: tuple[str, ...] = told["languages"]
         self.expire_days: float | None = told["expire_days"]

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, Final, TypeVar, cast
 from uuid import uuid4
 
-from langmem_tiers.core.checks import checked_whole, label
+from langmem_tiers.core import checks
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError
 from langmem_tiers.core.values import encode_value
@@ -144,7 +144,7 @@ def update_task(
         "metadata": metadata,
     }
     changes = {field: one for field, one in told.items() if one is not None}
-    name = states.checked_id(task_id, "task_id")
+    name = checks.name(task_id, "task_id")
 
     def changed(before: Task | None) -> Task:
         if before is None:
@@ -156,7 +156,7 @@ def update_task(
 
 def close_task(state: ShortTermState, task_id: str, status: str = "completed") -> Flow[Task | None]:
     """Be done with a task: as it was, with its last status, or None if it was not active."""
-    name, last = states.checked_id(task_id, "task_id"), checked_text(status, "status")
+    name, last = checks.name(task_id, "task_id"), checked_text(status, "status")
     return _close(state.whose, Task, name, last)
 
 
@@ -218,7 +218,7 @@ def advance_goal(
         InvalidInputError: if there is no such goal, or for what is no delta.
     """
     step = states.ProgressDelta(delta=delta, reason=reason, at=state.now, delta_id=delta_id)
-    name = states.checked_id(goal_id, "goal_id")
+    name = checks.name(goal_id, "goal_id")
     return _change(
         state.whose, Goal, name, lambda goal: states.goal_advanced(goal_id, goal, step), step.at
     )
@@ -226,7 +226,7 @@ def advance_goal(
 
 def close_goal(state: ShortTermState, goal_id: str, status: str = "completed") -> Flow[Goal | None]:
     """Be done with a goal: as it was, with its last status, or None if there was none."""
-    name, last = states.checked_id(goal_id, "goal_id"), checked_text(status, "status")
+    name, last = checks.name(goal_id, "goal_id"), checked_text(status, "status")
     return _close(state.whose, Goal, name, last)
 
 
@@ -285,7 +285,7 @@ def add_spend(
     Raises:
         InvalidInputError: for what is no amount; nothing was added.
     """
-    exact, once = states.amount(spent), label(transaction_id, "transaction_id")
+    exact, once = states.amount(spent), checks.label(transaction_id, "transaction_id")
     return _add_spend(state.whose, exact, once, state.now)
 
 
@@ -324,7 +324,7 @@ def get_daily_spend(state: ShortTermState, date: dt.date | None = None) -> Flow[
 def _look(
     state: ShortTermState, limit: int = 0, kinds: Sequence[str] = ()
 ) -> Flow[states.ShortTermSnapshot]:
-    most = checked_whole(limit, "limit", 0, states.MOST_MESSAGES)
+    most = checks.checked_whole(limit, "limit", 0, states.MOST_MESSAGES)
     return states.look(state.whose, state.now, limit=most, kinds=kinds)
 
 

@@ -9,15 +9,9 @@ from decimal import Context, Decimal, InvalidOperation
 from functools import reduce
 from typing import Annotated, Any, TypeVar
 
-from pydantic import PlainValidator, StrictInt
+from pydantic import StrictInt
 
-from langmem_tiers.core.checks import (
-    checked_list,
-    checked_mapping,
-    label,
-    parsed_moment,
-    share,
-)
+from langmem_tiers.core import checks
 from langmem_tiers.core.config import Bounds
 from langmem_tiers.core.context import MemoryContext
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
@@ -45,18 +39,6 @@ _SMALLEST = -9
 _EXACT = Context(prec=60)
 
 
-def checked_id(given: object, what: str) -> str:
-    """A name of 1 to 400 bytes.
-
-    Raises:
-        InvalidInputError: for anything else.
-    """
-    found = label(given, what)
-    if found is None:
-        raise InvalidTypeError(f"{what} is a string, not None")
-    return found
-
-
 def checked_day(given: object, what: str) -> dt.date:
     """A day, from a date or from ISO 8601; no moment, whose day depends on the time zone.
 
@@ -75,11 +57,16 @@ def checked_day(given: object, what: str) -> dt.date:
 
 
 def _mapping(given: object, what: str) -> dict[str, Any]:
-    return dict(checked_mapping(given, what, "{'a': 1}"))
+    return dict(checks.checked_mapping(given, what, "{'a': 1}"))
 
 
-def _between(low: float, use: str) -> PlainValidator:
-    return by(lambda given, what: checked_amount(given, what, low, 1, use))
+def _progress(given: object, what: str) -> float:
+    return float(checks.checked_number(given, what, 0, 1))
+
+
+def _delta(given: object, what: str) -> float:
+    use = "a number from -1 to 1, as progress is from 0 to 1"
+    return float(checks.checked_number(given, what, -1, 1, use=use))
 
 
 def _total(given: object, what: str) -> Decimal:
@@ -94,16 +81,16 @@ def _total(given: object, what: str) -> Decimal:
     return found
 
 
-_Id = Annotated[str, by(checked_id)]
+_Id = Annotated[str, by(checks.name)]
 _Text = Annotated[str, by(checked_text)]
 
 
 def _texts(given: object, what: str) -> tuple[str, ...]:
-    return tuple(checked_text(one, what) for one in checked_list(given, what))
+    return tuple(checked_text(one, what) for one in checks.checked_list(given, what))
 
 
-_Moment = Annotated[dt.datetime, by(parsed_moment)]
-_Share = Annotated[float, by(share)]
+_Moment = Annotated[dt.datetime, by(checks.parsed_moment)]
+_Share = Annotated[float, by(checks.share)]
 _Facts = Annotated[Mapping[str, Any], by(_mapping)]
 
 
@@ -157,7 +144,7 @@ class EmotionalState:
 class ProgressDelta:
     """How much nearer a goal came, in -1…1, when and why."""
 
-    delta: Annotated[float, _between(-1, "-1 to 1, as progress is from 0 to 1")]
+    delta: Annotated[float, by(_delta)]
     reason: _Text
     at: _Moment
     delta_id: _Id | None = None
@@ -169,7 +156,7 @@ class Goal:
 
     goal_id: _Id
     description: _Text
-    progress: Annotated[float, _between(0, "a number from 0 to 1")] = 0.0
+    progress: Annotated[float, by(_progress)] = 0.0
     """In 0…1."""
     deltas: tuple[ProgressDelta, ...] = ()
     """The latest, oldest first."""

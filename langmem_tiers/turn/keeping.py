@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from langmem_tiers.core.checks import checked_strings, label
+from langmem_tiers.core import checks
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import PERSONS, Destination, Source, StoreResult
 from langmem_tiers.memory.asking import new_memories
@@ -14,7 +14,7 @@ from langmem_tiers.postgres.flow import Flow, Query, unit
 from langmem_tiers.remember.gate import Decision, Gate, Verdict, route, trust_in
 from langmem_tiers.remember.new import NewMemory, read_once
 from langmem_tiers.remember.pipeline import result_of
-from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, checked_id, look, to_value
+from langmem_tiers.state.state import GOAL, ProgressDelta, Whose, look, to_value
 from langmem_tiers.turn.record import Invocation, TurnRecord, called
 from langmem_tiers.turn.trace import as_json, beginning, discreet, ended_call, shown
 from langmem_tiers.turn.turn import Route, Turn, changing, check, going_on, note, spend
@@ -233,13 +233,13 @@ def _route_of(turn: Turn, one: NewMemory) -> Route:
     """
     told: object = turn.router(one) if turn.router and one.memory_type is None else None
     if isinstance(told, Route):
-        checked_strings(told.evicted, "evicted of a route")
+        checks.checked_strings(told.evicted, "evicted of a route")
         return told
     if told is not None:
         raise InvalidTypeError(f"a router answers Route(destinations=…) or None, not {short(told)}")
     if one.memory_type is not None:
         return Route(destinations=(route(one.memory_type),))
-    named = label(one.metadata.get("memory_type"), "memory_type of the metadata")
+    named = checks.label(one.metadata.get("memory_type"), "memory_type of the metadata")
     if named is not None:
         to = Destination(turn.memory.types.get(named).name, "its metadata names the type")
     elif one.speaker is not None:
@@ -376,7 +376,7 @@ def note_progress(turn: Turn, goal_id: str, delta: float, reason: str) -> Flow[N
             stays so. The commit refuses a step whose goal is closed by then, by itself.
     """
     going_on(turn)
-    goal = checked_id(goal_id, "goal_id")
+    goal = checks.name(goal_id, "goal_id")
     step = ProgressDelta(delta=delta, reason=reason, at=turn.now)
     step = replace(step, reason=shown(step.reason, turn.memory.gate))
     with changing(turn):

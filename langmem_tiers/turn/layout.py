@@ -9,7 +9,7 @@ from string import Formatter
 from typing import Any, Final
 
 from langmem_tiers.core import prompts
-from langmem_tiers.core.checks import checked_kind, checked_list, is_number
+from langmem_tiers.core.checks import checked_kind, checked_list, checked_number
 from langmem_tiers.core.errors import InvalidInputError, InvalidTypeError, short
 from langmem_tiers.core.memory import Recollection
 from langmem_tiers.core.reading import listed
@@ -184,8 +184,8 @@ class Stage:
                 f"the item of {self.source!r} names {min(unknown)!r}: use "
                 f"{', '.join(sorted(FIELDS))}"
             )
-        if not is_number(self.share) or not 0 < self.share <= 1:
-            raise InvalidInputError(f"the share of {self.source!r} is above 0 and at most 1")
+        of, use = f"the share of {self.source!r}", "above 0 and at most 1"
+        checked_number(self.share, of, 0, 1, but=(0,), use=use)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -257,7 +257,7 @@ WRONG: dict[str, Callable[[Any], object]] = {
     "hooks need a MemoryCoordinator": lambda memory: MemoryHooks(memory.tiered_store),
     "languages has 'klingon'": lambda memory: MemoryHooks(memory, languages=["klingon"]),
     "languages is a list": lambda memory: MemoryHooks(memory, languages=ODD),
-    "expire_days is -1": lambda _: create_user_prompt_node(expire_days=ODD),
+    "expire_days is days": lambda _: create_user_prompt_node(expire_days=ODD),
     "limit is a whole number from 0": lambda _: create_session_start_node(limit=ODD),
     "on_error is 'tell' or 'raise'": lambda _: create_user_prompt_node(on_error=ODD),
     "prompt is a key of the state": lambda _: create_user_prompt_node(prompt=ODD),
