@@ -6,13 +6,12 @@ Around the calls of a `ToolNode` stand lessons of earlier failures, and reminder
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import NAMESPACE_OID, uuid5
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.runnables import Runnable
 from langgraph.prebuilt.tool_node import ToolCallRequest
 
@@ -26,7 +25,7 @@ from langmem_tiers.graph.remind import reminders_text
 from langmem_tiers.graph.speakers import trusting
 from langmem_tiers.learn import promotion_rules, skills
 from langmem_tiers.learn.evolve import WORTH_REMEMBERING, Entities
-from langmem_tiers.learn.outcome import Run
+from langmem_tiers.learn.outcome import OutcomeReport, Run
 from langmem_tiers.learn.reflexion import Experience, FailedAttempt
 from langmem_tiers.learn.signature import signature
 from langmem_tiers.memory.coordinator import MemoryCoordinator
@@ -117,15 +116,13 @@ def create_outcome_node(
     """
     node.checked_of_state(["success"], success=success)
 
-    def credit(step: Step) -> Flow[Update]:
+    def outcome(step: Step) -> Flow[Update]:
         if (judged := judged_of(step.state, success)) is None:
             return {"credited": 0}
-        credited: Any = {"run_id": _run(step), **messages.said_in(step.messages)}
-        crediting = asked(step.memory.record_outcome, success=judged, **credited)
-        report = yield from step.spared(crediting, None)
+        report = yield from step.spared(credit(step, _run(step), success=judged), None)
         return {"credited": 0 if report is None else report.credited}
 
-    return node.NodeConfig(context, coordinator, name, on_error).node(credit)
+    return node.NodeConfig(context, coordinator, name, on_error).node(outcome)
 
 
 def create_promotion_node(
@@ -311,59 +308,48 @@ def _trace(step: Step, success: Success) -> skills.Trace | None:
 # An agent learns when its turn is over: what failed, and later a model's lessons
 
 
-class Reflecting(NamedTuple):
-    """How an agent learns from its turns."""
-
-    wanted: bool = False
-    model: BaseChatModel | None = None
-    failed: Failing | None = None
-
-    def marked(self, said: Sequence[Any]) -> list[BaseMessage]:
-        """Return the messages, with a mark on the answers that report a failure."""
-        return messages.failing(said, self.failed)
-
-    def after(
-        self, step: Step, ran: messages.Ran, *, judged: bool | None
-    ) -> Flow[list[dict[str, Any]]]:
-        """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
-
-        What is returned was learned since it was told last: the model's lessons in a later turn, as
-        is the error where it failed.
-        """
-        if not self.wanted:
-            return []
-        memory, said = step.memory, self.marked(step.messages)
-        attempts = messages.attempts_in(said, ran)
-        if self.model is None:
-            kept = [one for one in attempts if one.succeeded_with is not None]
-            learned: Sequence[StoreResult] = yield from asked(memory.reflect, kept)
-        else:
-            trust = yield from trusting(said, memory.gate, step.config)
-            told = _experience(said, attempts, failed=judged is False)
-            bounds = memory.tiered_store.options.bounds
-            told = replace(told, asked=bounds.beginning(told.asked), trust=trust)
-            if told.teaches:
-                begin_reflection(memory, told, self.model)
-            learned = learned_lately(memory)
-        return [
-            {"key": one.key, "quarantined": one.quarantined, "reason": one.reason}
-            for one in learned
-        ]
+def credit(step: Step, run_id: str, *, success: bool) -> Flow[OutcomeReport]:
+    """Credit what a run was shown with how it ended."""
+    told: Any = {"run_id": run_id, "success": success, **messages.said_in(step.messages)}
+    return asked(step.memory.record_outcome, **told)
 
 
-def _experience(
-    said: Sequence[BaseMessage], attempts: Sequence[FailedAttempt], *, failed: bool
-) -> Experience:
-    """What a turn went through, as its messages tell it."""
-    earlier = said[: len(said) - len(messages.this_turn(said))]
-    answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
-    return Experience(
-        attempts=attempts,
-        asked=values.storable(node.text_of(node.last_question(said))),
-        answered=messages.said_in(said).get("answer", ""),
-        before=values.storable(next(filter(None, answers), "")),
-        failed=failed,
-    )
+def learn_from(
+    step: Step,
+    ran: messages.Ran,
+    model: BaseChatModel | None,
+    failed: Failing | None,
+    *,
+    judged: bool | None,
+) -> Flow[list[dict[str, Any]]]:
+    """Keep what of a turn is evidence; where a model is named, let it draw the lessons later.
+
+    What is returned was learned since it was told last: the model's lessons in a later turn, as
+    is the error where it failed.
+    """
+    memory, said = step.memory, messages.failing(step.messages, failed)
+    attempts = messages.attempts_in(said, ran)
+    if model is None:
+        kept = [one for one in attempts if one.succeeded_with is not None]
+        learned: Sequence[StoreResult] = yield from asked(memory.reflect, kept)
+    else:
+        earlier = said[: len(said) - len(messages.this_turn(said))]
+        answers = (node.text_of(one) for one in reversed(earlier) if isinstance(one, AIMessage))
+        question = values.storable(node.text_of(node.last_question(said)))
+        told = Experience(
+            attempts=attempts,
+            asked=memory.tiered_store.options.bounds.beginning(question),
+            answered=messages.said_in(said).get("answer", ""),
+            before=values.storable(next(filter(None, answers), "")),
+            failed=judged is False,
+            trust=(yield from trusting(said, memory.gate, step.config)),
+        )
+        if told.teaches:
+            begin_reflection(memory, told, model)
+        learned = learned_lately(memory)
+    return [
+        {"key": one.key, "quarantined": one.quarantined, "reason": one.reason} for one in learned
+    ]
 
 
 BY_LESSONS: Final = "lessons"

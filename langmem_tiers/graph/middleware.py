@@ -29,7 +29,7 @@ from langmem_tiers.graph import messages as said
 from langmem_tiers.graph import node
 from langmem_tiers.graph import remember as remembering
 from langmem_tiers.graph.context_tools import done_in, memory_tools
-from langmem_tiers.graph.learn import Reflecting, ToolLessons, held_by_reminder, judged_of
+from langmem_tiers.graph.learn import ToolLessons, credit, held_by_reminder, judged_of, learn_from
 from langmem_tiers.graph.node import NodeConfig, OnError, Scope, Step, Update, asked, of_state
 from langmem_tiers.graph.recall import DEFAULT_LESSONS, beside, of_a_turn
 from langmem_tiers.graph.remember import Heard
@@ -266,9 +266,9 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """
         super().__init__()
         self._remember, self._remind = remember, remind is not False
-        model = None if isinstance(reflect, bool) else reflect
-        node.checked_helpers(model, outcome=outcome, failed=failed)
-        self._outcome, self._reflecting = outcome, Reflecting(reflect is not False, model, failed)
+        self._model = None if isinstance(reflect, bool) else reflect
+        node.checked_helpers(self._model, outcome=outcome, failed=failed)
+        self._reflect, self._outcome, self._failed = reflect is not False, outcome, failed
         self._config = NodeConfig(context, coordinator, on_error=on_error)
         self._lessons, self._holdout = lessons, holdout
         self.tools = memory_tools(self._config) if checked_flag(tools, "tools") else []
@@ -350,12 +350,11 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             if noted is not None and self._outcome is not None:
                 judged = judged_of(state, self._outcome)
             if noted is not None and judged is not None:
-                credit: Any = {"run_id": noted["run"], **said.said_in(step.messages)}
-                yield from asked(step.memory.record_outcome, success=judged, **credit)
-        with step.without("reflect"):
-            done["learned"] += yield from self._reflecting.after(
-                own, self._ran(state), judged=judged
-            )
+                yield from credit(step, noted["run"], success=judged)
+        if self._reflect:
+            learning: Any = {"model": self._model, "failed": self._failed, "judged": judged}
+            with step.without("reflect"):
+                done["learned"] += yield from learn_from(own, self._ran(state), **learning)
         if self._remember:
             told = (self._known(state) or Shown()).told
             asking = () if noted is None else question_of(noted, state)[1]
@@ -446,7 +445,7 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
         known, question = said.taught_in(seen), question_of(noted, step.state)[0]
-        marked = self._reflecting.marked(seen) if self._lessons else ()
+        marked = said.failing(seen, self._failed) if self._lessons else ()
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
         for one in said.just_failed(marked, self._ran(step.state)):
             with step.without("lessons"):
