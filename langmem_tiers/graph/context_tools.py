@@ -275,11 +275,13 @@ def memory_tools(config: NodeConfig) -> list[BaseTool]:
 
 def done_in(messages: Sequence[BaseMessage]) -> dict[str, list[dict[str, Any]]]:
     """Find what a model did by its memory tools in the turn that these messages end with."""
-    answers = [one for one in this_turn(messages) if isinstance(one, ToolMessage)]
-    ours = [one.artifact for one in answers if TRUST in one.additional_kwargs]
-    told = [one for one in ours if isinstance(one, Mapping)]
-    kinds = ("revised", "reminded", "learned")
-    return {kind: [each for one in told for each in one.get(kind, ())] for kind in kinds}
+    done: dict[str, list[dict[str, Any]]] = {"revised": [], "reminded": [], "learned": []}
+    for one in this_turn(messages):
+        ours = isinstance(one, ToolMessage) and TRUST in one.additional_kwargs
+        if ours and isinstance(told := getattr(one, "artifact", None), Mapping):
+            for kind in done:
+                done[kind] += told.get(kind, ())
+    return done
 
 
 # Searching, and keeping a memory

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, NamedTuple, NotRequired, TypeAlias, Ty
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import BaseMessage, HumanMessage
-from langchain_core.tools import BaseTool
 from langgraph.channels import UntrackedValue
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.runtime import Runtime
@@ -85,16 +84,6 @@ class Shown(NamedTuple):
     """True if it is reminded of anything, due now or before."""
     text: str = ""
     """The same as text for a prompt, identical at each call."""
-
-    @property
-    def places(self) -> list[list[Any]]:
-        """Return the places of what was found, as JSON."""
-        return [[list(one.namespace), one.key] for one in self.found]
-
-    @property
-    def told(self) -> list[Any]:
-        """Return what the model was told, which is no news if it repeats it."""
-        return [*self.found, *self.pinned, *(one.content for one in self.due)]
 
 
 def noted_in(state: Any) -> Noted | None:
@@ -303,12 +292,12 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
         turn = yield from self._find(step, request.messages, run, noted)
         lessons = yield from self._lessons_of(step, request.messages, run, noted)
         heard = (yield from remembering.store_heard(step)) if self._remember else {}
-        seeing = request.override(
-            messages=said.with_taught(request.messages, lessons),
-            system_message=with_recalled(request.system_message, turn.text),
-            tools=_callable(request, self.tools),
-        )
-        call = partial(handler, seeing)
+        seeing: Any = {"system_message": with_recalled(request.system_message, turn.text)}
+        if lessons:
+            seeing["messages"] = said.with_taught(request.messages, lessons)
+        if type(request.model).bind_tools is BaseChatModel.bind_tools:  # it cannot call any
+            seeing["tools"] = [one for one in request.tools if one not in self.tools]
+        call = partial(handler, request.override(**seeing))
         response = yield Ask(call, call)
         first = "shown" not in noted
         if first and turn.due:
@@ -316,8 +305,9 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
                 yield from asked(step.memory.acknowledge, *turn.due)
         update = step.errors(known=True) | heard
         if first:
+            shown = [[list(one.namespace), one.key] for one in turn.found]
             pins, reminds = bool(turn.pinned), turn.reminds
-            noted = {**noted, "shown": turn.places, "pins": pins, "reminds": reminds}
+            noted = {**noted, "shown": shown, "pins": pins, "reminds": reminds}
         if noted != before:
             update["recalled_run"] = noted
         if self._known(request.state) is None:
@@ -356,7 +346,8 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
             with step.without("reflect"):
                 done["learned"] += yield from learn_from(own, self._ran(state), **learning)
         if self._remember:
-            told = (self._known(state) or Shown()).told
+            shown = self._known(state) or Shown()  # what repeats it is no news
+            told = [*shown.found, *shown.pinned, *(one.content for one in shown.due)]
             asking = () if noted is None else question_of(noted, state)[1]
             with step.without("remember"):
                 yield from remembering.remember_turn(own, asking, told, done)
@@ -444,10 +435,13 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
     ) -> Flow[dict[str | None, list[Recollection]]]:
         """Find the lessons of the calls that just failed, by the ids of their answers."""
         lessons: dict[str | None, list[Recollection]] = {}
-        known, question = said.taught_in(seen), question_of(noted, step.state)[0]
         marked = said.failing(seen, self._failed) if self._lessons else ()
+        failures = said.just_failed(marked, self._ran(step.state))
+        if not failures:
+            return lessons
+        known, question = said.taught_in(seen), question_of(noted, step.state)[0]
         shown_to: Any = {"limit": self._lessons, "run_id": run, "holdout": self._holdout}
-        for one in said.just_failed(marked, self._ran(step.state)):
+        for one in failures:
             with step.without("lessons"):
                 failed = signature(one.said, tool=one.tool)
                 concern = {"failures": failed, "query": question, **shown_to}
@@ -455,9 +449,3 @@ class TieredMemoryMiddleware(AgentMiddleware[TieredMemoryState, Any, Any]):
                 lessons[one.answer.id] = [each for each in found if each.key not in known]
                 known |= {each.key for each in found}
         return lessons
-
-
-def _callable(request: ModelRequest[Any], tools: Sequence[BaseTool]) -> list[Any]:
-    """The tools of a request, without these if its model cannot call any."""
-    cannot = type(request.model).bind_tools is BaseChatModel.bind_tools
-    return [one for one in request.tools if not (cannot and one in tools)]

@@ -140,7 +140,9 @@ def remember(
     """
     memory, last = step.memory, humans[-1] if humans else None
     question = last if last is not None and by.person(last) else None
-    revision = yield from _revision(step, by, question, judge)
+    revision = Revision()
+    if judge is not None and question is not None:
+        revision = yield from _revision(step, by, question, judge)
     before = [note for one in humans if one != question for note in note_of(step, one, by)]
     asking = [] if question is None else note_of(step, question, by)
     says = yield from _answered(step, by, answer, recalled)
@@ -217,10 +219,10 @@ def _superseded(
 
 
 def _revision(
-    step: Step, by: Speakers, question: BaseMessage | None, judge: BaseChatModel | None
+    step: Step, by: Speakers, question: BaseMessage, judge: BaseChatModel
 ) -> Flow[Revision]:
     """Find what the last message takes back, as a judge says."""
-    if judge is None or question is None or not (text := values.storable(node.text_of(question))):
+    if not (text := values.storable(node.text_of(question))):
         return Revision()
     name, key = by.of(question)["speaker"], speakers.key_of(question, step.config)
     speaker = None if name == "user" else name
